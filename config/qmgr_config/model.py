@@ -57,7 +57,7 @@ class Section(BaseModel):
     )
 
 
-class QueueManager(Section):
+class QueueManagerConfig(Section):
     """[queue_manager]"""
 
     name: Annotated[str, AfterValidator(_checked_name)] = "QM1"
@@ -70,7 +70,7 @@ class QueueManager(Section):
     """The maximum time by which the store's clock advances for downtime, in ms."""
 
 
-class Listen(Section):
+class ListenConfig(Section):
     """[listen]"""
 
     insecure_listen: bool = False
@@ -116,7 +116,7 @@ class Listen(Section):
         return tcp
 
 
-class Store(Section):
+class StoreConfig(Section):
     """[store]"""
 
     map_bytes: Annotated[int, in_bytes("1 MiB", "16 TiB")] = 64 * GIB
@@ -129,7 +129,7 @@ class Store(Section):
     """The disk space that puts must leave free, in bytes; free parts of the file count."""
 
 
-class Limits(Section):
+class LimitsConfig(Section):
     """[limits]"""
 
     frame_max_bytes: Annotated[int, in_bytes("128 KiB", "1 GiB")] = 8 * MIB
@@ -236,7 +236,7 @@ class QueueDefaults(Section):
     """Whether a queue keeps a history of its messages, for reports and exports."""
 
 
-class Producer(Section):
+class ProducerConfig(Section):
     """[producer]"""
 
     retention_ms: Annotated[int, in_ms("1 s", "3650 d")] = 30 * DAY_MS
@@ -246,7 +246,7 @@ class Producer(Section):
     """The maximum number of remembered producers."""
 
 
-class Unit(Section):
+class UnitConfig(Section):
     """[unit]"""
 
     messages_max: Annotated[int, count(1, 100_000)] = 2_000
@@ -271,7 +271,7 @@ class Unit(Section):
     """The maximum number of open units of work of a connection."""
 
 
-class Link(Section):
+class LinkConfig(Section):
     """[link]"""
 
     inbound: Literal["defined", "any"] = "defined"
@@ -318,7 +318,7 @@ class Link(Section):
         return redial_max_ms
 
 
-class Accounting(Section):
+class AccountingConfig(Section):
     """[accounting]"""
 
     bytes_max: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 1024 * MIB
@@ -328,7 +328,7 @@ class Accounting(Section):
     """The maximum age of the history, in ms, even if an export cursor still needs it."""
 
 
-class Snapshots(Section):
+class SnapshotsConfig(Section):
     """[snapshots]"""
 
     directory: str = ""
@@ -352,7 +352,7 @@ class Snapshots(Section):
         raise ValueError(f"{shown(directory)} is neither an absolute path nor a URL")
 
 
-class Log(Section):
+class LogConfig(Section):
     """[log]"""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -365,17 +365,17 @@ class Log(Section):
 class Config(Section):
     """The whole configuration: checked once, at start, and immutable after that."""
 
-    queue_manager: QueueManager = QueueManager()
-    listen: Listen = Listen()
-    store: Store = Store()
-    limits: Limits = Limits()
+    queue_manager: QueueManagerConfig = QueueManagerConfig()
+    listen: ListenConfig = ListenConfig()
+    store: StoreConfig = StoreConfig()
+    limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()
-    producer: Producer = Producer()
-    unit: Unit = Unit()
-    link: Link = Link()
-    accounting: Accounting = Accounting()
-    snapshots: Snapshots = Snapshots()
-    log: Log = Log()
+    producer: ProducerConfig = ProducerConfig()
+    unit: UnitConfig = UnitConfig()
+    link: LinkConfig = LinkConfig()
+    accounting: AccountingConfig = AccountingConfig()
+    snapshots: SnapshotsConfig = SnapshotsConfig()
+    log: LogConfig = LogConfig()
 
     @property
     def unix_path(self) -> Path | None:

@@ -106,7 +106,7 @@ class RefusedRow(TypedDict):
     last_us: int
 
 
-class LinkList(TypedDict):
+class LinkListing(TypedDict):
     """All links."""
 
     links: list[LinkRow]
@@ -154,7 +154,7 @@ class SnapshotSchedule(TypedDict):
     why: str
 
 
-class Status(TypedDict):
+class ManagerStatus(TypedDict):
     """The status of a queue manager."""
 
     name: str

@@ -137,7 +137,7 @@ class SubscriptionRow(StoredRow, total=False):
     oldest_us: int | None
 
 
-class SubscriptionHealthy(SubscriptionRow):
+class SubscriptionRestarted(SubscriptionRow):
     """A subscription whose subscriber can process messages again."""
 
     job: Required[int | None]  # the job that republishes
@@ -162,7 +162,7 @@ class TopicShown(TopicRow):
     first_subscriptions: list[str]
 
 
-class LackRow(TypedDict):
+class UnacknowledgedRow(TypedDict):
     """A subscription that has not acknowledged a publication."""
 
     subscription: str
@@ -171,12 +171,12 @@ class LackRow(TypedDict):
     failed: int
 
 
-class TopicLacks(TypedDict):
+class UnacknowledgedPublication(TypedDict):
     """The subscriptions that have not acknowledged a publication."""
 
     uid: str
     topic: str
-    subscriptions: list[LackRow]
+    subscriptions: list[UnacknowledgedRow]
 
 
 class ParkedRow(TypedDict):
@@ -229,7 +229,7 @@ class TemplateRow(TypedDict):
     queues: int
 
 
-class TemplateSet(TemplateRow):
+class TemplateDefined(TemplateRow):
     """A template that was defined."""
 
     created: bool

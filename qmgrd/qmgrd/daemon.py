@@ -23,17 +23,17 @@ from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
+from qmgrd.net.connection_limits import ConnectionLimits
 from qmgrd.net.dialler import dial
-from qmgrd.net.doorkeeper import Doorkeeper
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
-from qmgrd.net.session import Session, write_all
+from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.unsent import Unsent
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
 from qmgrd.process.turn_times import TurnTimes
-from qmgrd.snapshot.desk import SnapshotDesk
+from qmgrd.snapshot.service import SnapshotService
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = f"qmgrd/{VERSION}"
@@ -65,8 +65,8 @@ class Daemon:
         self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
         self._store = store
-        self._doors = Doorkeeper(config.listen, QUARANTINE_MS, self.now_ms())
-        self._sessions = self._doors.sessions
+        self._admission = ConnectionLimits(config.listen, QUARANTINE_MS, self.now_ms())
+        self._sessions = self._admission.sessions
         self._connections = 0
         self._recovery = Recovery(self._start_turns, self._now)
         self._turn_scheduled = False
@@ -76,9 +76,9 @@ class Daemon:
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
-        self._snapshots = SnapshotDesk(config, store, lambda: self._loop, self._in_turn)
+        self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
-        self._ahead: set[Session] = set()  # not read from until the turns have caught up
+        self._ahead: set[SocketSession] = set()  # not read from until the turns have caught up
         self._turns = self._start_turns()
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
@@ -142,7 +142,7 @@ class Daemon:
             "pid": os.getpid(),
             "uptime_ms": self.now_ms() - self._started_ms,
             "cpu_ms": round((times.user + times.system) * 1000),
-            "connections": self._doors.open_count,
+            "connections": self._admission.open_count,
             "store_used_bytes": space.used_bytes,
             "store_map_bytes": space.map_bytes,
             "disk_free_bytes": space.disk_free_bytes,
@@ -164,7 +164,7 @@ class Daemon:
         """
         self._loop = asyncio.get_running_loop()
         try:
-            listeners = await listen(self.config, lambda: Session(self, self._make_peer))
+            listeners = await listen(self.config, lambda: SocketSession(self, self._make_peer))
         except ListenFailed:
             self._turns.stop(self._now())  # Nothing was delivered: the stop is a clean one.
             raise
@@ -222,7 +222,7 @@ class Daemon:
         if self._failure is not None or self._stopped.is_set():
             return
         self._run_turn()
-        if self._turns.wanted:
+        if self._turns.has_work:
             self.want_turn()
         else:
             self._set_timer()
@@ -270,7 +270,7 @@ class Daemon:
             if session is not None:
                 session.say_goodbye(goaway)
         for note in outcome.notes:
-            self._doors.log.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
+            self._admission.log.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
         for effect in outcome.effects:
             if isinstance(effect, Dial) and self._tasks is not None:
                 task = self._tasks.create_task(self._dial(effect))
@@ -279,7 +279,7 @@ class Daemon:
             elif not isinstance(effect, Dial):
                 self._snapshots.take(effect)
 
-    def _make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
+    def _make_peer(self, session: SocketSession, dial: Dial | None = None) -> Peer:
         self._connections += 1
         return Peer(
             self._connections,
@@ -289,18 +289,18 @@ class Daemon:
             self._turns.tokens,
             self.now_ms(),
             dial=dial,
-            admit=lambda hello: self._doors.admit(session, hello, self.now_ms()),
+            admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
         )
 
-    def session_entered(self, session: Session) -> None:
+    def session_entered(self, session: SocketSession) -> None:
         """Registers a new connection."""
-        self._doors.entered(session, self.now_ms())
+        self._admission.entered(session, self.now_ms())
 
-    def session_ahead(self, session: Session) -> None:
+    def session_ahead(self, session: SocketSession) -> None:
         """Makes the daemon read from *session* again once the turns have caught up."""
         self._ahead.add(session)
 
-    def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
+    def session_blocked(self, session: SocketSession, *, is_blocked: bool) -> None:
         """Stops or resumes processing for a connection, whose peer has or had too much to fetch."""
         if is_blocked:
             self._turns.intake.block(session.peer.number)
@@ -308,7 +308,7 @@ class Daemon:
             self._turns.intake.unblock(session.peer.number)
             self.want_turn()
 
-    def session_failed(self, session: Session, error: Exception) -> None:
+    def session_failed(self, session: SocketSession, error: Exception) -> None:
         """Closes the connection that met an internal error, and refuses its peer for a while."""
         log.error(
             "internal error on a connection",
@@ -320,17 +320,18 @@ class Daemon:
         why = "internal error of the queue manager on this connection; see its log"
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)
 
-    def session_closed(self, session: Session, why: str) -> None:
+    def session_closed(self, session: SocketSession, why: str) -> None:
         """Unregisters a closed connection."""
-        self._doors.left(session, why)
+        self._admission.left(session, why)
         self.want_turn()
 
     async def _dial(self, effect: Dial) -> None:
-        if self._doors.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
+        if self._admission.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
             why = "a message of this peer caused an internal error; see the log"
         else:
             why = await dial(
-                effect.address, lambda: Session(self, lambda new: self._make_peer(new, effect))
+                effect.address,
+                lambda: SocketSession(self, lambda new: self._make_peer(new, effect)),
             )
         if why:
             self._in_turn(lambda broker: broker.dial_failed(effect, why))
@@ -363,12 +364,12 @@ class Daemon:
         else:
             self.want_turn()
 
-    def _quarantine(self, guilty: Session) -> None:
+    def _quarantine(self, guilty: SocketSession) -> None:
         peer = guilty.peer
         origin, name = guilty.origin, peer.peer_name
         if peer.dial is not None:
             origin, name = _LINK, peer.dial.link
-        self._doors.quarantine.add(origin, name, self.now_ms(), peer.session_id)
+        self._admission.quarantine.add(origin, name, self.now_ms(), peer.session_id)
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4
@@ -391,10 +392,10 @@ class Daemon:
         """Periodically disconnects peers that use resources and make no progress."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self._doors.look(self.now_ms())
-            self.frames.look()
-            self.unsent.look(self.now_ms(), is_ahead=self._turns.intake.is_full)
-            if self._turns.intake.is_tight and not self.unsent.is_tight:
+            self._admission.tick(self.now_ms())
+            self.frames.tick()
+            self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
+            if self._turns.intake.is_room_short and not self.unsent.is_room_short:
                 self.want_turn()  # Requests that wait for room may now have it.
 
     async def _finish(self) -> None:

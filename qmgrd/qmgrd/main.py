@@ -13,7 +13,7 @@ import structlog
 import uvloop
 
 from qmgr_config.load import ConfigError, load
-from qmgr_config.model import Config, Listen, QueueManager
+from qmgr_config.model import Config, ListenConfig, QueueManagerConfig
 from qmgrd.core.catalogue.boot import StoreForeign
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.layout.row import RowDamaged
@@ -165,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add, manager = parser.add_argument, QueueManager()
+    add, manager = parser.add_argument, QueueManagerConfig()
     add("--config", type=Path, metavar="FILE", help="the configuration (TOML)")
     add("--name", help=f"queue_manager.name: cannot change once the store exists ({manager.name})")
     add("--data-dir", metavar="DIR", help=f"queue_manager.data_dir ({manager.data_dir})")
@@ -173,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tcp",
         action="append",
         metavar="HOST:PORT",
-        help=f"listen.tcp; repeatable ({', '.join(Listen().tcp)})",
+        help=f"listen.tcp; repeatable ({', '.join(ListenConfig().tcp)})",
     )
     add("--check", action="store_true", help="check the configuration and exit")
     add(

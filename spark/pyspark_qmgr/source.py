@@ -6,7 +6,8 @@ from pyspark.sql.types import StructType
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import checked, schema_of
 from pyspark_qmgr.stream import StreamReader
-from qmgr_tables.options import OptionInvalid, parse
+from qmgr_tables.option_parser import parse
+from qmgr_tables.options import OptionInvalid
 from qmgr_tables.stream import options as stream_options
 from qmgrd.snapshot.finder import find
 

@@ -16,7 +16,7 @@ from qmgr_tables.partition import Run
 from qmgr_tables.table import TEXTS, TIME
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 
 class Plain(NamedTuple):
@@ -25,7 +25,7 @@ class Plain(NamedTuple):
     chunk: Chunk
     runs: Sequence[Run]
     run_of: Array  # the index of the run of each
-    snapshot: Snapshot
+    snapshot: StoredSnapshot
     options: Options
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from qmgr_tables import staging
-from qmgrd.snapshot.finder import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import DATA, SnapshotUnreadable, StoredSnapshot
 from qmgrd.store.image import ImageReader, open_image
 from qmgrd.store.inspect import StoreUnreadable
 
@@ -16,7 +16,7 @@ OPEN_MAX = 16
 _open: dict[tuple[int, int, int], ImageReader] = {}  # process, device, inode; the last used last
 
 
-def image(snapshot: Snapshot) -> ImageReader:
+def image(snapshot: StoredSnapshot) -> ImageReader:
     """Returns the data file of *snapshot*, opened by this process.
 
     Raises:
@@ -47,7 +47,7 @@ def image(snapshot: Snapshot) -> ImageReader:
     return found
 
 
-def damaged(snapshot: Snapshot, error: Exception) -> SnapshotUnreadable:
+def damaged(snapshot: StoredSnapshot, error: Exception) -> SnapshotUnreadable:
     """Returns the error for a data file that cannot be read to the end."""
     return SnapshotUnreadable(
         f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot again"

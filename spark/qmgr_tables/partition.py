@@ -19,7 +19,7 @@ from qmgr_tables.options import (
     Options,
 )
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Lost, QueueInfo, Range, Snapshot
+from qmgrd.snapshot.finder import LaneRange, Lost, QueueInfo, StoredSnapshot
 
 
 class Run(NamedTuple):
@@ -43,11 +43,11 @@ class Run(NamedTuple):
 class Share(NamedTuple):
     """The part of a snapshot that one task reads."""
 
-    snapshot: Snapshot  # without its queues
+    snapshot: StoredSnapshot  # without its queues
     runs: tuple[Run, ...]
 
 
-def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
+def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
     """Returns shares that have each selected message of *snapshots* exactly once.
 
     Raises:
@@ -75,7 +75,7 @@ def state_of(kind: str, lane: int) -> str:
     return DELAYED if lane == keys.LANE_DELAYED else DAMAGED
 
 
-def _wanted(queue: QueueInfo, options: Options) -> Iterator[Range]:
+def _wanted(queue: QueueInfo, options: Options) -> Iterator[LaneRange]:
     """Yields the ranges of *queue* that may have selected messages."""
     for found in queue.ranges:
         # A damaged message is in any lane until its turn comes.
@@ -83,7 +83,7 @@ def _wanted(queue: QueueInfo, options: Options) -> Iterator[Range]:
             yield found
 
 
-def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
+def _check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
     known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
     for name in sorted(options.queues.difference(known)):
         near = get_close_matches(name, known, 1)
@@ -95,7 +95,7 @@ def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
         )
 
 
-def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
+def _shares(snapshot: StoredSnapshot, options: Options, rows: int) -> Iterator[Share]:
     """Yields the shares of one snapshot: long runs are cut, short ones are joined."""
     of = snapshot._replace(queues=())
     runs: list[Run] = []
@@ -116,7 +116,7 @@ def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
         yield Share(of, tuple(runs))
 
 
-def _cut(found: Range, rows: int) -> Iterator[tuple[int, int, int]]:
+def _cut(found: LaneRange, rows: int) -> Iterator[tuple[int, int, int]]:
     """Yields pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
     pieces = -(-found.messages // rows)
     length = found.last_arrival + 1 - found.first_arrival

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from qmgr_tables.filters import earlier, later
 from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.table import QUEUES, Table
-from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable, directories, read, verify
+from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot, directories, read, verify
 
 # that read manifests and checksums; more threads than one disk can serve have no benefit
 THREADS_MAX = 8
@@ -36,7 +36,7 @@ class Skipped(NamedTuple):
 class Found(NamedTuple):
     """The snapshots of a query, and those that were left out."""
 
-    snapshots: list[Snapshot]
+    snapshots: list[StoredSnapshot]
     skipped: list[Skipped]
 
 
@@ -85,15 +85,17 @@ def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], 
         return directories(there)  # without duplicates
 
 
-def _look(directory: str, *, is_verified: bool) -> Snapshot:
+def _look(directory: str, *, is_verified: bool) -> StoredSnapshot:
     snapshot = read(directory)
     if is_verified:
         verify(snapshot)
     return snapshot
 
 
-def _or_error(look: Callable[[str], Snapshot]) -> Callable[[str], Snapshot | SnapshotUnreadable]:
-    def tried(directory: str) -> Snapshot | SnapshotUnreadable:
+def _or_error(
+    look: Callable[[str], StoredSnapshot],
+) -> Callable[[str], StoredSnapshot | SnapshotUnreadable]:
+    def tried(directory: str) -> StoredSnapshot | SnapshotUnreadable:
         try:
             return look(directory)
         except SnapshotUnreadable as error:
@@ -124,14 +126,14 @@ def plan(table: Table, options: Options) -> list[list[Any]]:
     return list(bundles(shares, options))
 
 
-def _is_wanted(snapshot: Snapshot, options: Options) -> bool:
+def _is_wanted(snapshot: StoredSnapshot, options: Options) -> bool:
     filters = options.filters
     return filters.allows("managers", snapshot.queue_manager) and filters.allows(
         "snapshots", snapshot.id
     )
 
 
-def check_queues(snapshots: list[Snapshot], options: Options) -> None:
+def check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
     """Raises OptionInvalid for a name that is in no snapshot; proxies have no queue of their
     own.
     """

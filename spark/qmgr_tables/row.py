@@ -11,7 +11,7 @@ from qmgr_tables.partition import Run
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 TIME_END_US = 253_402_300_800_000_000  # the year 10000
@@ -65,7 +65,12 @@ _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields
 
 
 def read(
-    tx: LmdbTransaction, key: bytes, value: bytes, run: Run, snapshot: Snapshot, options: Options
+    tx: LmdbTransaction,
+    key: bytes,
+    value: bytes,
+    run: Run,
+    snapshot: StoredSnapshot,
+    options: Options,
 ) -> Row | None:
     """Returns the message under *key*, or None if a restart lost it.
 
@@ -189,7 +194,7 @@ def own_priority(fields: records.Fields) -> int | None:
     return None if fields.flags & records.FLAG_PRIORITY_OF_QUEUE else fields.priority
 
 
-def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
+def _times(entry: entries.Entry, run: Run, snapshot: StoredSnapshot) -> Times:
     """Returns when it was put, expires and becomes available, and whether it is persistent."""
     expires_ms, due_ms = entry.expires_ms, entry.due_ms
     is_awaited = run.lane == keys.LANE_DELAYED and (not expires_ms or due_ms < expires_ms)
@@ -201,7 +206,7 @@ def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
     )
 
 
-def _wall(clock_ms: int, snapshot: Snapshot) -> int | None:
+def _wall(clock_ms: int, snapshot: StoredSnapshot) -> int | None:
     """Returns the wall clock at *clock_ms* of the store's clock."""
     return time_of(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 

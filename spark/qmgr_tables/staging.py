@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from qmgrd.snapshot import remote
-from qmgrd.snapshot.finder import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import DATA, SnapshotUnreadable, StoredSnapshot
 from qmgrd.snapshot.remote import RemoteFailed
 
 PARTIAL = ".partial"
@@ -27,7 +27,7 @@ ROOM = "room" + LOCK
 MODE = 0o700
 
 
-def local(snapshot: Snapshot) -> Snapshot:
+def local(snapshot: StoredSnapshot) -> StoredSnapshot:
     """Returns *snapshot* as a local copy, once it is complete.
 
     Raises:
@@ -72,7 +72,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _stage(snapshot: Snapshot, directory: Path, key: str) -> None:
+def _stage(snapshot: StoredSnapshot, directory: Path, key: str) -> None:
     partial = directory / f"{key}{PARTIAL}"
     _make_room(snapshot, directory, partial)
     try:
@@ -96,7 +96,7 @@ def _stage(snapshot: Snapshot, directory: Path, key: str) -> None:
         raise
 
 
-def _make_room(snapshot: Snapshot, directory: Path, partial: Path) -> None:
+def _make_room(snapshot: StoredSnapshot, directory: Path, partial: Path) -> None:
     """Removes the least recently used copies until the new one fits, and reserves its room."""
     needed, limit = snapshot.data_bytes, snapshot.staging.bytes_max
     if needed > limit:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from qmgr_tables.options import Options
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.map_(pa.string(), pa.string())
@@ -39,7 +39,7 @@ class Table(NamedTuple):
     text: str  # the meaning of a row, for the documentation
     columns: tuple[Column, ...]
     # A task's part is whatever *read* understands; it is sent to the task by pickle.
-    plan: Callable[[list[Snapshot], Options], list[Any]]
+    plan: Callable[[list[StoredSnapshot], Options], list[Any]]
     # Yields batches of the schema's columns, in its order.
     read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]
     time: str = ""  # the column for since and until

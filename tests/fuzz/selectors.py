@@ -4,7 +4,7 @@ from random import Random
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Fields, Uid, encode
-from qmgrd.core.queue.facts import BUILT_IN, Facts
+from qmgrd.core.queue.facts import BUILT_IN, MessageFacts
 from qmgrd.core.selector.lexer import KEYWORDS, TEXT_MAX
 from qmgrd.core.selector.selector import Selector, compile_selector
 
@@ -61,7 +61,7 @@ def fuzz_selectors(seed: int) -> int:
         selector = _compiled(_text(rng))
         if selector is not None:
             compiled += 1
-            facts = Facts(_damaged(rng), 7, rng.randrange(3), 0, 1, {"delay": rng.random()})
+            facts = MessageFacts(_damaged(rng), 7, rng.randrange(3), 0, 1, {"delay": rng.random()})
             assert selector.matches(facts.value_of) in (True, False)
     return compiled
 

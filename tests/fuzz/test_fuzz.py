@@ -117,7 +117,7 @@ def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             if queue.is_transmission:
                 handle = m.HANDLE.pack(9, queue.counters.next_arrival - 1, 0)
                 settle.ack_all(queue, self._context.tx, self._context.now, handle, session.numbers)
-                self._context.touch(queue)
+                self._context.mark_changed(queue)
 
     monkeypatch.setattr(Settlements, "settle", planted)
     assert found(fuzz_core)

@@ -14,7 +14,7 @@ from qmgrd.core.broker import Broker
 from qmgrd.core.jobs.job import SLICE_ROWS
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as sealed
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import Client, Manager, record
@@ -181,9 +181,9 @@ def _leave_unfinished(hub: Hub) -> None:
         context, aside = broker.context, broker.context.aside
         outbox = keys.of_queue(keys.SPACE_LINK_OUTBOX, manager.queue("@NYC").id)
         sealed.put(context.tx, outbox, pack([0, None, [(b"L" * 16, 2)]]))
-        aside.add(context, Work("link", "FAR"), "sending over link FAR", "a test")
-        aside.add(context, Work("row", keys.SPACE_TOPIC + b"old"), "an old row", "a test", b"row")
-        aside.add(context, Work("due", keys.due(1, 9, 0, 4, 1)), "an old row", "a test", b"")
+        aside.add(context, WorkId("link", "FAR"), "sending over link FAR", "a test")
+        aside.add(context, WorkId("row", keys.SPACE_TOPIC + b"old"), "an old row", "a test", b"row")
+        aside.add(context, WorkId("due", keys.due(1, 9, 0, 4, 1)), "an old row", "a test", b"")
         context.event("anything", queue="Q")
 
     manager.turns.intake.event(0, leave)

@@ -120,7 +120,7 @@ class Trial:
     def _rest(self, ms: int) -> None:
         self._turn(ms)
         for _ in range(TURNS_MAX):
-            if not self._manager.turns.wanted:
+            if not self._manager.turns.has_work:
                 return
             self._turn(1)
         raise Fault("it never comes to rest")

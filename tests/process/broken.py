@@ -10,13 +10,13 @@ from qmgrd.core.context.eviction import Bury
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
-from qmgrd.core.queue.held import Held, append_held
+from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References
-from qmgrd.core.returns.returns import BACKED_OUT, How
+from qmgrd.core.returns.returns import BACKED_OUT, ReturnTerms
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.unit import Unit
+from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
@@ -49,18 +49,20 @@ def hurry() -> None:
 
 def halve() -> None:
     """A commit puts only the first message of its unit, and succeeds."""
-    let_go = Unit.let_go
-    Unit.let_go = lambda self: let_go(self)[:1]  # type: ignore[method-assign]
+    remove_puts = SessionUnit.remove_puts
+    SessionUnit.remove_puts = lambda self: remove_puts(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
     """A unit that is backed out is put anyway."""
     undo = Units.undo
 
-    def putting(self: Units, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
+    def putting(
+        self: Units, session: Session, unit: SessionUnit, how: ReturnTerms = BACKED_OUT
+    ) -> None:
         for queue, prepared, arrival, _ in unit.puts:
             put.append(queue, self._context.tx, prepared, arrival)
-            self._context.touch(queue)
+            self._context.mark_changed(queue)
         undo(self, session, unit, how)
 
     Units.undo = putting  # type: ignore[method-assign]
@@ -85,27 +87,27 @@ def gulp() -> None:
 
     def gulping(
         self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
-    ) -> put.Put:
+    ) -> put.PutOutcome:
         if puts.first_id <= self.inbox.commit_id + 1:
             return receive(self, context, bury, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
-            self.hold(seq_id, None)
-        return put.Put([], [])
+            self.mark_held(seq_id, None)
+        return put.PutOutcome([], [])
 
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
 
 
 def tear() -> None:
     """A commit puts the first message of its unit, and the others in a later turn."""
-    let_go = Units._let_go
+    remove_puts = Units._let_go
 
-    def tearing(self: Units, unit: Unit) -> list[Held]:
-        held, context = let_go(self, unit), self._context
+    def tearing(self: Units, unit: SessionUnit) -> list[HeldPut]:
+        held, context = remove_puts(self, unit), self._context
 
         def put_rest() -> None:
             for one in held[1:]:
                 append_held(one.queue, context.tx, [one])
-                context.touch(one.queue)
+                context.mark_changed(one.queue)
 
         context.timers.at(context.now.ms + LATE_MS, put_rest)
         return held[:1]
@@ -119,7 +121,7 @@ def boast() -> None:
 
     def boasting(
         self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
-    ) -> put.Put:
+    ) -> put.PutOutcome:
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
             record
@@ -127,14 +129,14 @@ def boast() -> None:
             if not self.inbox.holds(seq_id)
         ]
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
-            self.hold(seq_id, None)
+            self.mark_held(seq_id, None)
         stored = puts._replace(records=records)
 
         def store() -> None:
             receive(later, context, bury, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
-        return put.Put([], [])
+        return put.PutOutcome([], [])
 
     LinkInbox.receive = boasting  # type: ignore[assignment, method-assign]
 

@@ -307,7 +307,7 @@ def check_store(data: Path) -> None:
             for key, value in tx.scan(b"\0", b"\xff"):
                 if not key.startswith(_UNSEALED):
                     rows.unseal(key, value)
-                elif key.startswith(keys.SPACE_MESSAGE) and not entries.sound(
+                elif key.startswith(keys.SPACE_MESSAGE) and not entries.is_sound(
                     entries.record(tx, entries.decode(value))
                 ):
                     raise Fault(f"{data}: the record of {key.hex()} is damaged")

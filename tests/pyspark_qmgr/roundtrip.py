@@ -33,7 +33,7 @@ from qmgr_client.aio import connect
 from qmgr_demo import flights as data
 from qmgr_demo.cluster import Node
 from qmgr_tables.export.export import export
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.messages import MESSAGES
 
 QUEUE = "FLIGHTS"

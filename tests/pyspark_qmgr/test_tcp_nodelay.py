@@ -12,7 +12,7 @@ from pyspark_qmgr import tcp_nodelay
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import schema_of
 from pyspark_qmgr.tcp_nodelay import disable_tcp_delays
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.registry import TABLES
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ from qmgr_client.sansio.events import (
     PutDone,
     RequestDone,
     RequestFailed,
-    Settled,
+    SettleDone,
 )
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -21,7 +21,7 @@ from qmgr_protocol.states import Side
 PRODUCER = b"p" * 16
 STORE = b"s" * 16
 NAME = "QM1"
-RESULTS = (PutDone, Settled, RequestDone, RequestFailed, ConsumerEnded)
+RESULTS = (PutDone, SettleDone, RequestDone, RequestFailed, ConsumerEnded)
 
 Kind = TypeVar("Kind")
 

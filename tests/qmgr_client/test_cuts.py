@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from qmgr_client.message import Message, Outgoing, PutResult, decode, encode
 from qmgr_client.sansio.core import ClientCore
-from qmgr_client.sansio.events import PutDone, RequestDone, RequestFailed, Settled
+from qmgr_client.sansio.events import PutDone, RequestDone, RequestFailed, SettleDone
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.daemon import Daemon
@@ -142,7 +142,7 @@ class World:
                 case PutDone(ticket, result):
                     assert ticket not in self.results, "law 1"
                     self.results[ticket] = result
-                case Settled(ticket, error):
+                case SettleDone(ticket, error):
                     body = self.acks.pop(ticket, None)
                     if error is None and body is not None:
                         self.acked.add(body)
@@ -160,7 +160,7 @@ class World:
         for _ in range(1_000):
             moved = self.flow(1 << 30, 1 << 30)
             self.daemon.turn()
-            if not moved and not self.daemon.answers and not self.daemon.turns.wanted:
+            if not moved and not self.daemon.answers and not self.daemon.turns.has_work:
                 return
         raise AssertionError("no rest")
 

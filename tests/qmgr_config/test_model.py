@@ -11,9 +11,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from qmgr_config.address import Address
-from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config, Limits, Link, Listen, QueueManager
+from qmgr_config.model import (
+    FRAME_OVERHEAD_BYTES,
+    Config,
+    LimitsConfig,
+    LinkConfig,
+    ListenConfig,
+    QueueManagerConfig,
+)
 from qmgr_config.quantity import Quantity
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 
 FILE = Path(__file__).parents[2] / "config" / "qmgrd.toml"
 OPTION = re.compile(r"#(\w+ = .+)")
@@ -92,57 +99,59 @@ def test_nothing_changes_after_the_start() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "Ä", "a" * 65, "a/b", "a@b", "a\n"])
 def test_a_name_that_the_protocol_cannot_carry_is_refused(name: str) -> None:
     with pytest.raises(ValidationError, match="is not a name"):
-        QueueManager(name=name)
+        QueueManagerConfig(name=name)
 
 
 def test_an_empty_data_dir_is_refused() -> None:
     with pytest.raises(ValidationError, match="is not the path of a directory"):
-        QueueManager.model_validate({"data_dir": ""})
+        QueueManagerConfig.model_validate({"data_dir": ""})
 
 
 def test_the_largest_message_leaves_64_kib_in_the_largest_frame() -> None:
-    Limits(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536 - 1)
+    LimitsConfig(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536 - 1)
     with pytest.raises(ValidationError, match=r"message_max_bytes\n.* is not below"):
-        Limits(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536)
+        LimitsConfig(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536)
     with pytest.raises(ValidationError, match=r"message_max_bytes\n.*4 MiB is not below"):
-        Limits(frame_max_bytes=4 << 20)
+        LimitsConfig(frame_max_bytes=4 << 20)
 
 
 def test_half_of_the_smallest_buffers_holds_the_longest_answer() -> None:
     longest_bytes = DELIVER_MAX_BYTES + FRAME_OVERHEAD_BYTES
     small = {"frame_max_bytes": "128 KiB", "message_max_bytes": "32 KiB"}
     with pytest.raises(ValidationError, match=r"buffers_max_bytes\n"):
-        Limits.model_validate(small | {"buffers_max_bytes": 2 * longest_bytes})
-    limits = Limits.model_validate(small | {"buffers_max_bytes": "4 MiB"})
+        LimitsConfig.model_validate(small | {"buffers_max_bytes": 2 * longest_bytes})
+    limits = LimitsConfig.model_validate(small | {"buffers_max_bytes": "4 MiB"})
     assert limits.buffers_max_bytes // 2 > longest_bytes
 
 
 def test_liveness_is_longer_than_the_heartbeat() -> None:
-    Limits(heartbeat_ms=1000, liveness_ms=1001)
+    LimitsConfig(heartbeat_ms=1000, liveness_ms=1001)
     with pytest.raises(ValidationError, match=r"liveness_ms\n.*30 s is not longer than .*\(30 s\)"):
-        Limits(heartbeat_ms=30_000)
+        LimitsConfig(heartbeat_ms=30_000)
 
 
 def test_the_longest_redial_wait_is_not_below_the_first() -> None:
-    Link(redial_min_ms=1000, redial_max_ms=1000)
+    LinkConfig(redial_min_ms=1000, redial_max_ms=1000)
     with pytest.raises(ValidationError, match=r"redial_max_ms\n.*999 ms is below"):
-        Link(redial_min_ms=1000, redial_max_ms=999)
+        LinkConfig(redial_min_ms=1000, redial_max_ms=999)
 
 
 def test_addresses_are_taken_apart() -> None:
-    listen = Listen(tcp=("127.0.0.1:0", "[::1]:7470"))
+    listen = ListenConfig(tcp=("127.0.0.1:0", "[::1]:7470"))
     assert listen.addresses == (Address("127.0.0.1", 0), Address("::1", 7470))
-    assert Listen.model_validate({"tcp": "127.0.0.1:0, [::1]:7470"}) == listen
+    assert ListenConfig.model_validate({"tcp": "127.0.0.1:0, [::1]:7470"}) == listen
     assert (
-        Listen.model_validate({"tcp": ""}) == Listen.model_validate({"tcp": []}) == Listen(tcp=())
+        ListenConfig.model_validate({"tcp": ""})
+        == ListenConfig.model_validate({"tcp": []})
+        == ListenConfig(tcp=())
     )
 
 
 @pytest.mark.parametrize("tcp", ["0.0.0.0:7470", "[::]:7470", "10.1.2.3:7470", "example.org:7470"])
 def test_the_network_is_listened_to_only_when_that_is_accepted(tcp: str) -> None:
     with pytest.raises(ValidationError, match=r"accept that with listen.insecure_listen = true"):
-        Listen(tcp=(tcp,))
-    assert Listen(tcp=(tcp,), insecure_listen=True).tcp == (tcp,)
+        ListenConfig(tcp=(tcp,))
+    assert ListenConfig(tcp=(tcp,), insecure_listen=True).tcp == (tcp,)
 
 
 @pytest.mark.parametrize(
@@ -151,20 +160,22 @@ def test_the_network_is_listened_to_only_when_that_is_accepted(tcp: str) -> None
 )
 def test_addresses_are_checked(tcp: str, fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
-        Listen.model_validate({"tcp": tcp})
+        ListenConfig.model_validate({"tcp": tcp})
 
 
 def test_the_unix_socket_lies_in_the_data_directory_unless_told_otherwise() -> None:
-    here = QueueManager(data_dir=Path("/data"))
+    here = QueueManagerConfig(data_dir=Path("/data"))
     assert Config(queue_manager=here).unix_path == Path("/data/qmgrd.sock")
-    assert Config(queue_manager=here, listen=Listen(unix="/run/q")).unix_path == Path("/run/q")
-    assert Config(queue_manager=here, listen=Listen(unix="off")).unix_path is None
+    assert Config(queue_manager=here, listen=ListenConfig(unix="/run/q")).unix_path == Path(
+        "/run/q"
+    )
+    assert Config(queue_manager=here, listen=ListenConfig(unix="off")).unix_path is None
 
 
 def test_the_path_of_the_unix_socket_fits_its_address() -> None:
-    Config(listen=Listen(unix="/" + "x" * 106))
-    deep = QueueManager(data_dir=Path("/" + "x" * 100))
-    Config(queue_manager=deep, listen=Listen(unix="off"))
+    Config(listen=ListenConfig(unix="/" + "x" * 106))
+    deep = QueueManagerConfig(data_dir=Path("/" + "x" * 100))
+    Config(queue_manager=deep, listen=ListenConfig(unix="off"))
     with pytest.raises(ValidationError, match=r"listen.unix: /x+/qmgrd.sock is 112 bytes long"):
         Config(queue_manager=deep)
 

@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from qmgr_demo.delays import LATE, SUBSCRIBERS, Delay, Had, Subscriber, delayed, expected
+from qmgr_demo.delays import (
+    LATE,
+    SUBSCRIBERS,
+    Delay,
+    Subscriber,
+    SubscriberResult,
+    delayed,
+    expected,
+)
 from qmgr_demo.flights import Flight
 from qmgr_demo.ledger import Ledger
 from qmgr_protocol import topic as topics
@@ -62,7 +70,7 @@ def test_filters_of_the_demo_are_valid_and_durable_names_differ() -> None:
 
 
 def test_had_is_clean_only_with_its_own_and_what_it_failed_on() -> None:
-    had = Had(SUBSCRIBERS[0], Ledger({1, 2}), {2})
+    had = SubscriberResult(SUBSCRIBERS[0], Ledger({1, 2}), {2})
     for row in (1, 2):
         had.ledger.note_delivery(row, str(row), flagged=False, known=True)
     assert not had.is_clean  # 2 was not republished,

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from qmgr_demo import report
-from qmgr_demo.delays import LATE, Had, Subscriber
+from qmgr_demo.delays import LATE, Subscriber, SubscriberResult
 from qmgr_demo.flights import Mean
 from qmgr_demo.ledger import Ledger
 from qmgr_demo.legs import Audit, Day, Leg
@@ -66,10 +66,10 @@ def test_day_names_what_was_lost_and_who_took_over() -> None:
 
 
 def test_delays_name_who_lacks_something_and_who_had_too_much() -> None:
-    short = Had(Subscriber("A:a", "JFK"), Ledger({1, 2}), set(), {2})
+    short = SubscriberResult(Subscriber("A:a", "JFK"), Ledger({1, 2}), set(), {2})
     short.ledger.note_delivery(2, "2", flagged=False, known=True)
-    failing = Had(Subscriber("B:b", fails=True), Ledger({1, 2}), {2}, {1, 2})
-    late = Had(LATE, Ledger(), set())
+    failing = SubscriberResult(Subscriber("B:b", fails=True), Ledger({1, 2}), {2}, {1, 2})
+    late = SubscriberResult(LATE, Ledger(), set())
     shown = console()
     totals = report.DelaysTotals(2, 3, 1, 0, 4, 5, 2, 1.5)
     report.show_delays(shown, [short, failing, late], totals)

@@ -14,7 +14,7 @@ from qmgr_protocol import messages as m
 from qmgr_tables import planning
 from qmgr_tables.export.export import Exported, export
 from qmgr_tables.export.sink import Sizes
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.registry import TABLES
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.snapshot.shot import Camera, managed

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from qmgr_protocol import messages as m
-from qmgrd.snapshot.writer import TRAILER, Order, write
+from qmgrd.snapshot.writer import TRAILER, WriteRequest, write
 from tests.qmgrd.core.harness import Manager, record
 from tests.qmgrd.snapshot.shot import managed
 
@@ -32,7 +32,7 @@ def shoot(manager: Manager, directory: Path) -> None:
     data = manager.store.directory / "store/data.mdb"
     path = directory.with_suffix(".copy")
     path.write_bytes(data.read_bytes() + TRAILER)
-    order = Order(
+    order = WriteRequest(
         directory=str(directory),
         partial=f"{directory.name}.partial-1",
         turn=manager.turns.broker.context.turn_number,

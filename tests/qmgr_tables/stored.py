@@ -13,11 +13,11 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.entry import Entry
 from qmgrd.core.queue import notes
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from tests.memory_store import MemoryStore
 from tests.qmgr_protocol.strategies import NAMES, RECORD_FIELDS, TEXTS, U32, VALUES
 
-SNAPSHOT = Snapshot(
+SNAPSHOT = StoredSnapshot(
     "/snap", "QM1-1-1-7", "QM1", 7, 0, "", (), 1_800_000_000_000, 1_700_000_000_000_000
 )
 TIMES = st.sampled_from([0, 1, 2**40, 1_800_000_060_000, 2**63, 2**64 - 1])

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.partition import Run, plan, state_of
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import QueueInfo, Range, Snapshot
+from qmgrd.snapshot.finder import LaneRange, QueueInfo, StoredSnapshot
 
 PATH = ("/snap",)
 RANGES = st.builds(
-    lambda lane, priority, messages, first, gaps: Range(
+    lambda lane, priority, messages, first, gaps: LaneRange(
         lane, priority, messages, first, first + messages + gaps - 1
     ),
     st.sampled_from([0, 2, 15]),
@@ -25,26 +25,26 @@ RANGES = st.builds(
 )
 
 
-def queue(number: int, *ranges: Range) -> QueueInfo:
+def queue(number: int, *ranges: LaneRange) -> QueueInfo:
     return QueueInfo(f"Q{number}", number, "local", ranges)
 
 
-def snapshot(*queues: QueueInfo, name: str = "QM1") -> Snapshot:
-    return Snapshot(f"/{name}", name, name, 1, 4096, "", queues)
+def snapshot(*queues: QueueInfo, name: str = "QM1") -> StoredSnapshot:
+    return StoredSnapshot(f"/{name}", name, name, 1, 4096, "", queues)
 
 
-def one(messages: int, first: int = 1) -> Range:
-    return Range(0, 4, messages, first, first + messages - 1)
+def one(messages: int, first: int = 1) -> LaneRange:
+    return LaneRange(0, 4, messages, first, first + messages - 1)
 
 
-def sizes(snapshots: list[Snapshot], **options: Any) -> list[int]:
+def sizes(snapshots: list[StoredSnapshot], **options: Any) -> list[int]:
     """How many arrivals each partition spans."""
     shares = plan(snapshots, Options(PATH, **options))
     return [sum(run.stop - run.first for run in share.runs) for share in shares]
 
 
 @given(ranges=st.lists(RANGES, max_size=6), rows=st.integers(1, 300), minimum=st.integers(1, 20))
-def test_every_arrival_is_in_one_run(ranges: list[Range], rows: int, minimum: int) -> None:
+def test_every_arrival_is_in_one_run(ranges: list[LaneRange], rows: int, minimum: int) -> None:
     shot = snapshot(*(queue(number, found) for number, found in enumerate(ranges)))
     options = Options(PATH, rows_per_partition=rows, min_partitions=minimum)
     shares = plan([shot], options)
@@ -112,7 +112,7 @@ def test_only_wanted_queues_are_planned() -> None:
 
 
 def test_only_lanes_in_which_there_may_be_wanted_states_are_planned() -> None:
-    lanes = [Range(lane, 4, 5, 1, 5) for lane in (0, 1, 15)]
+    lanes = [LaneRange(lane, 4, 5, 1, 5) for lane in (0, 1, 15)]
     shot = snapshot(queue(1, *lanes), QueueInfo("@NYC", 2, "transmission", (lanes[0],)))
 
     def planned(*states: str) -> list[tuple[str, int]]:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from qmgr_tables.filters import Filters
-from qmgr_tables.options import OptionInvalid, Options, parse
+from qmgr_tables.option_parser import parse
+from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.partition import Run, Share
 from qmgr_tables.planning import BUNDLES_MIN, bundles, find, plan
 from qmgr_tables.tables.registry import TABLES
-from qmgrd.snapshot.finder import DATA, FILE, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import DATA, FILE, SnapshotUnreadable, StoredSnapshot
 from tests.qmgr_tables.snapshots import batches, reader_of, rows
 
 
@@ -123,7 +124,7 @@ def test_arrivals_that_are_not_asked_for_are_not_read(snapshot: Path) -> None:
 
 
 def share(rows: int) -> Share:
-    shot = Snapshot("/s", "s", "QM1", 1, 1, "", ())
+    shot = StoredSnapshot("/s", "s", "QM1", 1, 1, "", ())
     return Share(shot, (Run("Q", 1, "local", 0, 4, 1, 1 + rows),))
 
 

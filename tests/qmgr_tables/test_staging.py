@@ -15,7 +15,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.staging import local
 from qmgr_tables.tables.registry import TABLES
 from qmgrd.snapshot import remote
-from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable, Staging, find
+from qmgrd.snapshot.finder import SnapshotUnreadable, Staging, StoredSnapshot, find
 from tests.qmgrd.snapshot.far import Far, far
 
 URL = "far:///bucket/{}"
@@ -29,7 +29,7 @@ def fs() -> Iterator[type[Far]]:
         images._open.popitem()[1].close()
 
 
-def at(snapshot: Path, name: str, directory: Path, bytes_max: int = 1 << 40) -> Snapshot:
+def at(snapshot: Path, name: str, directory: Path, bytes_max: int = 1 << 40) -> StoredSnapshot:
     """That snapshot under a URL, to be staged in *directory*; each has an id of its own."""
     if not remote.place(URL.format(name)).fs.exists(f"/bucket/{name}/manifest.json"):
         remote.upload(snapshot, URL.format(name))

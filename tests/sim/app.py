@@ -21,9 +21,9 @@ from qmgr_client.sansio.events import (
     PutDone,
     RequestDone,
     RequestFailed,
-    Settled,
+    SettleDone,
 )
-from qmgr_client.sansio.settles import PLAIN, Terms
+from qmgr_client.sansio.settles import PLAIN, SettleTerms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import FrameDecoder
@@ -84,7 +84,7 @@ class App:
         self._tap = FrameDecoder(FRAME_MAX_BYTES)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             PutDone: lambda event: self._put_done(self.puts.pop(event.ticket), event.result),
-            Settled: lambda event: self._settled(*self.settles.pop(event.ticket), event.error),
+            SettleDone: lambda event: self._settled(*self.settles.pop(event.ticket), event.error),
             Delivered: self._delivered,
             RequestDone: lambda event: self._got(event.value),
             RequestFailed: lambda event: self._got(event.error),
@@ -192,7 +192,7 @@ class App:
             if random.random() < habits.release:
                 action = random.choice(consumer.RELEASES)
                 later = action in (m.RELEASE, m.RETURN) and random.random() < habits.delay
-                terms = Terms(random.choice([0, 1, 500, 20_000])) if later else PLAIN
+                terms = SettleTerms(random.choice([0, 1, 500, 20_000])) if later else PLAIN
             ticket = self.core.settle(reading.message, action, terms)
             self.settles[ticket] = (action, reading.message)
 

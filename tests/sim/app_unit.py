@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
-from qmgr_client.sansio.events import PutDone, RequestDone, RequestFailed, Settled
+from qmgr_client.sansio.events import PutDone, RequestDone, RequestFailed, SettleDone
 from qmgr_client.sansio.units import Unit as ClientUnit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError, name_of
@@ -102,7 +102,7 @@ class AppUnits:
 
     def takes(self, event: Any) -> bool:
         """Handles an event if it is the result of a step; returns whether it was."""
-        if type(event) not in (RequestDone, RequestFailed, PutDone, Settled):
+        if type(event) not in (RequestDone, RequestFailed, PutDone, SettleDone):
             return False
         found = self.waits.pop(event.ticket, None)
         if found is None:

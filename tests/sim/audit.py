@@ -10,7 +10,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.counters import Counters
-from qmgrd.core.link.inbox import Inflow
+from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.link.link import Link
 from qmgrd.core.queue.queue import Queue
 from tests.memory_store import MemoryStore
@@ -227,7 +227,7 @@ def within_budget(node: Node) -> None:
         _link_within_budget(node, link)
     for session in broker.sessions.values():
         for found in session.streams.values():
-            stream = found.stream if isinstance(found, Inflow) else found
+            stream = found.stream if isinstance(found, InboundPath) else found
             inbox = stream.inbox
             fact = f"{stream.key.hex()} at {node.name}: {inbox}"
             ahead = inbox.ahead or {inbox.commit_id + 2}
@@ -247,8 +247,11 @@ def nothing_leaks(node: Node) -> None:
     require(holders <= set(broker.sessions), "nothing_leaks", f"streams, {fact}")
     for stream in broker.streams.links.open_streams.values():
         inflows = stream.paths.values()
-        known_here = all(inflow.session.streams.get(inflow.number) is inflow for inflow in inflows)
-        connections = {inflow.session.connection for inflow in inflows}
+        known_here = all(
+            inbound_path.session.streams.get(inbound_path.number) is inbound_path
+            for inbound_path in inflows
+        )
+        connections = {inbound_path.session.connection for inbound_path in inflows}
         are_open = inflows and known_here and connections <= set(broker.sessions)
         require(bool(are_open), "nothing_leaks", f"paths of {stream.peer}, {fact}")
     held = Counter(

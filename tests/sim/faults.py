@@ -116,7 +116,7 @@ def crash_after(world: "World") -> bool:
 
 def _crash_in_turn(world: "World", when: str) -> bool:
     node = _some_node(world)
-    if node is None or not node.turns.wanted:
+    if node is None or not node.turns.has_work:
         return False
     node.store.crash = when
     node.turn()

@@ -126,7 +126,7 @@ def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
     require(was_altered or not is_stopped(row), "stopped_is_held_back", f"{fact}: {row}")
 
 
-def is_all_there(
+def is_complete(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> None:
     """Judges a member that is delivered to a consumer of whole groups only."""

@@ -203,7 +203,7 @@ class Node:
         """Whether a turn is due."""
         if not self.up:
             return False
-        if self._kick or self.turns.wanted:
+        if self._kick or self.turns.has_work:
             return True
         due_ms = self.turns.broker.next_timer_ms()
         return due_ms is not None and due_ms <= self.now().ms

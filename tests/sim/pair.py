@@ -11,7 +11,7 @@ from qmgr_client.sansio.events import (
     PutDone,
     RequestDone,
     RequestFailed,
-    Settled,
+    SettleDone,
 )
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
@@ -81,7 +81,7 @@ class Caller:
         for event in self.core.events():
             if isinstance(event, PutDone):
                 self.results[event.ticket] = event.result
-            elif isinstance(event, Settled | RequestFailed):
+            elif isinstance(event, SettleDone | RequestFailed):
                 self.results[event.ticket] = event.error
             elif isinstance(event, RequestDone):
                 self.results[event.ticket] = event.value

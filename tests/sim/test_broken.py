@@ -18,10 +18,10 @@ from qmgrd.core.context.context import Outcome
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.link.inbox import Inflow, LinkInbox
+from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.link.link import Link
 from qmgrd.core.link.path import Path
-from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.dedup import OriginTable
 from qmgrd.core.queue.lease import Consumer
@@ -61,13 +61,13 @@ def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
 
 
 def test_run_above_a_gap_is_reported_too_long(monkeypatch: Patch) -> None:
-    tell = Inflow.tell
+    tell = InboundPath.commit_message
 
-    def longer(self: Inflow) -> m.Committed:
+    def longer(self: InboundPath) -> m.Committed:
         told = tell(self)
         return told._replace(held=[[first, count + 1] for first, count in told.held])
 
-    monkeypatch.setattr(Inflow, "tell", longer)
+    monkeypatch.setattr(InboundPath, "commit_message", longer)
     assert_caught({"acked_is_durable"}, first=25)
 
 
@@ -119,13 +119,13 @@ def test_commit_id_jumps_a_gap(monkeypatch: Patch) -> None:
 
 
 def test_source_deletes_a_message_once_it_is_sent(monkeypatch: Patch) -> None:
-    run = Pump.run
+    run = LinkPump.run
 
-    def eager(self: Pump) -> None:
+    def eager(self: LinkPump) -> None:
         run(self)
         self._link.outbox.commit(self._link.outbox.sent_id)
 
-    monkeypatch.setattr(Pump, "run", eager)
+    monkeypatch.setattr(LinkPump, "run", eager)
     assert_caught({"deleted_is_held_by_the_receiver"})
 
 
@@ -194,7 +194,7 @@ def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
 
 
 def test_returning_message_does_not_lower_the_position(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Queue, "lower", lambda self, priority, arrival, *lane: None)
+    monkeypatch.setattr(Queue, "lower_position", lambda self, priority, arrival, *lane: None)
     assert_caught({"ready_is_found"})
 
 

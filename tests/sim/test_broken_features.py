@@ -25,7 +25,7 @@ from qmgrd.core.returns.returns import BACKED_OUT, Returns
 from qmgrd.core.selector.selector import Selector
 from qmgrd.core.sessions import streams
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.unit import Unit
+from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from tests.sim.broken import Patch, assert_caught
 
@@ -109,7 +109,7 @@ def test_schedule_is_not_loaded_at_a_restart(monkeypatch: Patch) -> None:
 
 def test_expired_message_is_delivered(monkeypatch: Patch) -> None:
     for module in (take_, seek_):
-        monkeypatch.setattr(module, "is_there", lambda queue, entry, arrival, now: True)
+        monkeypatch.setattr(module, "is_available", lambda queue, entry, arrival, now: True)
     assert_caught({"nothing_after_its_time"}, first=28)
 
 
@@ -140,12 +140,12 @@ def test_restart_keeps_non_persistent_messages(monkeypatch: Patch) -> None:
 
 
 def test_restart_removes_persistent_messages(monkeypatch: Patch) -> None:
-    def greedy(context: Any, catalogue: Catalogue, work: job.Job) -> job.Step:
+    def greedy(context: Any, catalogue: Catalogue, work: job.Job) -> job.JobStep:
         queue = catalogue.by_id[work.row["queue_id"]]
         prefix = keys.lane(queue.id, keys.LANE_READY)
         for key, value in list(context.tx.scan(prefix, keys.after(prefix))):
             lane.remove(queue, context.tx, key, value)
-        context.touch(queue)
+        context.mark_changed(queue)
         return job.DONE
 
     monkeypatch.setitem(jobs._WORK, "sweep", greedy)
@@ -153,8 +153,8 @@ def test_restart_removes_persistent_messages(monkeypatch: Patch) -> None:
 
 
 def test_unit_is_committed_in_part(monkeypatch: Patch) -> None:
-    let_go = Unit.let_go
-    monkeypatch.setattr(Unit, "let_go", lambda self: let_go(self)[:1])
+    remove_puts = SessionUnit.remove_puts
+    monkeypatch.setattr(SessionUnit, "remove_puts", lambda self: remove_puts(self)[:1])
     assert_caught({"unit_is_all_or_nothing"}, first=1)
 
 
@@ -188,7 +188,7 @@ def test_lost_connection_commits_its_unit(monkeypatch: Patch) -> None:
         for unit in list(session.units.values()):
             for queue, prepared, arrival, _ in list(unit.puts):
                 put.append(queue, self._context.tx, prepared, arrival or queue.next_arrival())
-                self._context.touch(queue)
+                self._context.mark_changed(queue)
         return close(self, session, *how)
 
     monkeypatch.setattr(Units, "close", commit)
@@ -221,24 +221,24 @@ def test_message_got_in_a_unit_is_delivered_again_meanwhile(monkeypatch: Patch) 
 
 def test_commit_gives_messages_new_positions(monkeypatch: Patch) -> None:
     """G23: messages keep the order of their puts, whatever was committed first."""
-    let_go = Unit.let_go
+    remove_puts = SessionUnit.remove_puts
 
-    def fresh(self: Unit) -> Any:
-        return [held._replace(arrival=0) for held in reversed(let_go(self))]
+    def fresh(self: SessionUnit) -> Any:
+        return [held._replace(arrival=0) for held in reversed(remove_puts(self))]
 
-    monkeypatch.setattr(Unit, "let_go", fresh)
+    monkeypatch.setattr(SessionUnit, "remove_puts", fresh)
     assert_caught({"order_per_producer"}, first=2)
 
 
 def test_message_committed_late_is_passed_over(monkeypatch: Patch) -> None:
     """G23: a message committed late comes before those that were put after it."""
-    lower = Queue.lower
+    lower = Queue.lower_position
 
     def sluggish(self: Queue, priority: int, arrival: int, *lane: int) -> None:
         if arrival == self.counters.next_arrival - 1:
             lower(self, priority, arrival, *lane)
 
-    monkeypatch.setattr(Queue, "lower", sluggish)
+    monkeypatch.setattr(Queue, "lower_position", sluggish)
     assert_caught({"order_of_arrival", "ready_is_found"})
 
 
@@ -265,11 +265,11 @@ def test_note_outlives_its_message(monkeypatch: Patch) -> None:
 
 
 def test_unit_does_not_free_its_space(monkeypatch: Patch) -> None:
-    def keep(self: Unit) -> Any:
+    def keep(self: SessionUnit) -> Any:
         puts, self.puts = self.puts, []
         return puts
 
-    monkeypatch.setattr(Unit, "let_go", keep)
+    monkeypatch.setattr(SessionUnit, "remove_puts", keep)
     assert_caught({"nothing_leaks"})
 
 

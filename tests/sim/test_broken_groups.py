@@ -16,7 +16,7 @@ from qmgrd.core.queue.group import groups
 from qmgrd.core.queue.group import run as group_run
 from qmgrd.core.queue.group import take as group_take
 from qmgrd.core.queue.group.groups import Groups
-from qmgrd.core.queue.group.hold import Holds
+from qmgrd.core.queue.group.held_groups import HeldGroups
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.returns import returns
 from tests.sim.broken import Patch, assert_caught
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.long
 
 
 def test_group_begins_after_its_due_member(monkeypatch: Patch) -> None:
-    begin = Holds.begin
+    begin = HeldGroups.begin
 
-    def greedy(self: Holds, group_id: bytes, reader: Any, number: int) -> Any:
+    def greedy(self: HeldGroups, group_id: bytes, reader: Any, number: int) -> Any:
         return begin(self, group_id, reader, number + len(self.leased) % 2)
 
-    monkeypatch.setattr(Holds, "begin", greedy)
+    monkeypatch.setattr(HeldGroups, "begin", greedy)
     assert_caught({"members_are_in_order"}, first=7)
 
 
@@ -58,15 +58,15 @@ def test_first_arrival_is_taken_for_the_due_member(monkeypatch: Patch) -> None:
 
 
 def test_chain_is_not_stored(monkeypatch: Patch) -> None:
-    turn = Groups._turn
+    update = Groups._update_chain
 
     def forgetful(self: Groups, tx: Any, group_id: bytes, row: GroupRow) -> Any:
-        found = turn(self, tx, group_id, row)
+        found = update(self, tx, group_id, row)
         if row.place:
             tx.delete(keys.chain(self._id, row.place))
         return found
 
-    monkeypatch.setattr(Groups, "_turn", forgetful)
+    monkeypatch.setattr(Groups, "_update_chain", forgetful)
     assert_caught({"groups_agree"}, first=4)
 
 
@@ -101,7 +101,7 @@ def test_held_group_is_delivered_to_any_consumer(monkeypatch: Patch) -> None:
     may_begin = group_take._Round._may_begin
 
     def lax(self: Any, group_id: bytes) -> bool:
-        return group_id in self._groups.holds.by_group or may_begin(self, group_id)
+        return group_id in self._groups.held_groups.by_group or may_begin(self, group_id)
 
     monkeypatch.setattr(group_take._Round, "_may_begin", lax)
     assert_caught({"group_has_one_holder"}, first=18)

@@ -16,7 +16,7 @@ import pytest
 from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
 from qmgrd.core.link.link import LinkState
-from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.sessions.link_streams import LinkStreams
 from tests.sim.node import Node, PeerPort
 from tests.sim.pair import HUB, REMOTE, Pair, stored
@@ -281,13 +281,13 @@ def test_matrix_finds_a_bug_at_either_end(broken: str, monkeypatch: pytest.Monke
 
         monkeypatch.setattr(LinkStreams, "end_turn", forgetful)
     else:
-        run = Pump.run
+        run = LinkPump.run
 
-        def eager(self: Pump) -> None:
+        def eager(self: LinkPump) -> None:
             run(self)
             self._link.outbox.commit(self._link.outbox.sent_id)
 
-        monkeypatch.setattr(Pump, "run", eager)
+        monkeypatch.setattr(LinkPump, "run", eager)
     found = [row.__name__ for row in ROWS for seed in range(5) if _fails(partial(live, row, seed))]
     assert found
 

@@ -8,7 +8,7 @@ from qmgr_protocol import messages as m
 from qmgrd.core.catalogue import route
 from qmgrd.core.link import continuation as link_continuation
 from qmgrd.core.link.inbox import LinkInbox
-from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.sessions.link_streams import LinkStreams
 from tests.sim.ledger import Violated
 from tests.sim.net import Net
@@ -92,13 +92,13 @@ def test_receiver_that_stores_no_window_is_found(monkeypatch: pytest.MonkeyPatch
 
 
 def test_sender_that_deletes_sent_messages_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Pump.run
+    run = LinkPump.run
 
-    def eager(self: Pump) -> None:
+    def eager(self: LinkPump) -> None:
         run(self)
         self._link.outbox.commit(self._link.outbox.sent_id)
 
-    monkeypatch.setattr(Pump, "run", eager)
+    monkeypatch.setattr(LinkPump, "run", eager)
     # A message deleted in the turn of its put was never seen as stored.
     assert_found("deleted_is_held_by_the_receiver", "acked_is_durable")
 

@@ -18,7 +18,7 @@ from qmgr_client.sansio.events import (
     PutDone,
     RequestDone,
     RequestFailed,
-    Settled,
+    SettleDone,
 )
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
@@ -308,7 +308,7 @@ class TopicApp:
             self._subscribed(event)
         elif isinstance(event, PutDone):
             self._put_done(self._puts.pop(ticket), event.result)
-        elif isinstance(event, Settled) and ticket in self._settles:
+        elif isinstance(event, SettleDone) and ticket in self._settles:
             self._settled(self._settles.pop(ticket), event.error)
         else:
             self._suffer(event)

@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.window import ids_of
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.link.inbox import Inflow, LinkInbox
+from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.peer import Peer
 from tests.sim import fate, groups, order
 from tests.sim.durable import Durable
@@ -157,7 +157,7 @@ class Watch(Durable):
             if held.is_member:
                 groups.goes_on(view, handle, held, fact)
             if whole and held.is_member:
-                groups.is_all_there(self.ledger, node, view, handle, held, fact)
+                groups.is_complete(self.ledger, node, view, handle, held, fact)
                 self.happened["whole"] += 1
             if holder and held.is_member:
                 groups.judge(self.ledger, node, view, handle, held, holder, state, self.happened)
@@ -247,4 +247,4 @@ def _stream(node: Node, connection: int, number: int) -> Producer | LinkInbox | 
     """Returns the stream open under that number, on any of its paths."""
     session = node.turns.broker.sessions.get(connection)
     found = session.streams.get(number) if session is not None else None
-    return found.stream if isinstance(found, Inflow) else found
+    return found.stream if isinstance(found, InboundPath) else found

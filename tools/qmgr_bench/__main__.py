@@ -21,7 +21,7 @@ from qmgr_bench.progress_line import ProgressLine
 from qmgr_bench.rows import OURS, ROWS, SECONDS
 from qmgr_bench.setting import Setting
 from qmgr_protocol.errors import RequestError
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit
 
@@ -68,7 +68,7 @@ def machine(load: float) -> dict[str, Any]:
     """Returns the conditions of the figures; *load* is that of the minute before."""
     return {
         "load_before": round(load, 2),
-        "at": humane.rfc3339(time.time_ns() // 1000),
+        "at": humanize.rfc3339(time.time_ns() // 1000),
         "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
         "cores": os.cpu_count(),

@@ -11,7 +11,7 @@ import typer
 
 from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
 from qmgr_tools.cli import completion, option, output
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, refused
 
@@ -288,7 +288,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
         ("consumer", f"{row['prefetch']} ahead"),
     ):
         if number := row[f"{noun}s"]:
-            windows.append(f"{humane.counted(number, noun)} with {window}")
+            windows.append(f"{humanize.counted(number, noun)} with {window}")
     words["work"] = f"{row['size_bytes']} B, " + ", ".join(windows)
     if row["unit"]:
         words["work"] += f", in units of {row['unit']:,}"

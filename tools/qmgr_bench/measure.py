@@ -11,7 +11,7 @@ from qmgr_bench.unit_sender import UnitSender
 from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
 NAME = client_name("qmctl.bench")
@@ -111,7 +111,7 @@ def _check_queue(queue: str, row: dict[str, Any]) -> None:
     if row["kind"] != "local":
         why = f"it is a {row['kind']} queue"
     elif row["depth"]:
-        why = f"it holds {humane.messages(row['depth'])}"
+        why = f"it holds {humanize.messages(row['depth'])}"
     else:
         return
     hint = "use another --queue; it is created, and deleted afterwards"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qmgr_bench.load import LoadFailed
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize as humanize
 
 BYTES_A_MESSAGE = 560  # in the store, of 256 B each: the size after a fill, with a margin
 BYTES_SPARE = 2 << 30  # for the rounds, and for the daemon's free space
@@ -39,10 +39,10 @@ class Setting:
             LoadFailed: that is more than is free.
         """
         needed, free = messages * BYTES_A_MESSAGE, shutil.disk_usage(self.directory).free
-        words = f"{messages:,} messages need about {humane.size(needed)} of the disk"
+        words = f"{messages:,} messages need about {humanize.size(needed)} of the disk"
         if needed + BYTES_SPARE > free:
             raise LoadFailed(
-                f"{words}, and {humane.size(BYTES_SPARE)} to work in; "
-                f"{humane.size(free)} are free: use another --dir, or a smaller --scale"
+                f"{words}, and {humanize.size(BYTES_SPARE)} to work in; "
+                f"{humanize.size(free)} are free: use another --dir, or a smaller --scale"
             )
-        self.say(f"{words}; {humane.size(free)} are free")
+        self.say(f"{words}; {humanize.size(free)} are free")

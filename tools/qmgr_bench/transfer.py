@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from qmgr_tools.cli import completion, option, output
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
@@ -57,7 +57,7 @@ Directory = Annotated[
 
 
 def _size(text: str | int) -> int:
-    return int(option.within(option.size(text), 1, SIZE_MOST, humane.size))
+    return int(option.within(option.size(text), 1, SIZE_MOST, humanize.size))
 
 
 Size = Annotated[
@@ -66,7 +66,7 @@ Size = Annotated[
         metavar="SIZE",
         parser=_size,
         show_default="256 B",
-        help=f"The size of each body, with --explain; at most {humane.size(SIZE_MOST)}.",
+        help=f"The size of each body, with --explain; at most {humanize.size(SIZE_MOST)}.",
     ),
 ]
 
@@ -138,7 +138,7 @@ def transfer(
             "use another --count, or none",
         )
     if size is not None and not explain:
-        sizes = " and ".join(map(humane.size, RATED_SIZES))
+        sizes = " and ".join(map(humanize.size, RATED_SIZES))
         raise usage(
             f"cannot {DOING}",
             f"--size needs --explain; without it the command measures {sizes}",

@@ -78,7 +78,7 @@ LATE = Subscriber("")
 
 
 @dataclass(slots=True)
-class Had:
+class SubscriberResult:
     """The expected and the actual publications of a subscriber."""
 
     subscriber: Subscriber
@@ -103,8 +103,8 @@ def delayed(flights: Iterable[Flight]) -> list[Delay]:
     ]
 
 
-def expected(subscriber: Subscriber, delays: Sequence[Delay]) -> Had:
+def expected(subscriber: Subscriber, delays: Sequence[Delay]) -> SubscriberResult:
     """Returns what *subscriber* must receive of *delays*, published during its subscription."""
     wanted = [delay for delay in delays if subscriber.wants(delay)]
     parked = {delay.row for delay in wanted if subscriber.cannot(delay)}
-    return Had(subscriber, Ledger({delay.row for delay in wanted}), parked)
+    return SubscriberResult(subscriber, Ledger({delay.row for delay in wanted}), parked)

@@ -14,7 +14,7 @@ from functools import partial
 from qmgr_client.aio import QueueManager, connect
 from qmgr_client.message import Message, PutResult
 from qmgr_demo.cluster import Node
-from qmgr_demo.delays import LATE, ROOT, SUBSCRIBERS, Delay, Had, expected
+from qmgr_demo.delays import LATE, ROOT, SUBSCRIBERS, Delay, SubscriberResult, expected
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
@@ -42,7 +42,7 @@ class DelaysRun:
         self.had = [
             expected(one, delays if one.is_durable else delays[:half]) for one in SUBSCRIBERS
         ]
-        self.late = Had(LATE, expected(LATE, []).ledger, set())
+        self.late = SubscriberResult(LATE, expected(LATE, []).ledger, set())
         self.published = 0
         self.parked = 0  # publications on the list before they are republished
         self.parked_wrongly = 0  # unexpected ones on the list, or missing ones
@@ -92,7 +92,10 @@ class DelaysRun:
         self.seconds = time.monotonic() - began
 
     async def _publish(
-        self, manager: QueueManager, listeners: Sequence[Had], tasks: "list[asyncio.Task[None]]"
+        self,
+        manager: QueueManager,
+        listeners: Sequence[SubscriberResult],
+        tasks: "list[asyncio.Task[None]]",
     ) -> None:
         """Publishes the first half to all, the rest to the remaining ones, over a kill."""
         here = [await self._come(one) for one in listeners]
@@ -111,7 +114,10 @@ class DelaysRun:
             killing.cancel()
 
     async def _republish(
-        self, manager: QueueManager, durable: Sequence[Had], tasks: "list[asyncio.Task[None]]"
+        self,
+        manager: QueueManager,
+        durable: Sequence[SubscriberResult],
+        tasks: "list[asyncio.Task[None]]",
     ) -> None:
         """Republishes parked publications when all else is done, over a kill."""
         for one in durable:
@@ -186,7 +192,7 @@ class DelaysRun:
     def _connect(self) -> QueueManager:
         return connect(self._node.address, name="demo.delays", wait_ms=WAIT_MS)
 
-    async def _come(self, had: Had) -> "asyncio.Task[None]":
+    async def _come(self, had: SubscriberResult) -> "asyncio.Task[None]":
         """Subscribes, and consumes until its task is cancelled."""
         is_there = asyncio.Event()
         task = asyncio.create_task(self._consume(had, is_there))
@@ -195,7 +201,7 @@ class DelaysRun:
         waiting.cancel()
         return task
 
-    async def _consume(self, had: Had, is_there: asyncio.Event) -> None:
+    async def _consume(self, had: SubscriberResult, is_there: asyncio.Event) -> None:
         one = had.subscriber
         async with self._connect() as manager:
             subscription = manager.subscribe(one.filter, one.name, prefetch=PREFETCH)
@@ -204,7 +210,7 @@ class DelaysRun:
                 async for message in subscription:
                     await self._do(manager, had, message)
 
-    async def _do(self, manager: QueueManager, had: Had, message: Message) -> None:
+    async def _do(self, manager: QueueManager, had: SubscriberResult, message: Message) -> None:
         """Works on a publication, or fails on it."""
         row = message.headers["row"]
         if message.republished:

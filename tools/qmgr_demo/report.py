@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from qmgr_demo.delays import FAILS_ON, LATE, OVER_MINUTES, Had
+from qmgr_demo.delays import FAILS_ON, LATE, OVER_MINUTES, SubscriberResult
 from qmgr_demo.flights import AIRPORTS, Mean
 from qmgr_demo.ledger import Ledger
 from qmgr_demo.legs import Audit, Day
@@ -88,7 +88,7 @@ def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> Non
     _print_table(console, f"{day.date} at {day.airport}", rows)
 
 
-def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> None:
+def show_delays(console: Console, had: Sequence[SubscriberResult], totals: DelaysTotals) -> None:
     """Prints what each subscriber received, and what was parked."""
     ledgers = [one.ledger for one in had]
     failing = [one for one in had if one.subscriber.fails]
@@ -122,7 +122,7 @@ def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> N
     _print_table(console, title, rows)
 
 
-def _name(had: Had) -> str:
+def _name(had: SubscriberResult) -> str:
     one = had.subscriber
     if one is LATE:
         return f"a later subscriber, {one.filter}"
@@ -131,11 +131,11 @@ def _name(had: Had) -> str:
     )
 
 
-def _names(had: Sequence[Had]) -> str:
+def _names(had: Sequence[SubscriberResult]) -> str:
     return ", ".join(one.subscriber.name for one in had)
 
 
-def _of(had: Had) -> str:
+def _of(had: SubscriberResult) -> str:
     ledger = had.ledger
     words = f"{ledger.consumed:,} of {len(ledger.acknowledged):,}"
     return words if ledger.uids.keys() == ledger.acknowledged else f"[red]{words}[/red]"

@@ -93,16 +93,16 @@ def proxy(
     here, there = _address(listen, "LISTEN"), _address(target, "TARGET")
     from qmgr_proxy import run as proxy_run  # takes 60 ms, too long for --help
     from qmgr_proxy.fault import Faults
+    from qmgr_proxy.outages import Outages
     from qmgr_proxy.pipe import Shape
-    from qmgr_proxy.weather import Weather
 
     try:
         faults = Faults(lose, double, reorder)
     except ValueError as error:
         raise usage("cannot damage that many chunks", str(error)) from None
-    weather = Weather(cut_every, refuse_for, stall_every, stall_for or STALL_MS)
+    outages = Outages(cut_every, refuse_for, stall_every, stall_for or STALL_MS)
     seed = Random().randint(0, SEED_MAX) if seed is None else seed
-    plan = proxy_run.Plan(here, there, Shape(delay, rate), faults, weather, seed, duration)
+    plan = proxy_run.Plan(here, there, Shape(delay, rate), faults, outages, seed, duration)
     proxy_run.run(plan, is_json=call.is_json)
 
 

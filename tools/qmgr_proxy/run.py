@@ -10,12 +10,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 from qmgr_config.address import Address
-from qmgr_proxy import weather as proxy_weather
+from qmgr_proxy import outages as proxy_outages
 from qmgr_proxy.fault import Faults, FaultyInlet, Inlet
+from qmgr_proxy.outages import Outages
 from qmgr_proxy.pipe import Pipe, Shape
 from qmgr_proxy.proxy import Proxy, ProxyConnection, Way
-from qmgr_proxy.weather import Weather
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit, Failure
 
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
     target: Address
     shape: Shape
     faults: Faults
-    weather: Weather
+    outages: Outages
     seed: int
     duration_ms: int  # 0: until SIGINT or SIGTERM
 
@@ -60,7 +60,7 @@ class _Log:
         else:
             whose = "" if connection is None else f" connection {connection}"
             where = f" {way.value}" if way else ""
-            size = "" if count is None else f": {humane.counted(count, of)}"
+            size = "" if count is None else f": {humanize.counted(count, of)}"
             details = "".join(f"  {key} {value}" for key, value in facts.items())
             output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{details}")
         output.flush()
@@ -119,9 +119,9 @@ async def _run(log: _Log, plan: Plan) -> None:
     try:
         async with asyncio.TaskGroup() as tasks:
             making = tasks.create_task(
-                proxy_weather.run(
+                proxy_outages.run(
                     made,
-                    plan.weather,
+                    plan.outages,
                     plan.seed,
                     lambda what, count: log.write(what, count=count, of="connection"),
                 )

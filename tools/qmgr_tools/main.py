@@ -202,7 +202,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
 }
 
 
-class Root(help_text.Group):
+class Root(help_text.HelpGroup):
     """All commands."""
 
     def list_commands(self, ctx: object) -> list[str]:

@@ -13,16 +13,16 @@ from qmgr_client.aio.links_admin import LinksAdmin
 from qmgr_client.aio.topics_admin import TopicsAdmin
 from qmgr_client.attributes import QueueAttributes, TemplateAttributes, encoded, without_none
 from qmgr_client.errors import QueueUnknown
-from qmgr_client.manager_rows import AsideRow, ConnectionRow, Status
+from qmgr_client.manager_rows import AsideRow, ConnectionRow, ManagerStatus
 from qmgr_client.rows import (
     JobRow,
     QueueAltered,
     QueueEnsured,
     QueueRow,
     Removed,
+    TemplateDefined,
     TemplateDeleted,
     TemplateRow,
-    TemplateSet,
 )
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -229,7 +229,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
     async def template_set(
         self, pattern: str, **attributes: Unpack[TemplateAttributes]
-    ) -> TemplateSet:
+    ) -> TemplateDefined:
         """Defines attributes for all local queues whose names match a pattern.
 
         Args:
@@ -244,7 +244,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
             RequestError: NAME_INVALID, the pattern is invalid; VALUE_INVALID;
                 TEMPLATES_EXHAUSTED.
         """
-        return await self._row(TemplateSet, m.TemplateSet, pattern, without_none(attributes))
+        return await self._row(TemplateDefined, m.TemplateSet, pattern, without_none(attributes))
 
     async def template_delete(self, pattern: str) -> TemplateDeleted:
         """Deletes a template.
@@ -263,9 +263,9 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         rows: list[TemplateRow] = (await self._row(dict[str, Any], m.TemplateList))["templates"]
         return rows
 
-    async def status(self) -> Status:
+    async def status(self) -> ManagerStatus:
         """Returns the status of the queue manager."""
-        return await self._row(Status, m.Status)
+        return await self._row(ManagerStatus, m.Status)
 
     async def connection_list(self) -> list[ConnectionRow]:
         """Returns the rows of all open connections, in the order of their numbers."""

@@ -19,7 +19,7 @@ DIAL_MAX_MS = 10_000  # for a connection and its welcome
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ConnectTimes:
     """How long a client tries to connect, in milliseconds. None is forever.
 
     Raises:
@@ -38,7 +38,7 @@ class Patience:
 class Dialler:
     """Connects a session. Invariant: it dials only while there is no connection."""
 
-    def __init__(self, session: Session, address: Address, patience: Patience) -> None:
+    def __init__(self, session: Session, address: Address, patience: ConnectTimes) -> None:
         self._session = session
         self._address = address
         self._patience = patience

@@ -17,7 +17,7 @@ from qmgr_client.aio.group_status import WAIT_MS, RunStatus
 from qmgr_client.aio.reader import GroupReader
 from qmgr_client.aio.unit import UnitOfWork
 from qmgr_client.duration import Duration, in_ms
-from qmgr_client.groups.status import GroupStatus, Run
+from qmgr_client.groups.status import GroupRun, GroupStatus
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
 from qmgr_client.selection import SelectionOrUid
@@ -49,7 +49,7 @@ class GroupGot(NamedTuple):
     has_ended: bool  # False if the next message did not arrive in time
 
 
-class Manager(Protocol):
+class RunManager(Protocol):
     """The part of a queue manager that a run uses."""
 
     async def new_group_id(self) -> bytes: ...
@@ -63,7 +63,7 @@ class Manager(Protocol):
 
 
 async def put_group(
-    manager: Manager,
+    manager: RunManager,
     queue: str,
     items: Iterable[Item] | AsyncIterable[Item],
     status_queue: str,
@@ -74,7 +74,7 @@ async def put_group(
 ) -> GroupPutDone:
     """Puts one group; see QueueManager.put_group."""
     _check_batch(batch)
-    status = RunStatus(manager, status_queue, Run("put_group", queue, name))
+    status = RunStatus(manager, status_queue, GroupRun("put_group", queue, name))
     found = await status.find()
     skip = _skipped(status.run, found, 1 if resume_from is None else resume_from)
     if found is not None:
@@ -94,7 +94,7 @@ async def put_group(
     return GroupPutDone(group_id, count - before, before)
 
 
-def _skipped(run: Run, found: GroupStatus | None, resume_from: int) -> int:
+def _skipped(run: GroupRun, found: GroupStatus | None, resume_from: int) -> int:
     """Returns how many of the items are put already."""
     missing = 1 if found is None else found.number + 1
     if resume_from < 1:
@@ -138,7 +138,7 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
 class _Putting:
     """Puts a group, one unit of work at a time. ``_status.now`` is what is committed."""
 
-    def __init__(self, manager: Manager, queue: str, group_id: bytes, status: RunStatus) -> None:
+    def __init__(self, manager: RunManager, queue: str, group_id: bytes, status: RunStatus) -> None:
         self._manager = manager
         self._queue = queue
         self._group_id = group_id
@@ -178,7 +178,7 @@ def _options(outgoing: Outgoing) -> Any:
 
 
 async def get_group(
-    manager: Manager,
+    manager: RunManager,
     queue: str,
     handler: Handler,
     status_queue: str,
@@ -190,7 +190,7 @@ async def get_group(
 ) -> GroupGot | None:
     """Processes one group; see QueueManager.get_group."""
     _check_batch(batch)
-    status = RunStatus(manager, status_queue, Run("get_group", queue, name))
+    status = RunStatus(manager, status_queue, GroupRun("get_group", queue, name))
     found = await status.find()
     async with manager.reader(queue, all_available=all_available) as reader:
         reading = _Reading(manager, reader, handler, status, batch, selection)
@@ -213,7 +213,7 @@ class _Reading:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: RunManager,
         reader: GroupReader,
         handler: Handler,
         status: RunStatus,
@@ -274,7 +274,9 @@ class _Reading:
         return await reader.get(wait_ms, unit)
 
 
-async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: RunStatus) -> None:
+async def _check_goes_on(
+    manager: RunManager, queue: str, at: GroupStatus, status: RunStatus
+) -> None:
     """Raises GROUP_UNKNOWN if another consumer has read on in the group *at*."""
     try:
         row = await manager._ask(m.GroupShow, queue, at.group_id)

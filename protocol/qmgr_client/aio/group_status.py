@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from qmgr_client.aio.unit import UnitOfWork
 from qmgr_client.groups import status as group_status
-from qmgr_client.groups.status import GroupStatus, Run
+from qmgr_client.groups.status import GroupRun, GroupStatus
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -26,7 +26,7 @@ PAUSE_MS = 100
 _DUPLICATE = ErrorCode.DUPLICATE_MESSAGE, ErrorCode.DUPLICATE_UNCOMMITTED
 
 
-class Manager(Protocol):
+class StatusManager(Protocol):
     """The part of a queue manager that a status uses."""
 
     async def _ask(self, kind: type[Any], *fields: Any) -> Any: ...
@@ -35,7 +35,7 @@ class Manager(Protocol):
     ) -> AsyncGenerator[Message, None]: ...
 
 
-class Found(NamedTuple):
+class StoredStatus(NamedTuple):
     """A status on the queue."""
 
     uid: Uid
@@ -45,13 +45,13 @@ class Found(NamedTuple):
 class RunStatus:
     """The status of one run. Invariant: ``now`` is the committed status, as far as known."""
 
-    def __init__(self, manager: Manager, queue: str, run: Run) -> None:
+    def __init__(self, manager: StatusManager, queue: str, run: GroupRun) -> None:
         self.run = run
         self.queue = queue
         self._key = run.key
         self._manager = manager
-        self._found: Found | None = None
-        self._next: Found | None = None  # if the unit commits
+        self._found: StoredStatus | None = None
+        self._next: StoredStatus | None = None  # if the unit commits
 
     @property
     def now(self) -> GroupStatus | None:
@@ -96,7 +96,7 @@ class RunStatus:
         if status is not None:
             is_first = self._found is None
             uid = await (self._claim(unit, status) if is_first else self._put(unit, status, None))
-            self._next = Found(uid, status)
+            self._next = StoredStatus(uid, status)
 
     def committed(self) -> None:
         """Records that the unit of the last :meth:`replace` is committed."""
@@ -168,11 +168,11 @@ class RunStatus:
         assert result.uid is not None, "a put of a unit of work is never sent again"
         return result.uid
 
-    async def _browse(self) -> list[Found]:
+    async def _browse(self) -> list[StoredStatus]:
         """Returns the committed statuses of the run."""
-        found: list[Found] = []
+        found: list[StoredStatus] = []
         async for message in self._manager.browse(self.queue, correlation_id=self._key):
             run, status = group_status.read(message)
             if run == self.run and message.uid is not None:
-                found.append(Found(message.uid, status))
+                found.append(StoredStatus(message.uid, status))
         return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qmgr_client.aio.asker import Asker
-from qmgr_client.manager_rows import AllowedRow, Disallowed, LinkAltered, LinkList, LinkRow
+from qmgr_client.manager_rows import AllowedRow, Disallowed, LinkAltered, LinkListing, LinkRow
 from qmgr_client.rows import Removed
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -106,7 +106,7 @@ class LinksAdmin(Asker):
         """
         return await self._row(Removed, m.LinkDelete, link, purge)
 
-    async def link_list(self) -> LinkList:
+    async def link_list(self) -> LinkListing:
         """Returns the rows of all links.
 
         Returns:
@@ -114,7 +114,7 @@ class LinksAdmin(Asker):
             ``allowed`` has the queue managers that may open links to this one, ``refused`` those
             that were refused since the start.
         """
-        return await self._row(LinkList, m.LinkList)
+        return await self._row(LinkListing, m.LinkList)
 
     async def link_show(self, link: str) -> LinkRow:
         """Returns the row of a link."""

@@ -13,11 +13,11 @@ from types import TracebackType
 from qmgr_client.aio.session import Session
 from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message
-from qmgr_client.sansio.settles import Terms
+from qmgr_client.sansio.settles import SettleTerms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 
-AT_ONCE = Terms(delay_ms=0)
+AT_ONCE = SettleTerms(delay_ms=0)
 
 
 class Processing:
@@ -54,7 +54,7 @@ class Processing:
                 self._session.settle(self._message, m.RETURN, AT_ONCE)
 
     async def _release(self, error: Exception) -> None:
-        terms = Terms(m.DELAY_OF_QUEUE, 0, *failure_reason(error))
+        terms = SettleTerms(m.DELAY_OF_QUEUE, 0, *failure_reason(error))
         try:
             await self._session.settle(self._message, m.RELEASE, terms)
         except RequestError as refused:  # The error of the block takes precedence.

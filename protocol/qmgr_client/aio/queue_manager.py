@@ -7,7 +7,7 @@ from types import TracebackType
 
 from qmgr_client import address as addresses
 from qmgr_client.aio.admin import Admin
-from qmgr_client.aio.dialler import Dialler, Patience
+from qmgr_client.aio.dialler import ConnectTimes, Dialler
 from qmgr_client.aio.groups import Groups
 from qmgr_client.aio.replies import Replies
 from qmgr_client.aio.session import Session
@@ -66,7 +66,7 @@ def connect(
             instance=secrets.randbits(63),
             coalesce=coalesce,
         ),
-        Patience(
+        ConnectTimes(
             in_ms_or_none("wait_ms", wait_ms),
             in_ms_or_none("give_up_ms", give_up_ms) if reconnect else 0,
         ),
@@ -80,7 +80,9 @@ class QueueManager(Groups, Replies, Settling, Work):
     once the client is closed. Use the object only on the event loop that opened it.
     """
 
-    def __init__(self, address: addresses.Address, core: ClientCore, patience: Patience) -> None:
+    def __init__(
+        self, address: addresses.Address, core: ClientCore, patience: ConnectTimes
+    ) -> None:
         super().__init__(core)
         self._address = address
         self._patience = patience
@@ -142,7 +144,7 @@ class QueueManager(Groups, Replies, Settling, Work):
             return
         try:
             async with asyncio.timeout(in_ms("timeout_ms", timeout_ms) / 1000):
-                await self._session.settled_down()
+                await self._session.wait_until_settled()
         except TimeoutError:
             pass  # The rest ends below, each with its own error.
         finally:

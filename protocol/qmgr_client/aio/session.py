@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
-from qmgr_client.aio.timer import Timer
+from qmgr_client.aio.timer import SessionTimer
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, PutResult
 from qmgr_client.sansio import events as e
 from qmgr_client.sansio.core import ClientCore
-from qmgr_client.sansio.settles import PLAIN, Terms
+from qmgr_client.sansio.settles import PLAIN, SettleTerms
 from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
@@ -107,10 +107,10 @@ class Session:
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
         self._flush_scheduled = False
-        self.timer = Timer(self)
+        self.timer = SessionTimer(self)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             e.PutDone: self._on_put_done,
-            e.Settled: self._on_settled,
+            e.SettleDone: self._on_settled,
             e.RequestDone: self._on_done,
             e.RequestFailed: self._on_failed,
             e.Delivered: self._on_delivered,
@@ -133,7 +133,7 @@ class Session:
         return self.result(self.core.put(queue, record, uid))
 
     def settle(
-        self, message: Message, action: int, terms: Terms = PLAIN, unit: Unit | None = None
+        self, message: Message, action: int, terms: SettleTerms = PLAIN, unit: Unit | None = None
     ) -> "asyncio.Future[None]":
         """Hands a settle to the core. The future gets its result."""
         self._check_open()
@@ -238,7 +238,7 @@ class Session:
         with suppress(RuntimeError):  # The loop is closed, and the connection with it.
             self._loop.call_soon_threadsafe(self.forget, ticket)
 
-    async def settled_down(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Waits until all puts and settles have results. New ones are refused from now on."""
         self._is_closing = True
         if self.core.outstanding:
@@ -334,7 +334,7 @@ class Session:
         else:
             future.set_result(event.result)
 
-    def _on_settled(self, event: e.Settled) -> None:
+    def _on_settled(self, event: e.SettleDone) -> None:
         future = self._futures.pop(event.ticket, None)
         if future is None or future.done():
             return

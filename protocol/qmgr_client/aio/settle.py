@@ -9,7 +9,7 @@ from qmgr_client.aio.processing import Processing
 from qmgr_client.duration import Duration, in_ms
 from qmgr_client.message import Message, check_is_message, checked_messages
 from qmgr_client.outgoing import delay_until
-from qmgr_client.sansio.settles import PLAIN, Terms
+from qmgr_client.sansio.settles import PLAIN, SettleTerms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import DELAY_MAX_MS
@@ -80,7 +80,7 @@ class Settling(Channel):
             delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), DELAY_MAX_MS)
         delay_ms = m.DELAY_OF_QUEUE if delay_ms is None else in_ms("delay_ms", delay_ms)
         action = m.RELEASE if failed else m.RETURN
-        await self._settle("release", message, action, Terms(delay_ms, 0, reason, text))
+        await self._settle("release", message, action, SettleTerms(delay_ms, 0, reason, text))
 
     async def reject(self, message: Message, reason: str = "", text: str = "") -> None:
         """Rejects a message, which would fail again: it becomes a dead letter at once.
@@ -93,7 +93,7 @@ class Settling(Channel):
         Raises:
             LeaseLost: The lease has ended, and another consumer may have the message.
         """
-        terms = Terms(reason=reason, text=text)
+        terms = SettleTerms(reason=reason, text=text)
         await self._settle("reject", message, m.REJECT, terms)
 
     async def renew(self, message: Message, lease_ms: Duration = 0) -> None:
@@ -126,7 +126,7 @@ class Settling(Channel):
         return Processing(self._session, message)
 
     def _settle(
-        self, verb: str, message: Message, action: int, terms: Terms = PLAIN
+        self, verb: str, message: Message, action: int, terms: SettleTerms = PLAIN
     ) -> "asyncio.Future[None]":
         check_is_message(verb, message)
         return self._session.settle(message, action, terms)

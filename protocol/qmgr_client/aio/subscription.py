@@ -15,7 +15,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 
-class Terms(NamedTuple):
+class SubscriptionTerms(NamedTuple):
     """The topic filter, and how publications are consumed."""
 
     topic: str
@@ -36,7 +36,9 @@ class Subscription:
     share a subscription.
     """
 
-    def __init__(self, session: Session, ask: Callable[..., Awaitable[Any]], terms: Terms) -> None:
+    def __init__(
+        self, session: Session, ask: Callable[..., Awaitable[Any]], terms: SubscriptionTerms
+    ) -> None:
         self._name = ""
         self._session = session
         self._ask = ask

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 NEVER_MS = 2**63
 
 
-class Timer:
+class SessionTimer:
     """Calls :meth:`Session.tick` at the time that the core names.
 
     Invariant: once started, a call is scheduled for ``_due_ms``, which is not after the time that

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from qmgr_client.aio.messaging import Messaging
-from qmgr_client.aio.subscription import Subscription, Terms
+from qmgr_client.aio.subscription import Subscription, SubscriptionTerms
 from qmgr_client.attributes import SubscriptionAttributes, without_none
 from qmgr_client.duration import Duration, in_ms
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing, outgoing_of
@@ -98,7 +98,7 @@ class Topics(Messaging):
         Raises:
             RequestError: VALUE_INVALID. Opening the subscription raises other errors.
         """
-        terms = Terms(
+        terms = SubscriptionTerms(
             topic,
             subscription,
             where,

@@ -9,11 +9,11 @@ from qmgr_client.attributes import SubscriptionAttributes, TopicAttributes, enco
 from qmgr_client.rows import (
     JobRow,
     ParkedRow,
-    SubscriptionHealthy,
+    SubscriptionRestarted,
     SubscriptionRow,
-    TopicLacks,
     TopicRow,
     TopicShown,
+    UnacknowledgedPublication,
 )
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -64,7 +64,7 @@ class TopicsAdmin(Asker):
         """
         return await self._listed("subscriptions", limit, m.SubscriptionList, topic)
 
-    async def subscription_healthy(self, subscription: str) -> SubscriptionHealthy:
+    async def subscription_healthy(self, subscription: str) -> SubscriptionRestarted:
         """Reports that a subscriber can process messages again.
 
         A suspended subscription resumes. Parked publications are republished to it if the
@@ -73,7 +73,7 @@ class TopicsAdmin(Asker):
         Returns:
             The row of the subscription. Its ``job`` is the job that republishes, or None.
         """
-        return await self._row(SubscriptionHealthy, m.SubscriptionHealthy, subscription)
+        return await self._row(SubscriptionRestarted, m.SubscriptionHealthy, subscription)
 
     async def topic_set(self, topic: str, **attributes: Unpack[TopicAttributes]) -> TopicRow:
         """Sets attributes for a topic and all topics below it, and returns the row of the topic."""
@@ -100,7 +100,7 @@ class TopicsAdmin(Asker):
         """Returns the attributes that apply to a topic, and its matching subscriptions."""
         return await self._row(TopicShown, m.TopicShow, topic)
 
-    async def topic_lacks(self, uid: Uid | str) -> TopicLacks:
+    async def topic_lacks(self, uid: Uid | str) -> UnacknowledgedPublication:
         """Returns the subscriptions that have not acknowledged a publication yet.
 
         Args:
@@ -110,7 +110,7 @@ class TopicsAdmin(Asker):
             RequestError: PUBLICATION_UNKNOWN, all subscriptions have acknowledged it, or it never
                 existed; VALUE_INVALID, *uid* is not a UID.
         """
-        return await self._row(TopicLacks, m.TopicLacks, _encoded(uid))
+        return await self._row(UnacknowledgedPublication, m.TopicLacks, _encoded(uid))
 
     async def republish_list(
         self, *, where: str = "", uid: Uid | str | None = None, subscription: str = ""

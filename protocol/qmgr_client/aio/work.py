@@ -29,7 +29,7 @@ from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message
 from qmgr_client.queue_worker import Worker
 from qmgr_client.sansio.core import ClientCore
-from qmgr_client.sansio.settles import Terms
+from qmgr_client.sansio.settles import SettleTerms
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
 from qmgr_protocol import messages as m
@@ -102,7 +102,7 @@ class Work(Messaging):
 
     async def work_until(self, stop: asyncio.Event, *workers: Worker[Running]) -> None:
         """Runs *workers* as :meth:`work` does, until *stop* is set. It does not handle signals."""
-        shifts = [_Shift(self._session, self._consumer(each), each) for each in workers]
+        shifts = [_RunningWorker(self._session, self._consumer(each), each) for each in workers]
         tasks = [asyncio.create_task(run) for shift in shifts for run in shift.runs()]
         waiting = asyncio.create_task(stop.wait())
         self._stops.add(stop)
@@ -130,7 +130,7 @@ class Work(Messaging):
         return self.consume(each.queue, prefetch, each.lease_ms, auto_renew=True, **each.selection)
 
 
-class _Shift:
+class _RunningWorker:
     """A worker that is running. ``_in_hand`` has the messages that it works on, by UID."""
 
     def __init__(self, session: Session, consumer: Consumer, worker: Worker[Running]) -> None:
@@ -177,7 +177,9 @@ class _Shift:
         self._log(damaged.message, damaged)
         reason, text = failure_reason(damaged)
         with suppress(RequestError):  # It is delivered again.
-            await self._session.settle(damaged.message, m.REJECT, Terms(reason=reason, text=text))
+            await self._session.settle(
+                damaged.message, m.REJECT, SettleTerms(reason=reason, text=text)
+            )
 
     def _log(self, message: Message, error: BaseException) -> None:
         logger.warning(

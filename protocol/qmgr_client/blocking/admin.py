@@ -15,16 +15,16 @@ from qmgr_client.blocking.groups_admin import GroupsAdmin
 from qmgr_client.blocking.history import History
 from qmgr_client.blocking.links_admin import LinksAdmin
 from qmgr_client.blocking.topics_admin import TopicsAdmin
-from qmgr_client.manager_rows import AsideRow, ConnectionRow, Status
+from qmgr_client.manager_rows import AsideRow, ConnectionRow, ManagerStatus
 from qmgr_client.rows import (
     JobRow,
     QueueAltered,
     QueueEnsured,
     QueueRow,
     Removed,
+    TemplateDefined,
     TemplateDeleted,
     TemplateRow,
-    TemplateSet,
 )
 
 
@@ -217,7 +217,9 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         """
         return self._call(self._aio.job_cancel(job))
 
-    def template_set(self, pattern: str, **attributes: Unpack[TemplateAttributes]) -> TemplateSet:
+    def template_set(
+        self, pattern: str, **attributes: Unpack[TemplateAttributes]
+    ) -> TemplateDefined:
         """Defines attributes for all local queues whose names match a pattern.
 
         Args:
@@ -250,7 +252,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         """Returns the rows of all templates, in the order of their patterns."""
         return self._call(self._aio.template_list())
 
-    def status(self) -> Status:
+    def status(self) -> ManagerStatus:
         """Returns the status of the queue manager."""
         return self._call(self._aio.status())
 

@@ -8,8 +8,8 @@ modules of this package forward each method to the asyncio class of the same nam
 
 Callbacks and iterators of the caller run on the caller's thread, so that they may call the client:
 
-    caller's thread   converse(begin) ──────── runs ask 1 ── runs ask 2 ───────▶ result
-    client's thread         └──▶ begin(ask) ──────▲──────────────▲── ... returns ──┘
+    caller's thread   run_with_callbacks(begin) ──────── runs ask 1 ── runs ask 2 ───────▶ result
+    client's thread                   └──▶ begin(ask) ──────▲──────────────▲── ... returns ──┘
 """
 
 import asyncio
@@ -185,7 +185,7 @@ class Bridge(Generic[Inner]):
             error.add_note(f"the end of the block failed, too: {refused}")
 
 
-def inner_of(outer: Bridge[Inner] | None) -> Inner | None:
+def asyncio_object(outer: Bridge[Inner] | None) -> Inner | None:
     """Returns the asyncio object behind *outer*, which is None if *outer* is None."""
     return None if outer is None else outer._aio
 
@@ -247,7 +247,7 @@ def collected(items: Iterable[Value]) -> Iterable[Value]:
     return list(items)
 
 
-def converse(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -> Value:
+def run_with_callbacks(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -> Value:
     """Runs *begin* on the client's thread and returns its result.
 
     Within *begin*, ``await ask(function, *args)`` calls *function* on the caller's thread, and
@@ -281,7 +281,9 @@ def converse(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -
     return call(_result(task))
 
 
-async def asked_for(ask: Ask, items: Iterable[Value], batch: int) -> AsyncGenerator[Value, None]:
+async def items_of_caller(
+    ask: Ask, items: Iterable[Value], batch: int
+) -> AsyncGenerator[Value, None]:
     """Yields *items*, whose iterator runs on the caller's thread, *batch* items at a time."""
     iterator = iter(items)
     while some := await ask(lambda: list(islice(iterator, max(batch, 1)))):
@@ -289,7 +291,7 @@ async def asked_for(ask: Ask, items: Iterable[Value], batch: int) -> AsyncGenera
             yield item
 
 
-def asking(
+def handler_of_caller(
     ask: Ask, handler: Callable[[Value, Outer], object], wrap: Callable[[Inner], Outer]
 ) -> Callable[[Value, Inner], Awaitable[None]]:
     """Returns an async handler that calls *handler* on the caller's thread.

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Unpack
 
 from qmgr_client.aio import group_put as aio_group_put
-from qmgr_client.blocking.bridge import Bridge, collected, inner_of
+from qmgr_client.blocking.bridge import Bridge, asyncio_object, collected
 from qmgr_client.blocking.unit import UnitOfWork
 from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult
 from qmgr_protocol.errors import ErrorCode
@@ -61,7 +61,7 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
                 INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT or GROUP_NUMBER_INVALID, and nothing was
                 sent.
         """
-        return self._call(self._aio.put(body, last, in_group, inner_of(unit), **options))
+        return self._call(self._aio.put(body, last, in_group, asyncio_object(unit), **options))
 
     def put_many(
         self, items: Iterable[bytes | Outgoing], last: bool = False, unit: UnitOfWork | None = None
@@ -77,7 +77,7 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
             RequestError: The first refusal. Messages before it are put. In a *unit*, later messages
                 may be put, too: let the error leave the block of the unit to back them out.
         """
-        return self._call(self._aio.put_many(collected(items), last, inner_of(unit)))
+        return self._call(self._aio.put_many(collected(items), last, asyncio_object(unit)))
 
     def put_physical(
         self, body: bytes, unit: UnitOfWork | None = None, **options: Unpack[PutOptions]
@@ -93,7 +93,7 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
             unit: The unit of work to put the message in.
             options: As in :meth:`Client.put`.
         """
-        return self._call(self._aio.put_physical(body, inner_of(unit), **options))
+        return self._call(self._aio.put_physical(body, asyncio_object(unit), **options))
 
     def close(self) -> None:
         """Closes the handle. If a group has not ended, ``warning`` is INCOMPLETE_GROUP."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Unpack
 
 from qmgr_client.aio.group_run import BATCH_MESSAGES, GroupGot, GroupPutDone
-from qmgr_client.blocking.bridge import asked_for, asking, converse
+from qmgr_client.blocking.bridge import handler_of_caller, items_of_caller, run_with_callbacks
 from qmgr_client.blocking.group_put import GroupPut
 from qmgr_client.blocking.messaging import Messaging
 from qmgr_client.blocking.reader import GroupReader
@@ -95,11 +95,11 @@ class Groups(Messaging):
                 messages that were put; LEASE_LOST, another call uses the same name. Messages of
                 earlier units stay put.
         """
-        return converse(
+        return run_with_callbacks(
             self._call,
             lambda ask: self._aio.put_group(
                 queue,
-                asked_for(ask, items, batch),
+                items_of_caller(ask, items, batch),
                 status_queue=status_queue,
                 name=name,
                 batch=batch,
@@ -149,11 +149,11 @@ class Groups(Messaging):
                 UNIT_BACKED_OUT, a unit took too long, or its connection was lost five times. Call
                 the method again.
         """
-        return converse(
+        return run_with_callbacks(
             self._call,
             lambda ask: self._aio.get_group(
                 queue,
-                asking(ask, handler, lambda unit: UnitOfWork(self._thread, unit)),
+                handler_of_caller(ask, handler, lambda unit: UnitOfWork(self._thread, unit)),
                 status_queue=status_queue,
                 name=name,
                 batch=batch,

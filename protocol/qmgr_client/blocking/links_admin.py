@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from qmgr_client.aio import admin as aio_admin
 from qmgr_client.blocking.bridge import Bridge
-from qmgr_client.manager_rows import AllowedRow, Disallowed, LinkAltered, LinkList, LinkRow
+from qmgr_client.manager_rows import AllowedRow, Disallowed, LinkAltered, LinkListing, LinkRow
 from qmgr_client.rows import Removed
 
 
@@ -112,7 +112,7 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         """
         return self._call(self._aio.link_delete(link, purge=purge))
 
-    def link_list(self) -> LinkList:
+    def link_list(self) -> LinkListing:
         """Returns the rows of all links.
 
         Returns:

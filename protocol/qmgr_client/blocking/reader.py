@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Unpack
 
 from qmgr_client.aio import reader as aio_reader
-from qmgr_client.blocking.bridge import Bridge, inner_of
+from qmgr_client.blocking.bridge import Bridge, asyncio_object
 from qmgr_client.blocking.unit import UnitOfWork
 from qmgr_client.duration import Duration
 from qmgr_client.message import Message
@@ -65,7 +65,7 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
                 without; MATCH_INCONSISTENT, the next message of the group does not match.
             MessageDamaged: The record of the message cannot be read.
         """
-        return self._call(self._aio.get(wait_ms, inner_of(unit), all_available, **selection))
+        return self._call(self._aio.get(wait_ms, asyncio_object(unit), all_available, **selection))
 
     def get_physical(
         self,
@@ -92,7 +92,9 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
             The message, or None if none arrives within *wait_ms*.
         """
         return self._call(
-            self._aio.get_physical(wait_ms, inner_of(unit), number, all_available, **selection)
+            self._aio.get_physical(
+                wait_ms, asyncio_object(unit), number, all_available, **selection
+            )
         )
 
     def close(self) -> None:

@@ -12,11 +12,11 @@ from qmgr_client.blocking.bridge import Bridge, pages
 from qmgr_client.rows import (
     JobRow,
     ParkedRow,
-    SubscriptionHealthy,
+    SubscriptionRestarted,
     SubscriptionRow,
-    TopicLacks,
     TopicRow,
     TopicShown,
+    UnacknowledgedPublication,
 )
 from qmgr_protocol.record import Uid
 
@@ -65,7 +65,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """
         return self._call(self._aio.subscription_list(topic, limit))
 
-    def subscription_healthy(self, subscription: str) -> SubscriptionHealthy:
+    def subscription_healthy(self, subscription: str) -> SubscriptionRestarted:
         """Reports that a subscriber can process messages again.
 
         A suspended subscription resumes. Parked publications are republished to it if the
@@ -101,7 +101,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the attributes that apply to a topic, and its matching subscriptions."""
         return self._call(self._aio.topic_show(topic))
 
-    def topic_lacks(self, uid: Uid | str) -> TopicLacks:
+    def topic_lacks(self, uid: Uid | str) -> UnacknowledgedPublication:
         """Returns the subscriptions that have not acknowledged a publication yet.
 
         Args:

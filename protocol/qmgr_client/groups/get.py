@@ -4,7 +4,7 @@ The queue manager knows which message is next. The reader knows its current grou
 reads the group in units of work.
 """
 
-from qmgr_client.groups.place import Place, Places
+from qmgr_client.groups.place import GroupPosition, HandlePosition
 from qmgr_client.outgoing import Group
 from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -15,7 +15,7 @@ class GroupGetState:
 
     def __init__(self) -> None:
         self.warning: ErrorCode | None = None  # of the last call
-        self._places = Places()
+        self._places = HandlePosition()
 
     @property
     def current(self) -> Group | None:
@@ -50,7 +50,7 @@ class GroupGetState:
                 self.warning = ErrorCode.INCOMPLETE_GROUP
         inside = group is not None and not group.last
         group_id, number = (group.id, group.number) if group is not None and inside else (b"", 0)
-        self._places.move(Place(group_id, number, unit, logical))
+        self._places.move(GroupPosition(group_id, number, unit, logical))
 
     def _begin(self) -> Group | None:
         self.warning, current = None, self.current

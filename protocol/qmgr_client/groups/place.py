@@ -11,7 +11,7 @@ from typing import NamedTuple
 from qmgr_client.sansio.units import Unit
 
 
-class Place(NamedTuple):
+class GroupPosition(NamedTuple):
     """After a message of a group. Without an id, the handle is between groups."""
 
     group_id: bytes = b""
@@ -25,15 +25,15 @@ class Place(NamedTuple):
         return (self.unit is None) == (unit is None)
 
 
-class Places:
+class HandlePosition:
     """The place of one handle.
 
     Invariant: ``_before`` has the units that had not ended at the last :meth:`look`.
     """
 
     def __init__(self) -> None:
-        self.place = Place()
-        self._before: dict[Unit, Place] = {}
+        self.place = GroupPosition()
+        self._before: dict[Unit, GroupPosition] = {}
         self._mark = self.place  # restored by a refusal
         self._begun: Unit | None = None  # whose first step came after the mark
 
@@ -41,7 +41,7 @@ class Places:
         """Starts a step, or several that are refused together."""
         self._mark, self._begun = self.place, None
 
-    def move(self, place: Place) -> None:
+    def move(self, place: GroupPosition) -> None:
         """Moves to *place*, the place after the current step."""
         if place.unit is not None and place.unit not in self._before:
             self._before[place.unit] = self.place
@@ -66,5 +66,5 @@ class Places:
     def lose(self) -> None:
         """Forgets the place, which is lost with the connection."""
         self._before.clear()
-        self.place = Place()
+        self.place = GroupPosition()
         self.mark()

@@ -4,7 +4,7 @@ In logical order, the handle numbers messages, and refuses puts that would break
 physical order, the caller numbers messages, and such puts cause a warning.
 """
 
-from qmgr_client.groups.place import Place, Places
+from qmgr_client.groups.place import GroupPosition, HandlePosition
 from qmgr_client.outgoing import Group
 from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -16,7 +16,7 @@ class GroupPutState:
 
     def __init__(self) -> None:
         self.warning: ErrorCode | None = None  # of the last call
-        self._places = Places()
+        self._places = HandlePosition()
 
     @property
     def current(self) -> Group | None:
@@ -96,11 +96,11 @@ class GroupPutState:
     ) -> None:
         inside = group is not None and not group.last
         group_id, number = (group.id, group.number) if group is not None and inside else (b"", 0)
-        self._places.move(Place(group_id, number, unit, logical, persistent))
+        self._places.move(GroupPosition(group_id, number, unit, logical, persistent))
 
 
 def _inconsistent(
-    place: Place, unit: Unit | None, *, persistent: bool
+    place: GroupPosition, unit: Unit | None, *, persistent: bool
 ) -> tuple[ErrorCode, str] | None:
     """Returns why a message is inconsistent with the earlier ones of its group, or None."""
     group = f"group {place.group_id.hex()}"

@@ -20,7 +20,7 @@ CLAIM_ORIGIN = "group.status"
 SHOWN_MAX = 80  # characters of an invalid name in errors
 
 
-class Run(NamedTuple):
+class GroupRun(NamedTuple):
     """The call that puts or processes a group."""
 
     verb: str  # put_group or get_group
@@ -61,13 +61,13 @@ class GroupStatus(NamedTuple):
         return f"group {shown(self.group_id)}, done up to number {self.number}"
 
 
-def outgoing(run: Run, status: GroupStatus) -> Outgoing:
+def outgoing(run: GroupRun, status: GroupStatus) -> Outgoing:
     """Returns the status message of a run."""
     value = run._asdict() | {"group": status.group_id.hex(), "number": status.number}
     return Outgoing(json.dumps(value).encode(), correlation_id=run.key, content_type=CONTENT_TYPE)
 
 
-def read(message: Message) -> tuple[Run, GroupStatus]:
+def read(message: Message) -> tuple[GroupRun, GroupStatus]:
     """Returns the run and the progress in a status message.
 
     Raises:
@@ -75,7 +75,7 @@ def read(message: Message) -> tuple[Run, GroupStatus]:
     """
     try:
         value = json.loads(message.body)
-        run = Run(value["verb"], value["queue"], value["name"])
+        run = GroupRun(value["verb"], value["queue"], value["name"])
         status = GroupStatus(bytes.fromhex(value["group"]), value["number"])
         sound = type(status.number) is int and 0 < status.number <= GROUP_NUMBER_MAX
     except (ValueError, TypeError, KeyError):

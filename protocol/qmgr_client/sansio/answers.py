@@ -12,7 +12,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 
 
-class Answers:
+class AnswerRouter:
     """Routes answers by their ids, which :class:`SendOrder` assigned."""
 
     def __init__(

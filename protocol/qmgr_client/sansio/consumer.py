@@ -46,7 +46,7 @@ class Lapsed(NamedTuple):
 Identity: TypeAlias = tuple[int, bytes, bytes]  # of a message: queue id, place, put time
 
 
-class Held(NamedTuple):
+class HeldLease(NamedTuple):
     """A message that this client has under lease."""
 
     size_bytes: int  # of the record
@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class Consumer:
+class ConsumerState:
     """One consumer, across all connections."""
 
     ticket: int
@@ -74,7 +74,7 @@ class Consumer:
     is_waiting: bool = False  # The application asked for a message when the buffer was empty.
     credit_messages: int = 0  # which the queue manager may still send
     credit_bytes: int = 0
-    held: dict[bytes, Held] = field(default_factory=dict)  # by handle, in the order of arrival
+    held: dict[bytes, HeldLease] = field(default_factory=dict)  # by handle, in the order of arrival
     held_bytes: int = 0
     buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
     group_returns: GroupReturns = field(default_factory=GroupReturns)
@@ -130,12 +130,12 @@ class Consumer:
         stale = [other > number and i < end for i, other in enumerate(numbers)]
         for (_, item), is_stale in zip(self.buffer, stale, strict=True):
             if is_stale:
-                self.let_go(item[: m.HANDLE.size])
+                self.remove_lease(item[: m.HANDLE.size])
         pairs = zip(self.buffer, stale, strict=True)
         self.buffer = deque(held for held, is_stale in pairs if not is_stale)
         return None if again >= 0 else self.group_returns.add(group_id, number)
 
-    def let_go(self, handle: bytes) -> bool:
+    def remove_lease(self, handle: bytes) -> bool:
         """Forgets the message held under *handle*. Returns whether there was one."""
         held = self.held.pop(handle, None)
         if held is None:
@@ -148,7 +148,7 @@ class Consumer:
         """Forgets the messages whose leases have ended. Returns whether there were any."""
         handles = [handle for handle, held in self.held.items() if held.until_ms <= now_ms]
         for handle in handles:
-            self.let_go(handle)
+            self.remove_lease(handle)
         if handles and self.buffer:
             over = [x for x in self.buffer if x[1][: m.HANDLE.size] not in self.held]
             self.buffer = deque(x for x in self.buffer if x[1][: m.HANDLE.size] in self.held)
@@ -164,7 +164,7 @@ class Consumer:
         would be handed out before it.
         """
         handle = item[: m.HANDLE.size]
-        self.let_go(handle)
+        self.remove_lease(handle)
         member = member_of(item) if self.is_ordered else None
         self.lapsed.append(Lapsed(queue_id, handle, self.return_group(*member) if member else None))
 
@@ -202,10 +202,10 @@ class Consumer:
             self.active.handed_over(handle, queue_id, self.lease_ms, until_ms, now_ms)
 
     def lease_again(
-        self, handle: bytes, queue_id: int, item: bytes, held: Held, now_ms: int
+        self, handle: bytes, queue_id: int, item: bytes, held: HeldLease, now_ms: int
     ) -> None:
         """Records a new lease of the message that the application holds under *handle*."""
-        self.let_go(self.handle_of(handle))
+        self.remove_lease(self.handle_of(handle))
         now_under = self.renamed[handle] = item[: m.HANDLE.size]
         self.held[now_under] = held
         self.held_bytes += held.size_bytes
@@ -218,7 +218,7 @@ class Consumer:
     def settle(self, handle: bytes) -> bool:
         """Forgets the message that the application settles. Returns whether it was held."""
         self.handed.pop(handle, None)
-        return self.let_go(self.renamed.pop(handle, handle))
+        return self.remove_lease(self.renamed.pop(handle, handle))
 
     def renew(self, handle: bytes, lease_ms: int, now_ms: int) -> None:
         """Extends the lease of a message, which is being renewed."""

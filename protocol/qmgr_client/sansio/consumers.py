@@ -7,7 +7,7 @@ from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, Message
 from qmgr_client.sansio.active_leases import START_AFTER_MS
-from qmgr_client.sansio.consumer import Consumer, Held, Identity, Lapsed, identity_of
+from qmgr_client.sansio.consumer import ConsumerState, HeldLease, Identity, Lapsed, identity_of
 from qmgr_client.sansio.events import ConsumerEnded, Delivered, Events
 from qmgr_client.sansio.group_returns import GroupReturn, member_of, returns_message
 from qmgr_client.sansio.units import Unit
@@ -28,12 +28,12 @@ class Consumers:
     """
 
     def __init__(self, events: Events) -> None:
-        self.open: dict[int, Consumer] = {}  # by request id
-        self._all: dict[int, Consumer] = {}  # by ticket
+        self.open: dict[int, ConsumerState] = {}  # by request id
+        self._all: dict[int, ConsumerState] = {}  # by ticket
         self._events = events
-        self._waiting: deque[Consumer] = deque()
-        self._touched: dict[int, Consumer] = {}
-        self._working: dict[int, Consumer] = {}
+        self._waiting: deque[ConsumerState] = deque()
+        self._touched: dict[int, ConsumerState] = {}
+        self._working: dict[int, ConsumerState] = {}
         self._lapsed: list[Lapsed] = []
         # The messages that the application held when the connection was lost: ticket and handle.
         self._held_before_loss: dict[Identity, tuple[int, bytes]] = {}
@@ -46,7 +46,7 @@ class Consumers:
         """The number of requests to open a consumer that wait for an answer."""
         return self._opening
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: ConsumerState) -> None:
         """Queues a consumer to be opened."""
         consumer.lapsed = self._lapsed
         self._all[consumer.ticket] = consumer
@@ -128,7 +128,7 @@ class Consumers:
             elif member is not None and consumer.group_returns.drops(*member):
                 unwanted.append((handle, consumer.group_returns.add(*member)))
             else:
-                consumer.held[handle] = Held(size, until_ms)
+                consumer.held[handle] = HeldLease(size, until_ms)
                 consumer.held_bytes += size
                 consumer.keep(answer.queue_id, item)
         if not consumer.is_cancelled:
@@ -143,7 +143,7 @@ class Consumers:
         owner = self._all.get(ticket)
         if owner is None or owner.is_cancelled or handle not in owner.handed:
             return False
-        held = Held(size, now_ms + owner.lease_ms)
+        held = HeldLease(size, now_ms + owner.lease_ms)
         owner.lease_again(handle, queue_id, item, held, now_ms)
         self.starts_now = True
         self._working[ticket] = owner
@@ -188,7 +188,7 @@ class Consumers:
             self._touched[ticket] = consumer
         return None
 
-    def _holder(self, ticket: int) -> Consumer | None:
+    def _holder(self, ticket: int) -> ConsumerState | None:
         """Returns a consumer. It may have ended while its application still holds messages."""
         return self._all.get(ticket) or self._working.get(ticket)
 
@@ -279,7 +279,9 @@ class Consumers:
             return None, []
         consumer.is_cancelled = True
         unread = [(queue_id, item[: m.HANDLE.size]) for queue_id, item in consumer.buffer]
-        unread = [(queue_id, handle) for queue_id, handle in unread if consumer.let_go(handle)]
+        unread = [
+            (queue_id, handle) for queue_id, handle in unread if consumer.remove_lease(handle)
+        ]
         consumer.buffer.clear()
         if consumer.request_id:
             return m.Cancel(consumer.request_id), unread
@@ -295,7 +297,7 @@ class Consumers:
         asked_for = consumer.is_cancelled or error.code == ErrorCode.CANCELLED
         self._end(consumer, None if asked_for else error)
 
-    def _end(self, consumer: Consumer, error: RequestError | None) -> None:
+    def _end(self, consumer: ConsumerState, error: RequestError | None) -> None:
         self._all.pop(consumer.ticket, None)
         self._touched.pop(consumer.ticket, None)
         self._events.append(ConsumerEnded(consumer.ticket, error))
@@ -309,7 +311,7 @@ class Consumers:
         }
         for consumer in self.open.values():
             for _, item in consumer.buffer:
-                consumer.let_go(item[: m.HANDLE.size])
+                consumer.remove_lease(item[: m.HANDLE.size])
             consumer.buffer.clear()
             consumer.active.clear()
             consumer.group_returns.clear()

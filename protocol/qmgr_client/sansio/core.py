@@ -14,17 +14,17 @@ from typing import Any
 
 from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.message import Message
-from qmgr_client.sansio.answers import Answers
-from qmgr_client.sansio.consumer import Consumer
+from qmgr_client.sansio.answers import AnswerRouter
+from qmgr_client.sansio.consumer import ConsumerState
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
-from qmgr_client.sansio.puts import Put, Puts
+from qmgr_client.sansio.pending_cancels import PendingCancels
+from qmgr_client.sansio.puts import PendingPut, Puts
 from qmgr_client.sansio.requests import Request, Requests, check
 from qmgr_client.sansio.send_order import SendOrder
-from qmgr_client.sansio.settles import PLAIN, Settle, Settles, Terms
+from qmgr_client.sansio.settles import PLAIN, PendingSettle, Settles, SettleTerms
 from qmgr_client.sansio.tick_times import TickTimes
-from qmgr_client.sansio.unanswered import Unanswered
-from qmgr_client.sansio.units import Unit, Units
+from qmgr_client.sansio.units import OpenUnits, Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection, LivenessExpired
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RemoteProtocolError, class_of
@@ -83,13 +83,13 @@ class ClientCore:
         self._connection: Connection | None = None
         self._control: list[bytes] = []  # sent before all else
         self._last_ticket = 0
-        self._units = Units(self._events)
+        self._units = OpenUnits(self._events)
         self._puts = Puts(producer_id, instance, self._events, self._units, coalesce=coalesce)
         self._settles = Settles(self._events, self._units, coalesce=coalesce)
         self._requests = Requests(self._events, self._units)
         self._consumers = Consumers(self._events)
         self._tick_times = TickTimes(self._consumers)
-        self._unanswered = Unanswered(self._settles)
+        self._unanswered = PendingCancels(self._settles)
         self._send_order = SendOrder(
             self._puts,
             self._settles,
@@ -98,7 +98,7 @@ class ClientCore:
             self._unanswered,
             self._units,
         )
-        self._answers = Answers(self._puts, self._settles, self._requests, self._consumers)
+        self._answers = AnswerRouter(self._puts, self._settles, self._requests, self._consumers)
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
             **self._answers.handlers,
             m.Ping: self._on_ping,
@@ -140,11 +140,11 @@ class ClientCore:
         *uid* is the UID in *record*, if the caller chose one.
         """
         ticket = self._ticket()
-        self._puts.add(Put(ticket, queue, record, uid))
+        self._puts.add(PendingPut(ticket, queue, record, uid))
         return ticket
 
     def settle(
-        self, message: Message, action: int, terms: Terms = PLAIN, unit: Unit | None = None
+        self, message: Message, action: int, terms: SettleTerms = PLAIN, unit: Unit | None = None
     ) -> int:
         """Queues the end of a lease and returns its ticket. Settled has its result.
 
@@ -161,18 +161,18 @@ class ClientCore:
         ticket = self._ticket()
         lease = message.home, message.queue_id, self.handle_of(message)
         group_return = self._consumers.settled(message, action, unit)
-        self._settles.add(Settle(ticket, action, *lease, terms, unit, group_return))
+        self._settles.add(PendingSettle(ticket, action, *lease, terms, unit, group_return))
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
         """Queues the renewal of a lease. Settled has its result. Raises as :meth:`settle`."""
-        terms = Terms(lease_ms=lease_ms)
+        terms = SettleTerms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
         handle = self.handle_of(message)
         self._consumers.renewed(message.consumer, handle, lease_ms, now_ms)
         lease = message.home, message.queue_id, handle
-        self._settles.add(Settle(ticket, m.RENEW, *lease, terms))
+        self._settles.add(PendingSettle(ticket, m.RENEW, *lease, terms))
         return ticket
 
     def request(self, now_ms: int, kind: type[Any], *fields: Any, unit: Unit | None = None) -> int:
@@ -270,7 +270,7 @@ class ClientCore:
         check(m.Consume, fields, self.welcome.frame_max_bytes)
         check_credit(prefetch, bytes_max)
         ticket = self._ticket()
-        self._consumers.add(Consumer(ticket, *fields[:4], selection, groups, auto_renew))
+        self._consumers.add(ConsumerState(ticket, *fields[:4], selection, groups, auto_renew))
         return ticket
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
@@ -434,7 +434,7 @@ class ClientCore:
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # to resume it
         self._answers.welcomed(welcome)
-        self._settles.came_to(self._answers.home)
+        self._settles.connected_to(self._answers.home)
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:

@@ -21,7 +21,7 @@ class PutDone(NamedTuple):
     result: PutResult | RequestError
 
 
-class Settled(NamedTuple):
+class SettleDone(NamedTuple):
     """The one result of an ack or a release."""
 
     ticket: int
@@ -81,7 +81,7 @@ class Failed(NamedTuple):
 Event: TypeAlias = (
     Ready
     | PutDone
-    | Settled
+    | SettleDone
     | RequestDone
     | RequestFailed
     | Delivered

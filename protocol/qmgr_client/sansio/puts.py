@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
 from qmgr_client.message import PutResult
 from qmgr_client.sansio.events import Events, ProducerLost, PutDone
-from qmgr_client.sansio.units import Commit, Units, backed_out
+from qmgr_client.sansio.units import Commit, OpenUnits, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import ID_END, U32, U64, array, integer, row, text
@@ -39,7 +39,7 @@ _REFUSALS = array(HELD_MAX, row(U64, U32, text(4096)))
 _STAMPS = array(HELD_MAX, row(U64, U64, U32))
 
 
-class Put(NamedTuple):
+class PendingPut(NamedTuple):
     """A put that has no result yet."""
 
     ticket: int
@@ -56,16 +56,16 @@ class Puts:
     """
 
     def __init__(
-        self, producer_id: bytes, instance: int, events: Events, units: Units, *, coalesce: bool
+        self, producer_id: bytes, instance: int, events: Events, units: OpenUnits, *, coalesce: bool
     ) -> None:
         self._units = units
         self._producer_id = producer_id
         self._instance = instance
         self._events = events
         self._batch_max = BATCH_MESSAGES_MAX if coalesce else 1
-        self._waiting: deque[Put | Commit] = deque()
+        self._waiting: deque[PendingPut | Commit] = deque()
         self._waiting_bytes = 0
-        self._sent: dict[int, Put | Commit] = {}
+        self._sent: dict[int, PendingPut | Commit] = {}
         self._resend: deque[int] = deque()
         self._stream = 0  # the number of the stream on this connection, once open
         self._open_id = 0  # the request that opens it
@@ -97,7 +97,7 @@ class Puts:
             and self._waiting_bytes < limits.put_window_bytes
         )
 
-    def add(self, put: Put | Commit) -> None:
+    def add(self, put: PendingPut | Commit) -> None:
         """Queues a put, or the commit of a unit, until the window has room for it."""
         self._waiting.append(put)
         self._waiting_bytes += len(put.record)
@@ -221,7 +221,7 @@ class Puts:
             return None
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
-    def _peek(self, limits: m.Welcome) -> tuple[int, Put | Commit] | None:
+    def _peek(self, limits: m.Welcome) -> tuple[int, PendingPut | Commit] | None:
         """Returns the next put to send, with its id. Refuses puts that exceed a frame."""
         while self._resend:
             seq_id = self._resend[0]
@@ -242,7 +242,7 @@ class Puts:
             self._done(put, error)
         return None
 
-    def _pop(self, seq_id: int, put: Put | Commit) -> None:
+    def _pop(self, seq_id: int, put: PendingPut | Commit) -> None:
         if self._resend:
             self._resend.popleft()
             return
@@ -296,7 +296,7 @@ class Puts:
             self._flight_bytes = max(self._flight_bytes - len(put.record) - FRAME_BYTES, 0)
             self._done(put, result)
 
-    def _done(self, put: Put | Commit, result: PutResult | RequestError) -> None:
+    def _done(self, put: PendingPut | Commit, result: PutResult | RequestError) -> None:
         if type(put) is Commit:
             self._units.committed(put.unit, result)
         self._events.append(PutDone(put.ticket, result))

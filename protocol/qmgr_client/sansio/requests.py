@@ -12,7 +12,7 @@ from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, PutResult
 from qmgr_client.sansio.events import Events, RequestDone, RequestFailed
-from qmgr_client.sansio.units import Unit, Units, backed_out, outcomes, over
+from qmgr_client.sansio.units import OpenUnits, Unit, backed_out, outcomes, over
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.frame import encode
@@ -86,7 +86,7 @@ class Requests:
     they must not overtake the repeated puts of an earlier connection.
     """
 
-    def __init__(self, events: Events, units: Units) -> None:
+    def __init__(self, events: Events, units: OpenUnits) -> None:
         self._units = units
         self.open: dict[int, Request] = {}  # by request id, on this connection
         self._events = events

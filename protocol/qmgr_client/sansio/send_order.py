@@ -5,11 +5,11 @@ producer and repeats its puts. Only then does it request messages: gets, consume
 """
 
 from qmgr_client.sansio.consumers import Consumers
+from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import Puts
 from qmgr_client.sansio.requests import Requests
 from qmgr_client.sansio.settles import Settles
-from qmgr_client.sansio.unanswered import Unanswered
-from qmgr_client.sansio.units import Units
+from qmgr_client.sansio.units import OpenUnits
 from qmgr_protocol import messages as m
 from qmgr_protocol.field import ID_END
 
@@ -23,8 +23,8 @@ class SendOrder:
         settles: Settles,
         requests: Requests,
         consumers: Consumers,
-        unanswered: Unanswered,
-        units: Units,
+        unanswered: PendingCancels,
+        units: OpenUnits,
     ) -> None:
         self._puts = puts
         self._settles = settles

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import NOWHERE, Home
-from qmgr_client.sansio.events import Events, Settled
+from qmgr_client.sansio.events import Events, SettleDone
 from qmgr_client.sansio.group_returns import GroupReturn
-from qmgr_client.sansio.units import Unit, Units, backed_out
+from qmgr_client.sansio.units import OpenUnits, Unit, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
@@ -24,7 +24,7 @@ from qmgr_protocol.field import ID_END
 BATCH_HANDLES_MAX = 1_000  # A frame may carry more, but its answer must list all exceptions.
 
 
-class Terms(NamedTuple):
+class SettleTerms(NamedTuple):
     """Details of how a lease ends, in addition to the action; as in messages.Settle."""
 
     delay_ms: int = m.DELAY_OF_QUEUE
@@ -33,10 +33,10 @@ class Terms(NamedTuple):
     text: str = ""
 
 
-PLAIN = Terms()
+PLAIN = SettleTerms()
 
 
-class Settle(NamedTuple):
+class PendingSettle(NamedTuple):
     """The end or the renewal of a lease that has no result yet."""
 
     ticket: int  # 0 if the core itself returns the message: no caller waits
@@ -44,7 +44,7 @@ class Settle(NamedTuple):
     home: Home
     queue_id: int
     handle: bytes
-    terms: Terms = PLAIN
+    terms: SettleTerms = PLAIN
     unit: Unit | None = None  # which an ack is part of
     group_return: GroupReturn | None = None  # is answered with the settle
 
@@ -60,12 +60,12 @@ class Settles:
     Invariant: ``_sent`` is in the order of its ids, which belong to this connection.
     """
 
-    def __init__(self, events: Events, units: Units, *, coalesce: bool) -> None:
+    def __init__(self, events: Events, units: OpenUnits, *, coalesce: bool) -> None:
         self._events = events
         self._units = units
         self._batch_max = BATCH_HANDLES_MAX if coalesce else 1
-        self._waiting: deque[Settle] = deque()
-        self._sent: dict[int, list[Settle]] = {}
+        self._waiting: deque[PendingSettle] = deque()
+        self._sent: dict[int, list[PendingSettle]] = {}
         self._next_id = 1
         self.frames_sent = 0  # on this connection
         self._resend_count = 0  # the number of waiting settles that an earlier connection sent
@@ -85,10 +85,10 @@ class Settles:
         """Whether settles of an earlier connection are still to be repeated."""
         return self._resend_count > 0
 
-    def add(self, settle: Settle) -> None:
+    def add(self, settle: PendingSettle) -> None:
         """Queues a settle until the window has room for it. Refuses one for another store."""
         if self._home is not NOWHERE and not self._home.knows(settle.home):
-            self._events.append(Settled(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
+            self._events.append(SettleDone(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
             return
         if settle.unit is not None:
             settle.unit.stepped()
@@ -99,12 +99,12 @@ class Settles:
     ) -> None:
         """Returns a message to its queue unread."""
         self._waiting.append(
-            Settle(0, m.UNREAD, self._home, queue_id, handle, group_return=group_return)
+            PendingSettle(0, m.UNREAD, self._home, queue_id, handle, group_return=group_return)
         )
 
     def renew(self, queue_id: int, handle: bytes) -> None:
         """Renews a lease on behalf of the client, without a result for the application."""
-        self._waiting.append(Settle(0, m.RENEW, self._home, queue_id, handle))
+        self._waiting.append(PendingSettle(0, m.RENEW, self._home, queue_id, handle))
 
     def take(self) -> m.Settle | None:
         """Returns the next frame: handles of one queue with the same action and terms."""
@@ -112,7 +112,7 @@ class Settles:
         if not waiting or not self._renumber():
             return None
         _, action, _, queue_id, _, terms, unit, _ = waiting[0]
-        batch: list[Settle] = []
+        batch: list[PendingSettle] = []
         while waiting and len(batch) < self._batch_max:
             other = waiting[0]
             if other.queue_id != queue_id or other.action != action:
@@ -137,7 +137,7 @@ class Settles:
         """Returns a frame without handles. Its answer proves that earlier messages were handled."""
         return self._frame(m.ACK, 0, []) if self._renumber() else None
 
-    def _frame(self, action: int, queue_id: int, batch: list[Settle]) -> m.Settle:
+    def _frame(self, action: int, queue_id: int, batch: list[PendingSettle]) -> m.Settle:
         settle_id, self._next_id = self._next_id, self._next_id + 1
         self._sent[settle_id] = batch
         self.frames_sent += 1
@@ -160,14 +160,14 @@ class Settles:
                 code = codes.get((settle_id, index)) if codes else None
                 self._finish(settle, None if code is None else self._refusal(settle, code))
 
-    def _refusal(self, settle: Settle, code: int) -> RequestError:
+    def _refusal(self, settle: PendingSettle, code: int) -> RequestError:
         """Returns the error for the caller, which names the holder if this client knows it."""
         if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
             text = "an open unit of work acknowledged this message: commit it, or back it out"
             return RequestError(code, text)
         return refusal(code)
 
-    def _finish(self, settle: Settle, error: RequestError | None) -> None:
+    def _finish(self, settle: PendingSettle, error: RequestError | None) -> None:
         if settle.unit is not None:
             if error is None:
                 settle.unit.gets.add((settle.queue_id, settle.handle))
@@ -175,7 +175,7 @@ class Settles:
         if settle.group_return is not None:
             settle.group_return.is_answered = True
         if settle.ticket:
-            self._events.append(Settled(settle.ticket, error))
+            self._events.append(SettleDone(settle.ticket, error))
 
     def lost(self) -> None:
         """Queues the settles that were sent again, before all others, for the next connection."""
@@ -193,7 +193,7 @@ class Settles:
         self._next_id = 1
         self.frames_sent = 0
 
-    def came_to(self, home: Home) -> None:
+    def connected_to(self, home: Home) -> None:
         """Ends the settles of leases from another store than the one that is connected now."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]

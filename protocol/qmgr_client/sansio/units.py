@@ -71,7 +71,7 @@ class Commit(NamedTuple):
         return m.UnitCommit(stream, seq_id, seen, unit.number, unit.puts, len(unit.gets))
 
 
-class Units:
+class OpenUnits:
     """All units that have not ended.
 
     Invariant: a unit whose commit waits for steps has a ticket. Other commits are in ``ready``, or

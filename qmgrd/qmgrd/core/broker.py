@@ -28,7 +28,7 @@ from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
-from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, still
+from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
 from qmgrd.core.limits.reads import READS
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
@@ -37,15 +37,15 @@ from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
-from qmgrd.core.requests.queues import Admin
+from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.requests.rights import RIGHTS, allowed
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.returns.events import tell
+from qmgrd.core.returns.events import put_events
 from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
-from qmgrd.core.sessions.link_rota import LinkRota
+from qmgrd.core.sessions.link_rotation import LinkRotation
 from qmgrd.core.sessions.session import Session, SessionFenced
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
@@ -59,7 +59,7 @@ _SELECTING = frozenset(kind for kind in RIGHTS if "where" in getattr(kind, "_fie
 _COUNTED = GROWING | READS | _SELECTING
 
 
-class NotAuthorized(RemoteProtocolError):
+class RequestNotAllowed(RemoteProtocolError):
     """The peer may not send this request. The connection closes, as some requests have no id."""
 
     code = ErrorCode.NOT_AUTHORIZED
@@ -79,7 +79,7 @@ class Broker:
         now: Now,
         facts: Callable[[], dict[str, Any]] = dict,
         facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = frozen_clock,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -108,7 +108,9 @@ class Broker:
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
         self.streams.producer_count = boot_.producers
-        self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
+        self.admin = QueueAdmin(
+            context, self.catalogue, self.jobs, self.delivery, self.streams, facts
+        )
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._marks = marks_of(config, config.store.map_bytes)
@@ -122,7 +124,7 @@ class Broker:
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
-        self.link_rota = LinkRota(context, self.catalogue.links)
+        self.link_rotation = LinkRotation(context, self.catalogue.links)
         self.subscriptions.load()
         self.unused.load()
         self._lose_volatile()
@@ -142,7 +144,7 @@ class Broker:
         )
         self._handlers = operations(self.services)
         if is_maintenance:
-            self.jobs.hold()
+            self.jobs.hold_back()
         for link in self.catalogue.links.values() if not is_maintenance else ():
             if not link.row["stopped"]:
                 link.start()
@@ -193,7 +195,7 @@ class Broker:
         """
         other = self._resumable.get(session_id)
         if other is not None:
-            self._part_from(min(other, connection), SessionFenced())
+            self._close_for_error(min(other, connection), SessionFenced())
             if other > connection:
                 return
         self._resumable[session_id] = connection
@@ -255,7 +257,7 @@ class Broker:
         try:
             if type(message) in _ANSWERS:
                 if session.path is None:
-                    raise NotAuthorized(type(message).__name__)
+                    raise RequestNotAllowed(type(message).__name__)
                 session.path.answered(connection, message)
             else:
                 self._handle(session, message)
@@ -267,9 +269,9 @@ class Broker:
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         except RemoteProtocolError as error:
-            self._part_from(connection, error)
+            self._close_for_error(connection, error)
 
-    def _part_from(self, connection: int, error: RemoteProtocolError) -> None:
+    def _close_for_error(self, connection: int, error: RemoteProtocolError) -> None:
         self.context.close(connection, error.code, str(error))
         self.closed(connection, str(error))
 
@@ -281,7 +283,7 @@ class Broker:
                 self.context.send(session.connection, answer)
             return
         if not allowed(kind):
-            raise NotAuthorized(kind.__name__)
+            raise RequestNotAllowed(kind.__name__)
         if kind not in _COUNTED:
             self._handlers[kind](session, message)
             return
@@ -291,7 +293,7 @@ class Broker:
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
-            self.context.outflow.count_answer(session.connection, self.context.outcome.sends)
+            self.context.unread_replies.count_answer(session.connection, self.context.outcome.sends)
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:
         """Answers a snapshot request with a manifest or a RequestError."""
@@ -321,8 +323,8 @@ class Broker:
         self.jobs.run()
         context.working = None
         for connection, error in self.streams.links.drain():
-            self._part_from(connection, error)
-        self.link_rota.run()
+            self._close_for_error(connection, error)
+        self.link_rotation.run()
         refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)
         # Half a turn is reserved for consumers: puts that fill every turn would starve them.
@@ -332,7 +334,7 @@ class Broker:
         self.jobs.producers_gone = 0
         self.streams.end_turn()
         # Events change queues, so they precede the last refresh of groups. Later ones wait a turn.
-        tell(context, self.catalogue, self.dead_letters)
+        put_events(context, self.catalogue, self.dead_letters)
         self.publications.count()
         refresh_groups(context, self.jobs)
         context.working = None
@@ -421,7 +423,7 @@ class Broker:
             self.units.close(
                 session, CONNECTION_LOST
             )  # The shutdown does not count as their failure.
-            self.streams.links.tell(session)
+            self.streams.links.report_commits(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
             )
@@ -431,7 +433,9 @@ class Broker:
         """Records in this last turn that no lease is open."""
         if self._unclean:
             for queue in self.catalogue.by_id.values():
-                self.context.touch(queue)  # Messages from before the crash may still be stored.
+                self.context.mark_changed(
+                    queue
+                )  # Messages from before the crash may still be stored.
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
         self.context.wrote = True  # Writes the clock too: lost units of work used timestamps.
 

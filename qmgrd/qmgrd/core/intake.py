@@ -13,9 +13,9 @@ of expensive requests delays only its sender.
    time. It is next, after others that came the same way, and cannot save up time.
 3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
    end of a turn, the share is small: nobody waits long for the answer to a flood.
-4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
-   peer has fetched that. The same holds for one whose next request may have a long answer, if there
-   is no room for that.
+4. A connection whose peer has too much to fetch is held (unread_replies.py): it is in no line
+   until its peer has fetched that. The same holds for one whose next request may have a long
+   answer, if there is no room for that.
 5. When a connection is lost, its requests that only read are dropped (reads.py). Others are served.
 """
 
@@ -27,8 +27,8 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
-from qmgrd.core.limits.outflow import Outflow
 from qmgrd.core.limits.reads import DROPPED, LONG
+from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, SettlePart
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; beyond it, reading pauses
@@ -43,7 +43,7 @@ class Arrival(NamedTuple):
     size_bytes: int
 
 
-class Pending:
+class ConnectionArrivals:
     """The waiting arrivals of one connection. Its credit limits the counts."""
 
     __slots__ = (
@@ -91,30 +91,30 @@ class Intake:
     def __init__(
         self,
         handles_max: int = SETTLE_HANDLES,
-        outflow: Outflow | None = None,
+        unread_replies: UnreadReplies | None = None,
         bytes_max: int = 64 * 1024 * 1024,
     ) -> None:
         """Makes an empty intake.
 
         Args:
             handles_max: of a piece of a settle.
-            outflow: the connections that are held, and the room for long answers.
+            unread_replies: the connections that are held, and the room for long answers.
             bytes_max: beyond it, only connections without waiting arrivals are read from.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
-        self._outflow = outflow or Outflow()
+        self._unread_replies = unread_replies or UnreadReplies()
         self._bytes_max = bytes_max
-        self._held: dict[int, Pending] = {}
-        self._waiting: dict[int, Pending] = {}  # waiting for room, in this order
-        self._pending: dict[int, Pending] = {}
-        self._lines: dict[int, deque[Pending]] = {}  # by slot
+        self._held: dict[int, ConnectionArrivals] = {}
+        self._waiting: dict[int, ConnectionArrivals] = {}  # waiting for room, in this order
+        self._pending: dict[int, ConnectionArrivals] = {}
+        self._lines: dict[int, deque[ConnectionArrivals]] = {}  # by slot
         self._slots: list[int] = []
         self._slot = 1  # the latest slot that was served
-        self._had: dict[Pending, int] = {}  # slots used in the current turn
-        self._aside: list[Pending] = []  # those of them that have used their share
+        self._had: dict[ConnectionArrivals, int] = {}  # slots used in the current turn
+        self._aside: list[ConnectionArrivals] = []  # those of them that have used their share
         self.bytes = 0
 
-    def is_ahead(self, pending: Pending) -> bool:
+    def is_ahead(self, pending: ConnectionArrivals) -> bool:
         """Returns whether so much waits that the connection should not be read from for now."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
@@ -127,11 +127,11 @@ class Intake:
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    def of(self, connection: int) -> Pending:
+    def of(self, connection: int) -> ConnectionArrivals:
         """Returns the waiting arrivals of *connection*."""
         found = self._pending.get(connection)
         if found is None:
-            found = self._pending[connection] = Pending(connection)
+            found = self._pending[connection] = ConnectionArrivals(connection)
         return found
 
     def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
@@ -150,12 +150,12 @@ class Intake:
         """Adds an event, after the earlier messages of the connection."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
-    def _add(self, pending: Pending, arrival: Arrival) -> None:
+    def _add(self, pending: ConnectionArrivals, arrival: Arrival) -> None:
         if not pending.arrivals:
-            self._begin_line(pending)
+            self._add_to_rotation(pending)
         pending.arrivals.append(arrival)
 
-    def _begin_line(self, pending: Pending) -> None:
+    def _add_to_rotation(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which was in no line, to one, without time that it saved up."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
@@ -166,7 +166,7 @@ class Intake:
                 return
         self._line_up(pending)
 
-    def _line_up(self, pending: Pending) -> None:
+    def _line_up(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
@@ -177,7 +177,7 @@ class Intake:
 
     def block(self, connection: int) -> None:
         """Holds *connection*, whose peer has too much to fetch."""
-        self._outflow.block(connection)
+        self._unread_replies.block(connection)
 
     def is_held(self, connection: int) -> bool:
         """Returns whether requests of *connection* wait until its peer has fetched answers."""
@@ -185,55 +185,55 @@ class Intake:
 
     def unblock(self, connection: int) -> None:
         """Continues with *connection*, whose peer has fetched everything."""
-        self._outflow.unblock(connection)
+        self._unread_replies.unblock(connection)
         self._go_on(connection)
 
     def _go_on(self, connection: int) -> None:
         pending = self._held.pop(connection, None)
         if pending is not None:
-            self._begin_line(pending)
+            self._add_to_rotation(pending)
         self.event(0, lambda broker: broker.delivery.go_on(connection))
 
     @property
-    def is_tight(self) -> bool:
+    def is_room_short(self) -> bool:
         """Whether connections wait for room, or may have to, as of the last turn."""
-        return self._outflow.is_tight
+        return self._unread_replies.is_room_short
 
     def set_room(self, room_bytes: float) -> None:
         """Sets the bytes that may be sent before a peer fetches something."""
-        self._outflow.set_room(room_bytes)
+        self._unread_replies.set_room(room_bytes)
         self._use_room()
 
     def _use_room(self) -> None:
         """Continues with as many of the connections that wait for room as it allows."""
         if self._waiting:
-            for connection in list(self._waiting)[: self._outflow.long_answers]:
-                self._begin_line(self._waiting.pop(connection))
+            for connection in list(self._waiting)[: self._unread_replies.long_answers]:
+                self._add_to_rotation(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
         """Continues with connections that were held for this turn, or that have room now."""
-        for connection in self._outflow.end_turn():
+        for connection in self._unread_replies.end_turn():
             self._go_on(connection)
         self._use_room()
 
     def close(self, connection: int) -> None:
         """Forgets a lost connection once its arrivals are served; drops those that only read."""
-        self._outflow.unblock(connection)
+        self._unread_replies.unblock(connection)
         pending = self._pending.get(connection)
         if pending is None:
             return
         pending.closed = True
-        is_apart = (
+        is_separate = (
             self._held.pop(connection, None) or self._waiting.pop(connection, None)
         ) is not None
-        is_in_line = bool(pending.arrivals) and not is_apart
+        is_in_line = bool(pending.arrivals) and not is_separate
         self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
             pending.arrivals.append(
                 Arrival(None, _nothing, 0)
             )  # so that it leaves its line in time
-        elif is_apart and pending.arrivals:
-            self._begin_line(pending)
+        elif is_separate and pending.arrivals:
+            self._add_to_rotation(pending)
         if not pending.arrivals:
             del self._pending[connection]
 
@@ -246,8 +246,8 @@ class Intake:
         """
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
-        outflow = self._outflow
-        held = outflow.held
+        unread_replies = self._unread_replies
+        held = unread_replies.held
         now_ns = clock_ns()
         try:
             while slots and requests_max > 0 and bytes_max > 0:
@@ -257,7 +257,7 @@ class Intake:
                     del lines[heappop(slots)]
                     continue
                 pending = line.popleft()
-                if (held or outflow.is_tight) and self._sets_apart(pending):
+                if (held or unread_replies.is_room_short) and self._holds_back(pending):
                     continue
                 arrival = pending.arrivals.popleft()
                 message, event, size_bytes = arrival
@@ -289,21 +289,21 @@ class Intake:
         finally:
             self._end_take(slot)
 
-    def _sets_apart(self, pending: Pending) -> bool:
+    def _holds_back(self, pending: ConnectionArrivals) -> bool:
         """Returns whether *pending* has to wait, and sets it apart if so."""
-        outflow, arrival = self._outflow, pending.arrivals[0]
+        unread_replies, arrival = self._unread_replies, pending.arrivals[0]
         if arrival.event is not None:
             return False
         kind = type(arrival.message)
-        if pending.connection in outflow.held and (kind in DROPPED or not pending.is_link):
+        if pending.connection in unread_replies.held and (kind in DROPPED or not pending.is_link):
             self._held[pending.connection] = pending
             return True
-        if outflow.is_tight and kind in LONG:
+        if unread_replies.is_room_short and kind in LONG:
             self._waiting[pending.connection] = pending
             return True
         return False
 
-    def _move(self, pending: Pending, slot: int, share: int) -> None:
+    def _move(self, pending: ConnectionArrivals, slot: int, share: int) -> None:
         """Moves *pending* from *slot* on, unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used

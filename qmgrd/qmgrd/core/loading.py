@@ -6,11 +6,11 @@ sense, or that contradicts another, is set aside (aside.py), and the start conti
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core.catalogue import meaning, route
+from qmgrd.core.catalogue import route, row_checks
 from qmgrd.core.catalogue.boot import check_arrivals
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.link_definitions import LinkDefinitions
-from qmgrd.core.catalogue.named import KINDS, Alias, Proxy, Remote
+from qmgrd.core.catalogue.named import KINDS, Alias, ProxySubscription, Remote
 from qmgrd.core.catalogue.templates import Template
 from qmgrd.core.context.aside import has_definitions, queue_ids
 from qmgrd.core.context.context import Context
@@ -32,7 +32,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
     for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
         with aside.guard(context, key):
             pattern = key[1:].decode()
-            catalogue.templates.add(Template(pattern, meaning.template(pattern, unpack(row))))
+            catalogue.templates.add(Template(pattern, row_checks.template(pattern, unpack(row))))
     catalogue.topics.load()
     uncounted = _load_queues(context, catalogue, unclean=unclean)
     _check_orphans(context, catalogue, jobs, uncounted)
@@ -70,14 +70,14 @@ def _load_queues(
 def _load_queue(
     context: Context, catalogue: Catalogue, name: str, row: bytes, next_id: int, *, unclean: bool
 ) -> None:
-    facts = meaning.queue(name, unpack(row), next_id)
+    facts = row_checks.queue(name, unpack(row), next_id)
     if facts["kind"] not in KINDS:
         queue_id = facts["queue_id"]
         other = catalogue.by_id.get(queue_id)
         if other is not None:
             raise ValueError(f"queue {other.name} has the same id, {queue_id}")
         counters = Counters.read(context.tx, queue_id, name)
-        meaning.counters(counters)
+        row_checks.counters(counters)
         check_arrivals(context.tx, name, queue_id, counters.next_arrival)
     catalogue.add_queue(name, facts, unclean=unclean)
 
@@ -116,7 +116,7 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
     for key, row in list(rows.scan(context.tx, keys.SPACE_LINK)):
         with context.aside.guard(context, key):
             name = key[1:].decode()
-            facts = meaning.link(name, unpack(row))
+            facts = row_checks.link(name, unpack(row))
             queue = catalogue.by_id.get(facts["queue_id"])
             if queue is None or queue.name != f"@{name}":
                 raise ValueError(f"its queue, of id {facts['queue_id']}, does not exist")
@@ -133,7 +133,7 @@ def _check_leads(context: Context, catalogue: Catalogue) -> None:
             why = f"link {name[1:]} does not exist"
             if not has_definitions(context.aside):
                 raise rows.RowDamaged(f"the definition of link {name[1:]}", "it is missing")
-        elif isinstance(found, Remote | Proxy):
+        elif isinstance(found, Remote | ProxySubscription):
             try:
                 route.link_to(catalogue, found.manager)
             except RequestError as error:

@@ -7,17 +7,17 @@ the intake, and a turn answers it.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from qmgr_config.model import FRAME_OVERHEAD_BYTES, Limits
+from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, LocalProtocolError, RemoteProtocolError
 from qmgr_protocol.states import Side, State
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.sessions.session_token import SessionTokens
 from qmgrd.core.sessions.settle_part import parts_of
-from qmgrd.core.sessions.unanswered import Unanswered
+from qmgrd.core.sessions.unanswered import UnansweredRequests
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
@@ -42,7 +42,7 @@ class Peer:
         self,
         number: int,
         intake: Intake,
-        limits: Limits,
+        limits: LimitsConfig,
         welcome: m.Welcome,
         tokens: SessionTokens,
         now_ms: int,
@@ -76,7 +76,7 @@ class Peer:
         self._is_refused = False  # by a goodbye of the peer, which knows the protocol
         self.partial_bytes = 0  # received of an incomplete frame
         self._heartbeats = 0  # in the last read
-        self._unanswered = Unanswered()
+        self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
         self._settle_bytes = intake.handles_max * m.HANDLE.size

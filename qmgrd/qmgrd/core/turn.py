@@ -15,9 +15,9 @@ from qmgrd.core.catalogue.boot import Boot, boot
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.intake import Intake
 from qmgrd.core.layout.kv import Now, Store
-from qmgrd.core.limits.budget import ClockNs, still
+from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.limits.room import settle_handles
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from qmgrd.core.requests.set_aside import Parts, set_aside
 from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
 from qmgrd.core.sessions.session_token import SessionTokens
@@ -26,7 +26,7 @@ from qmgrd.core.sessions.session_token import SessionTokens
 class TurnFailed(Exception):
     """A bug that occurred within a turn. The turn is undone, and the broker must be discarded."""
 
-    def __init__(self, connection: int, cause: Exception, work: Work | None = None) -> None:
+    def __init__(self, connection: int, cause: Exception, work: WorkId | None = None) -> None:
         where = f"at work on {work}" if work else f"while serving connection {connection}"
         super().__init__(f"{type(cause).__name__} {where}: {cause}")
         self.connection = connection
@@ -51,7 +51,7 @@ class Turns:
         new_secret: bytes,
         facts: Callable[[], dict[str, Any]] = dict,
         facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = frozen_clock,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -98,13 +98,13 @@ class Turns:
         store.commit()
         self.intake = Intake(
             settle_handles(config.store),
-            self.broker.context.outflow,
+            self.broker.context.unread_replies,
             config.limits.buffers_max_bytes // 2,
         )
         self.notes = self.broker.take_notes()  # of the start, for the log
 
     @property
-    def wanted(self) -> bool:
+    def has_work(self) -> bool:
         """Whether a turn has work to do now."""
         return bool(self.intake) or self.broker.busy
 
@@ -147,7 +147,7 @@ class Turns:
             failed = TurnFailed(connection, error, broker.context.working)
             raise self._store.failure(error) or failed from error
 
-    def set_aside(self, work: Work, why: str, now: Now, *, is_mark: bool) -> Outcome:
+    def set_aside(self, work: WorkId, why: str, now: Now, *, is_mark: bool) -> Outcome:
         """Sets *work* aside in a turn that does nothing else; returns what to log.
 
         Args:

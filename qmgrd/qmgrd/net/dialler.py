@@ -4,12 +4,12 @@ import asyncio
 import encodings.idna  # noqa: F401  Host names need it; a later import may find no free descriptor.
 from collections.abc import Callable
 
-from qmgrd.net.session import Session
+from qmgrd.net.session import SocketSession
 
 DIAL_MAX_S = 10
 
 
-async def dial(address: str, protocol: Callable[[], Session]) -> str:
+async def dial(address: str, protocol: Callable[[], SocketSession]) -> str:
     """Connects to ``host:port`` or ``unix:/path``; returns why that failed, or ""."""
     loop = asyncio.get_running_loop()
     try:

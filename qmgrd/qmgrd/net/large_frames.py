@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.intake import Intake
 
 if TYPE_CHECKING:
-    from qmgrd.net.session import Session
+    from qmgrd.net.session import SocketSession
 
 READ_BYTES = 256 * 1024  # per read
 LARGE_BYTES = 64 * 1024  # A longer frame needs a place.
@@ -44,10 +44,10 @@ class LargeFrames:
         self._bytes_max = bytes_max
         self._tight_bytes = bytes_max * 3 // 4
         self._bytes = 0
-        self._charged: dict[Session, int] = {}
+        self._charged: dict[SocketSession, int] = {}
         # and what had arrived at the last check; -1: no check yet
-        self._placed: dict[Session, int] = {}
-        self._waiting: dict[Session, int] = {}  # and the length of the frame
+        self._placed: dict[SocketSession, int] = {}
+        self._waiting: dict[SocketSession, int] = {}  # and the length of the frame
         self._is_shortest_next = True
         self.last = memoryview(bytearray(READ_BYTES))  # the buffer that the last read filled
         self._share = self.last[:SHARE_BYTES]
@@ -58,17 +58,19 @@ class LargeFrames:
         return self._bytes
 
     @property
-    def is_tight(self) -> bool:
+    def is_room_short(self) -> bool:
         """Whether little room is left."""
         return self._bytes + self.intake.bytes > self._tight_bytes
 
     def buffer(self, sizehint: int = -1) -> memoryview:
         """Returns the buffer for the next read; the next call overwrites its content."""
         del sizehint  # a hint of the event loop
-        is_tight = self._bytes + self.intake.bytes > self._tight_bytes
-        return self._share if is_tight else self.last
+        is_room_short = self._bytes + self.intake.bytes > self._tight_bytes
+        return self._share if is_room_short else self.last
 
-    def holds(self, session: "Session", held_bytes: int, frame_bytes: int, *, is_new: bool) -> None:
+    def holds(
+        self, session: "SocketSession", held_bytes: int, frame_bytes: int, *, is_new: bool
+    ) -> None:
         """Records that *session* holds *held_bytes* of a frame of *frame_bytes*.
 
         Args:
@@ -79,7 +81,7 @@ class LargeFrames:
             self._charge(session, 0)
         elif session in self._placed:
             pass
-        elif frame_bytes <= (SHARE_BYTES if self.is_tight else LARGE_BYTES):
+        elif frame_bytes <= (SHARE_BYTES if self.is_room_short else LARGE_BYTES):
             self._charge(session, held_bytes)
         else:
             self._charge(session, held_bytes)
@@ -90,7 +92,7 @@ class LargeFrames:
         if had_place:
             self.go_on()
 
-    def forget(self, session: "Session") -> None:
+    def forget(self, session: "SocketSession") -> None:
         """Frees the room of a closed connection."""
         self._waiting.pop(session, None)
         self._placed.pop(session, None)
@@ -109,7 +111,7 @@ class LargeFrames:
             del self._waiting[session]
             session.wait_for_place(is_waiting=False)
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Cuts off frames that make no progress, if others wait for their places."""
         if self._waiting:
             for session, before in list(self._placed.items()):
@@ -123,7 +125,7 @@ class LargeFrames:
                     self.forget(session)
         self.go_on()
 
-    def _place(self, session: "Session", frame_bytes: int) -> bool:
+    def _place(self, session: "SocketSession", frame_bytes: int) -> bool:
         """Reserves room for a frame, if there is any; one frame at a time always gets it."""
         others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
         most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
@@ -133,7 +135,7 @@ class LargeFrames:
         self._charge(session, frame_bytes)
         return True
 
-    def _charge(self, session: "Session", size_bytes: int) -> None:
+    def _charge(self, session: "SocketSession", size_bytes: int) -> None:
         self._bytes += size_bytes - self._charged.pop(session, 0)
         if size_bytes:
             self._charged[session] = size_bytes

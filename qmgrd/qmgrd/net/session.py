@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from qmgr_config.address import Address
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
-from qmgrd.core.limits.outflow import ENOUGH_BYTES, SHARE_BYTES
+from qmgrd.core.limits.unread_replies import ENOUGH_BYTES, SHARE_BYTES
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.net import other_protocol
 from qmgrd.net.large_frames import LargeFrames
@@ -22,7 +22,7 @@ FETCH_S = 10.0  # for a peer that closed, or was closed, to fetch the answers be
 UNIX = "unix"  # the origin of connections over the unix socket
 
 
-class Host(Protocol):
+class SessionHost(Protocol):
     """The daemon, as a session needs it."""
 
     frames: LargeFrames
@@ -34,23 +34,23 @@ class Host(Protocol):
     def want_turn(self) -> None:
         """Schedules a turn."""
 
-    def session_entered(self, session: "Session") -> None:
+    def session_entered(self, session: "SocketSession") -> None:
         """Registers a new session."""
 
-    def session_ahead(self, session: "Session") -> None:
-        """Calls :meth:`Session.read_on` after each turn, until the turns have caught up."""
+    def session_ahead(self, session: "SocketSession") -> None:
+        """Calls :meth:`SocketSession.read_on` after each turn, until the turns have caught up."""
 
-    def session_blocked(self, session: "Session", *, is_blocked: bool) -> None:
+    def session_blocked(self, session: "SocketSession", *, is_blocked: bool) -> None:
         """Records whether the peer has too much to fetch."""
 
-    def session_failed(self, session: "Session", error: Exception) -> None:
+    def session_failed(self, session: "SocketSession", error: Exception) -> None:
         """Closes *session*, which met the internal error *error*."""
 
-    def session_closed(self, session: "Session", why: str) -> None:
+    def session_closed(self, session: "SocketSession", why: str) -> None:
         """Unregisters a closed session."""
 
 
-class Session(asyncio.BufferedProtocol):
+class SocketSession(asyncio.BufferedProtocol):
     """The shell around a :class:`Peer`, which is created when the connection is made.
 
     Invariant: ``_pauses`` names the reasons not to read from the peer; the peer is read from if
@@ -59,7 +59,7 @@ class Session(asyncio.BufferedProtocol):
 
     peer: Peer
 
-    def __init__(self, host: Host, make_peer: "Callable[[Session], Peer]") -> None:
+    def __init__(self, host: SessionHost, make_peer: "Callable[[SocketSession], Peer]") -> None:
         self.address = ""
         self.origin = ""  # the peer's host without its port, or UNIX
         self._make_peer = make_peer
@@ -80,7 +80,7 @@ class Session(asyncio.BufferedProtocol):
         """Begins the handshake: a link sends a hello, a listener waits for it."""
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
-        self.set_marks(is_tight=self._host.unsent.is_tight)
+        self.set_marks(is_room_short=self._host.unsent.is_room_short)
         peername = transport.get_extra_info("peername")
         is_tcp = isinstance(peername, tuple)
         self.address = str(Address(*peername[:2])) if is_tcp else UNIX
@@ -89,12 +89,12 @@ class Session(asyncio.BufferedProtocol):
         if self.peer.dial:
             self._transport.write(self.peer.hello())
 
-    def set_marks(self, *, is_tight: bool) -> None:
+    def set_marks(self, *, is_room_short: bool) -> None:
         """Sets how much the peer may have to fetch before it is blocked."""
         transport = self._open_transport()
         if transport is not None:
             high, low = WRITE_HIGH_BYTES, WRITE_LOW_BYTES
-            if is_tight:
+            if is_room_short:
                 high, low = SHARE_BYTES, SHARE_BYTES // 4
             transport.set_write_buffer_limits(high=high, low=low)
 
@@ -115,13 +115,13 @@ class Session(asyncio.BufferedProtocol):
         try:
             answers = peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
-            self._break_off(error, data)
+            self._end_after_error(error, data)
         except MemoryError as error:
             self.fail(error)
             return
         else:
             if peer.goaway is not None:
-                self._part(peer.goaway, answers)
+                self._end_after_goaway(peer.goaway, answers)
             elif answers:
                 self.write(answers)
         held_bytes, before = peer.partial_bytes, self._partial_bytes
@@ -134,7 +134,7 @@ class Session(asyncio.BufferedProtocol):
             self._host.session_ahead(self)
         self._host.want_turn()
 
-    def _break_off(self, error: RemoteProtocolError, data: bytes) -> None:
+    def _end_after_error(self, error: RemoteProtocolError, data: bytes) -> None:
         """Says goodbye because of *error*; answers a stranger in its own protocol if that is
         known.
         """
@@ -150,7 +150,7 @@ class Session(asyncio.BufferedProtocol):
         else:
             self.say_goodbye(farewell)
 
-    def _part(self, goaway: m.Goaway, answers: bytes) -> None:
+    def _end_after_goaway(self, goaway: m.Goaway, answers: bytes) -> None:
         """Closes after a goodbye: the peer's, unless there are *answers*."""
         if answers:
             self._why = goaway.text
@@ -329,7 +329,7 @@ class Session(asyncio.BufferedProtocol):
         self._host.session_failed(self, error)
 
 
-def write_all(sessions: dict[int, Session], sends: list[tuple[int, m.Message]]) -> None:
+def write_all(sessions: dict[int, SocketSession], sends: list[tuple[int, m.Message]]) -> None:
     """Writes messages to their connections; an error closes only the connection it occurs on."""
     writes: dict[int, list[bytes]] = defaultdict(list)
     for number, message in sends:

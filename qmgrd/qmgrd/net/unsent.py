@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.limits.outflow import SHARE_BYTES
+from qmgrd.core.limits.unread_replies import SHARE_BYTES
 
 if TYPE_CHECKING:
-    from qmgrd.net.session import Session
+    from qmgrd.net.session import SocketSession
 
 COUNTED_BYTES = 1024  # Shorter answers are counted only at the next check.
 COUNT_MS = 20  # between two counts while it is tight
@@ -27,7 +27,11 @@ class Unsent:
     """
 
     def __init__(
-        self, bytes_max: int, longest_bytes: int, patience_ms: int, sessions: "dict[int, Session]"
+        self,
+        bytes_max: int,
+        longest_bytes: int,
+        patience_ms: int,
+        sessions: "dict[int, SocketSession]",
     ) -> None:
         """Initializes it.
 
@@ -36,7 +40,7 @@ class Unsent:
             longest_bytes: of one frame; the room is tight if such a frame does not fit.
             patience_ms: how long the room may stay tight while peers fetch a little.
         """
-        self.is_tight = False
+        self.is_room_short = False
         self._tight_bytes = max(bytes_max - longest_bytes, 0)
         self.bytes_max = bytes_max
         self._patience_ms = patience_ms
@@ -46,7 +50,7 @@ class Unsent:
         self._count_ms = 0  # time of the next count while it is tight
         self._tight_ms = 0  # since when it is tight
         # fetched bytes, and checks without progress
-        self._seen: dict[Session, tuple[int, int]] = {}
+        self._seen: dict[SocketSession, tuple[int, int]] = {}
 
     def wrote(self, size_bytes: int) -> None:
         """Counts written bytes."""
@@ -54,28 +58,28 @@ class Unsent:
 
     def room_bytes(self, now_ms: int) -> int:
         """Returns how much may be written before peers fetch something; 0 while room is tight."""
-        if self._bytes > self._count_at or (self.is_tight and now_ms >= self._count_ms):
+        if self._bytes > self._count_at or (self.is_room_short and now_ms >= self._count_ms):
             self._count(now_ms)
-        return 0 if self.is_tight else self.bytes_max - self._bytes
+        return 0 if self.is_room_short else self.bytes_max - self._bytes
 
     def _count(self, now_ms: int) -> None:
         self._bytes = sum(session.unsent_bytes() for session in self._sessions.values())
         step = self.bytes_max // 16
         self._count_at = max(self._bytes + step, self.bytes_max // 2)
         self._count_ms = now_ms + COUNT_MS
-        if not self.is_tight and self._bytes > self._tight_bytes:
-            self.is_tight, self._tight_ms = True, now_ms
+        if not self.is_room_short and self._bytes > self._tight_bytes:
+            self.is_room_short, self._tight_ms = True, now_ms
             self._set_marks()
-        elif self.is_tight and self._bytes <= self._tight_bytes * 3 // 4:
-            self.is_tight = False
+        elif self.is_room_short and self._bytes <= self._tight_bytes * 3 // 4:
+            self.is_room_short = False
             self._set_marks()
             self._seen.clear()
 
     def _set_marks(self) -> None:
         for session in list(self._sessions.values()):
-            session.set_marks(is_tight=self.is_tight)
+            session.set_marks(is_room_short=self.is_room_short)
 
-    def look(self, now_ms: int, *, is_ahead: bool = False) -> None:
+    def tick(self, now_ms: int, *, is_ahead: bool = False) -> None:
         """Counts the unsent bytes, and cuts off the worst peer if the room stays tight.
 
         Args:
@@ -83,11 +87,11 @@ class Unsent:
                 fetches nothing would wait forever, so it is cut off, too.
         """
         self._count(now_ms)
-        if self.is_tight or is_ahead:
+        if self.is_room_short or is_ahead:
             self._cut_off_worst(now_ms, is_ahead=is_ahead)
 
     def _cut_off_worst(self, now_ms: int, *, is_ahead: bool) -> None:
-        is_urgent = self.is_tight and now_ms - self._tight_ms >= self._patience_ms
+        is_urgent = self.is_room_short and now_ms - self._tight_ms >= self._patience_ms
         above = [s for s in self._sessions.values() if s.unsent_bytes() > SHARE_BYTES]
         seen = self._seen
         self._seen = {session: _progress(session, seen.get(session)) for session in above}
@@ -101,7 +105,7 @@ class Unsent:
         self._count(now_ms)
 
 
-def _progress(session: "Session", seen: tuple[int, int] | None) -> tuple[int, int]:
+def _progress(session: "SocketSession", seen: tuple[int, int] | None) -> tuple[int, int]:
     """Returns what *session* has fetched, and its consecutive checks without progress."""
     fetched = session.fetched_bytes()
     if seen is None:

@@ -4,20 +4,20 @@ import resource
 
 import structlog
 
-from qmgr_config.model import UNIX_PLACES, Listen
+from qmgr_config.model import UNIX_PLACES, ListenConfig
 
 OTHERS = 128  # store, log, listeners, dials, snapshots, connections that are being closed
 
 log = structlog.get_logger()
 
 
-def needed(listen: Listen) -> int:
+def needed(listen: ListenConfig) -> int:
     """Returns how many descriptors a daemon may need."""
     greetings = listen.greetings_max + listen.greetings_per_address_max
     return listen.connections_max + UNIX_PLACES + greetings + OTHERS
 
 
-def raise_limit(listen: Listen) -> None:
+def raise_limit(listen: ListenConfig) -> None:
     """Raises the soft limit as far as needed and allowed; logs a warning if that is not enough."""
     wanted = needed(listen)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -7,10 +7,10 @@ from typing import TextIO, cast
 
 import structlog
 
-from qmgr_config.model import Log
+from qmgr_config.model import LogConfig
 
 
-class _Forgiving:
+class _LossyStream:
     """A stream that drops what it cannot write, because the reader left or the disk is full.
 
     An exception here would interrupt the code that logs.
@@ -54,7 +54,7 @@ def _quoted(
     return entry
 
 
-def configure(log: Log, stream: TextIO = sys.stderr) -> None:
+def configure(log: LogConfig, stream: TextIO = sys.stderr) -> None:
     """Sends structlog's events to *stream*, as configured."""
     as_json = log.format == "json" or (log.format == "auto" and not stream.isatty())
     renderer: structlog.types.Processor = (
@@ -75,6 +75,6 @@ def configure(log: Log, stream: TextIO = sys.stderr) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[log.level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Forgiving(stream))),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _LossyStream(stream))),
         cache_logger_on_first_use=True,
     )

@@ -6,7 +6,7 @@ import structlog
 
 from qmgrd.core.context.context import Note
 from qmgrd.core.layout.kv import Now
-from qmgrd.core.limits.work import Failures, Work
+from qmgrd.core.limits.work import Failures, WorkId
 from qmgrd.core.turn import TurnFailed, Turns
 
 RECENT_MS = 60_000
@@ -28,7 +28,7 @@ class Recovery:
         self._now = now
         self._failures = Failures()
         # the work that the next core sets aside, and why
-        self._poison: tuple[Work, str] | None = None
+        self._poison: tuple[WorkId, str] | None = None
 
     def add(self, failed: TurnFailed, now_ms: int) -> bool:
         """Counts a failed turn; returns whether too many turns failed recently."""

@@ -48,7 +48,7 @@ DEFAULT_STAGING = Staging()
 Lost = tuple[tuple[int, int], ...]
 
 
-class Range(NamedTuple):
+class LaneRange(NamedTuple):
     """Messages of one lane and priority."""
 
     lane: int
@@ -64,11 +64,11 @@ class QueueInfo(NamedTuple):
     name: str
     id: int
     kind: str
-    ranges: tuple[Range, ...]
+    ranges: tuple[LaneRange, ...]
     lost: Lost = ()
 
 
-class Snapshot(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """A snapshot, as its manifest describes it."""
 
     directory: str  # or a URL
@@ -88,7 +88,7 @@ class Snapshot(NamedTuple):
     history: tuple[int, int] | None = None  # its rows, from and up to; None: unknown
 
 
-def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[Snapshot]:
+def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[StoredSnapshot]:
     """Returns the snapshots that *paths* name, without duplicates, in order of directory.
 
     Args:
@@ -159,7 +159,7 @@ def _why_none(path: str, matches: list[str]) -> str:
     return f"not a snapshot, because it has no {FILE}; {_MAKE_ONE}"
 
 
-def read(directory: str) -> Snapshot:
+def read(directory: str) -> StoredSnapshot:
     """Returns the snapshot in *directory*.
 
     Raises:
@@ -239,7 +239,7 @@ def _check_sum(path: str, manifest: dict[str, Any]) -> None:
         )
 
 
-def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
+def _snapshot(directory: str, manifest: dict[str, Any]) -> StoredSnapshot:
     queues = tuple(
         QueueInfo(
             str(row["queue"]),
@@ -251,7 +251,7 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
         for row in manifest["queues"]
     )
     history = manifest.get("history")
-    return Snapshot(
+    return StoredSnapshot(
         directory,
         _name(manifest["snapshot_id"]),
         str(manifest["queue_manager"]),
@@ -269,11 +269,11 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
     )
 
 
-def _range(found: dict[str, Any]) -> Range:
-    lane, priority, messages, first, last = (_number(found[name]) for name in Range._fields)
+def _range(found: dict[str, Any]) -> LaneRange:
+    lane, priority, messages, first, last = (_number(found[name]) for name in LaneRange._fields)
     if not messages <= last - first + 1:
         raise ValueError(f"{messages} messages from arrival {first} to {last}")
-    return Range(lane, priority, messages, first, last)
+    return LaneRange(lane, priority, messages, first, last)
 
 
 def _number(found: Any) -> int:
@@ -291,7 +291,7 @@ def _name(found: Any) -> str:
     return str(found)
 
 
-def verify(snapshot: Snapshot) -> None:
+def verify(snapshot: StoredSnapshot) -> None:
     """Checks the data of *snapshot* against its checksum.
 
     A local file is read only once, unless it was written since. Remote data is checked when it is

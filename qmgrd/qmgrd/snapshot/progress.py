@@ -21,7 +21,7 @@ class Phase(IntEnum):
     UPLOADING = 3
 
 
-class State(NamedTuple):
+class WriterProgress(NamedTuple):
     """The progress of the child."""
 
     phase: Phase
@@ -29,7 +29,7 @@ class State(NamedTuple):
     total_bytes: int  # estimated, while it is written
 
 
-class Progress:
+class ProgressWriter:
     """The writing end, in the child."""
 
     def __init__(self, fd: int, total_bytes: int) -> None:
@@ -44,10 +44,10 @@ class Progress:
             os.pwrite(self._fd, _STATE.pack(phase, done_bytes, total_bytes), 0)
 
 
-def read(fd: int) -> State:
+def read(fd: int) -> WriterProgress:
     """Returns the progress of the child that was given *fd*."""
     data = os.pread(fd, _STATE.size, 0)
     if len(data) < _STATE.size:
-        return State(Phase.STARTING, 0, 0)
+        return WriterProgress(Phase.STARTING, 0, 0)
     phase, done_bytes, total_bytes = _STATE.unpack(data)
-    return State(Phase(phase), done_bytes, total_bytes)
+    return WriterProgress(Phase(phase), done_bytes, total_bytes)

@@ -18,8 +18,8 @@ from qmgrd.snapshot import remote
 from qmgrd.snapshot.finder import (
     DATA,
     PARTIAL,
-    Snapshot,
     SnapshotUnreadable,
+    StoredSnapshot,
     directories,
     read,
     verify,
@@ -34,8 +34,8 @@ _MORE = "it contains more than a snapshot, or is a link; remove it by hand if yo
 class Pruning(NamedTuple):
     """The snapshots to remove, and the others."""
 
-    go: list[Snapshot]
-    stay: list[Snapshot]
+    go: list[StoredSnapshot]
+    stay: list[StoredSnapshot]
     unreadable: list[str]  # what is wrong with each one that is left alone
     leftovers: list[str]  # directories and URLs of writers that are dead
 
@@ -56,11 +56,11 @@ def plan(
     """
     there = list(paths)
     found, unreadable = _read(there)
-    by_store: dict[str, list[Snapshot]] = {}
+    by_store: dict[str, list[StoredSnapshot]] = {}
     for snapshot in sorted(found, key=lambda one: (one.wall_us, one.turn), reverse=True):
         by_store.setdefault(snapshot.store_id, []).append(snapshot)
-    go: list[Snapshot] = []
-    stay: list[Snapshot] = []
+    go: list[StoredSnapshot] = []
+    stay: list[StoredSnapshot] = []
     for snapshots in by_store.values():
         sound = None
         for number, snapshot in enumerate(snapshots):
@@ -76,7 +76,7 @@ def plan(
     return Pruning(go, stay, unreadable, [left for path in there for left in leftovers(path)])
 
 
-def _read(paths: list[str]) -> tuple[list[Snapshot], list[str]]:
+def _read(paths: list[str]) -> tuple[list[StoredSnapshot], list[str]]:
     found, unreadable = [], []
     for path in paths:
         try:
@@ -93,7 +93,7 @@ def _read(paths: list[str]) -> tuple[list[Snapshot], list[str]]:
     return found, unreadable
 
 
-def _is_sound(snapshot: Snapshot) -> bool:
+def _is_sound(snapshot: StoredSnapshot) -> bool:
     """Returns whether the data matches its checksum; for remote data, only its size is checked.
 
     Downloading each snapshot would cost too much. The sizes were compared when the manifest was

@@ -26,7 +26,7 @@ class RemoteFailed(Exception):
     """A remote operation failed: the text says where, what and what to try."""
 
 
-class Place(NamedTuple):
+class RemoteDirectory(NamedTuple):
     """A directory of a file system."""
 
     fs: Any
@@ -44,7 +44,7 @@ def is_url(text: str) -> bool:
     return bool(separator) and "/" not in scheme and scheme not in LOCAL_SCHEMES
 
 
-def place(url: str) -> Place:
+def place(url: str) -> RemoteDirectory:
     """Returns the directory that *url* names.
 
     Raises:
@@ -58,7 +58,7 @@ def place(url: str) -> Place:
         ) from error
     with _reaching(url):
         fs, path = url_to_fs(url.rstrip("/"))
-        return Place(fs, path.rstrip("/"), url.rstrip("/"))
+        return RemoteDirectory(fs, path.rstrip("/"), url.rstrip("/"))
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> N
             raise
 
 
-def _put(target: Place, source: Path, advance: Advance) -> None:
+def _put(target: RemoteDirectory, source: Path, advance: Advance) -> None:
     path, done = target.at(source.name), 0
     with source.open("rb") as file, target.fs.open(path, "wb") as to:
         while piece := file.read(PIECE_BYTES):
@@ -115,7 +115,7 @@ def _put(target: Place, source: Path, advance: Advance) -> None:
         )
 
 
-def remove(target: Place) -> None:
+def remove(target: RemoteDirectory) -> None:
     """Removes a snapshot, the manifest first: without it, the rest is not a snapshot."""
     target.fs.invalidate_cache()
     for name in (MANIFEST, DATA):
@@ -172,7 +172,7 @@ def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
         ]
 
 
-def _url(near: Place, path: str) -> str:
+def _url(near: RemoteDirectory, path: str) -> str:
     """Returns the URL of *path*, which is in the same file system as *near*."""
     url: str = near.fs.unstrip_protocol(path)
     return url.rstrip("/")
@@ -221,7 +221,7 @@ def fetch(url: str, take: Callable[[bytes], object]) -> int:
 
 
 @contextmanager
-def _opened(found: Place) -> Iterator[Any]:
+def _opened(found: RemoteDirectory) -> Iterator[Any]:
     with _reaching(f"{found.url}/{DATA}"):
         file = found.fs.open(found.at(DATA), "rb")
     try:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from qmgr_config.model import Snapshots
+from qmgr_config.model import SnapshotsConfig
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Note
 
@@ -22,13 +22,13 @@ ANSWER_MAX_US = 60_000_000  # before the request is repeated: a failed turn lose
 LOOK_MAX_S = 60.0  # The wall clock may be set.
 
 
-class Schedule:
+class SnapshotTimetable:
     """When a snapshot is to be taken. Without a directory, none is taken.
 
     Invariant: ``_failures`` counts the failures since the last success.
     """
 
-    def __init__(self, wanted: Snapshots, queue_manager: str, data_dir: Path) -> None:
+    def __init__(self, wanted: SnapshotsConfig, queue_manager: str, data_dir: Path) -> None:
         self._wanted = wanted
         self._queue_manager = queue_manager
         self._file = data_dir / STATE_FILE

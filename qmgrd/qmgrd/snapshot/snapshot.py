@@ -25,7 +25,7 @@ from uuid import uuid4
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.snapshot import progress, remote
 from qmgrd.snapshot.finder import PARTIAL
-from qmgrd.snapshot.writer import TRAILER, Order
+from qmgrd.snapshot.writer import TRAILER, WriteRequest
 from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, Pin
 
 RATE_BYTES = 128 << 20  # per second
@@ -126,7 +126,7 @@ class Snapshotter:
         directory = remote.local_path(directory)
         name = directory.rstrip("/").rpartition("/")[2]
         progress_fd = _progress_file(directory)
-        order = Order(
+        order = WriteRequest(
             directory,
             f"{name}{PARTIAL}{uuid4().hex[:12]}",
             turn_number,
@@ -144,7 +144,7 @@ class Snapshotter:
             raise
         self._directory, self._progress_fd = directory, progress_fd
 
-    def _begin(self, order: Order, done: Done) -> None:
+    def _begin(self, order: WriteRequest, done: Done) -> None:
         directory = order.directory
         try:
             pin = self._store.pin(
@@ -185,7 +185,7 @@ class Snapshotter:
         if self._child is not None:
             self._child.kill()
 
-    def _run(self, order: Order, pin: Pin, done: Done) -> None:
+    def _run(self, order: WriteRequest, pin: Pin, done: Done) -> None:
         result: dict[str, Any] | SnapshotFailed
         try:
             result = self._take(order, pin)
@@ -202,7 +202,7 @@ class Snapshotter:
         os.close(self._progress_fd)
         done(result)
 
-    def _take(self, order: Order, pin: Pin) -> dict[str, Any]:
+    def _take(self, order: WriteRequest, pin: Pin) -> dict[str, Any]:
         """Lets a child process write the copy; returns its manifest."""
         source, pipe = os.pipe()
         with open(pipe, "wb", buffering=0) as to_child:
@@ -252,7 +252,7 @@ def _copy(pin: Pin, to_child: FileIO) -> str:
     return ""
 
 
-def _spawn(order: Order, source_fd: int) -> subprocess.Popen[bytes]:
+def _spawn(order: WriteRequest, source_fd: int) -> subprocess.Popen[bytes]:
     # -P: the daemon's working directory may have a folder named qmgrd, which is not the package.
     command = [sys.executable, "-P", "-m", "qmgrd.snapshot.writer"]
     return subprocess.Popen(

@@ -30,7 +30,7 @@ from qmgrd.snapshot import remote
 from qmgrd.snapshot.facts import describe
 from qmgrd.snapshot.finder import PARTIAL
 from qmgrd.snapshot.manifest import CHECKSUM, MANIFEST, checksum
-from qmgrd.snapshot.progress import Phase, Progress
+from qmgrd.snapshot.progress import Phase, ProgressWriter
 from qmgrd.snapshot.prune import leftovers_in, thin
 from qmgrd.snapshot.remote import RemoteFailed
 from qmgrd.store.inspect import StoreUnreadable
@@ -52,7 +52,7 @@ _HINTS = {
 }
 
 
-class Order(NamedTuple):
+class WriteRequest(NamedTuple):
     """The request to a writer; passed as JSON on its command line."""
 
     directory: str  # or a URL
@@ -77,7 +77,7 @@ class WriteFailed(Exception):
     """A snapshot failed: the text says what, where and what to try."""
 
 
-def write(order: Order, source_fd: int) -> dict[str, Any]:
+def write(order: WriteRequest, source_fd: int) -> dict[str, Any]:
     """Writes the snapshot from the data in *source_fd*; returns its manifest.
 
     Raises:
@@ -103,7 +103,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
         raise WriteFailed(f"{target!r} is not a valid path: {error.reason}") from error
 
 
-def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
+def _write_beside(target: Path, order: WriteRequest, source_fd: int) -> dict[str, Any]:
     partial = order.partial_path
     partial.mkdir(DIRECTORY_MODE)
     made = partial
@@ -119,7 +119,7 @@ def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
     return manifest
 
 
-def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
+def _write_elsewhere(order: WriteRequest, source_fd: int) -> dict[str, Any]:
     """Writes to the staging directory, then copies to the destination, the manifest last."""
     partial = order.partial_path
     partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
@@ -128,7 +128,7 @@ def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
     try:
         with _locked(partial):
             manifest = _fill(order, partial, source_fd)
-            progress = Progress(order.progress_fd, manifest["data_bytes"])
+            progress = ProgressWriter(order.progress_fd, manifest["data_bytes"])
             remote.upload(
                 partial, order.directory, lambda done: progress.report(Phase.UPLOADING, done)
             )
@@ -153,7 +153,7 @@ def remove_leftovers(directory: Path, pattern: str) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
+def _fill(order: WriteRequest, partial: Path, source_fd: int) -> dict[str, Any]:
     data = partial / remote.DATA
     free_bytes = _free(partial)
     if free_bytes - order.expected_bytes < order.reserve_bytes:
@@ -163,7 +163,7 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
             "free some space, or choose another disk"
         )
     size, digest = _receive(order, data, source_fd)
-    Progress(order.progress_fd, size).report(Phase.COUNTING, size)
+    ProgressWriter(order.progress_fd, size).report(Phase.COUNTING, size)
     try:
         manifest = describe(data)
     except (StoreUnreadable, RowDamaged) as error:
@@ -181,10 +181,10 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
     return manifest
 
 
-def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
+def _receive(order: WriteRequest, data: Path, source_fd: int) -> tuple[int, str]:
     """Writes the data from *source_fd* at a limited rate; returns its size and SHA-256."""
     digest = hashlib.sha256()
-    progress = Progress(order.progress_fd, order.expected_bytes)
+    progress = ProgressWriter(order.progress_fd, order.expected_bytes)
     size = synced = 0
     tail = b""
     started = time.monotonic()
@@ -208,7 +208,7 @@ def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _check_reserve(order: Order, path: Path) -> None:
+def _check_reserve(order: WriteRequest, path: Path) -> None:
     free_bytes = _free(path)
     if free_bytes < order.reserve_bytes:
         raise WriteFailed(
@@ -243,7 +243,7 @@ def main() -> int:
     """Runs the request of the command line; returns the exit code."""
     os.nice(NICENESS)
     os.umask(UMASK)
-    order = Order(**json.loads(sys.argv[1]))
+    order = WriteRequest(**json.loads(sys.argv[1]))
     try:
         if order.directory.startswith("memory:"):
             raise WriteFailed(
@@ -257,7 +257,7 @@ def main() -> int:
     return 0
 
 
-def _thin(order: Order, manifest: dict[str, Any]) -> dict[str, Any]:
+def _thin(order: WriteRequest, manifest: dict[str, Any]) -> dict[str, Any]:
     """Removes older snapshots as requested; returns the removed ones, and any error."""
     if not order.keep:
         return {}

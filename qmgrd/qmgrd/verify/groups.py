@@ -36,7 +36,7 @@ _LANES = (keys.LANE_GROUPED, keys.LANE_DELAYED)
 
 
 @dataclass
-class Seen:
+class GroupTally:
     """The messages of a group that were seen."""
 
     count: int = 0
@@ -74,7 +74,7 @@ class _GroupsCheck:
         known = next(rows_, None)
         for group_id, seen in self._members():
             while known is not None and known[0] < group_id:
-                self._check(*known, Seen())
+                self._check(*known, GroupTally())
                 known = next(rows_, None)
             if known is not None and known[0] == group_id:
                 self._check(*known, seen)
@@ -82,7 +82,7 @@ class _GroupsCheck:
             elif group_id not in self._messages.reported and (seen.count or seen.waiting):
                 self._report("group-row", group_id, "has messages, but no row")
         while known is not None:
-            self._check(*known, Seen())
+            self._check(*known, GroupTally())
             known = next(rows_, None)
         self._check_chain()
 
@@ -116,10 +116,10 @@ class _GroupsCheck:
 
     # Messages
 
-    def _members(self) -> Iterator[tuple[bytes, Seen]]:
+    def _members(self) -> Iterator[tuple[bytes, GroupTally]]:
         """Yields the messages found of each group, in order."""
         for group_id, members in groupby(self._leading(), lambda member: member[0]):
-            seen = Seen()
+            seen = GroupTally()
             for _, number, position in members:
                 self._count(seen, group_id, number, position)
             yield group_id, seen
@@ -136,7 +136,7 @@ class _GroupsCheck:
             else:
                 self._found.add("key", key, f"a row of a group on queue {self._name} is invalid")
 
-    def _count(self, seen: Seen, group_id: bytes, number: int, position: bytes) -> None:
+    def _count(self, seen: GroupTally, group_id: bytes, number: int, position: bytes) -> None:
         """Counts the message that a row leads to, if it exists."""
         if position in self._messages.unsound:
             seen.add(number, position, is_last=False)  # It is damaged, so its flags are unknown.
@@ -155,7 +155,7 @@ class _GroupsCheck:
 
     # Rows
 
-    def _check(self, group_id: bytes, row: GroupRow | None, seen: Seen) -> None:
+    def _check(self, group_id: bytes, row: GroupRow | None, seen: GroupTally) -> None:
         """Compares the row of a group with its messages."""
         if row is None or group_id in self._messages.reported:
             return  # Already reported.
@@ -233,7 +233,7 @@ def _is_typed(row: GroupRow) -> bool:
     return all(type(getattr(row, name)) is type(getattr(usual, name)) for name in row.__slots__)
 
 
-def _contradiction(row: GroupRow, seen: Seen) -> str:
+def _contradiction(row: GroupRow, seen: GroupTally) -> str:
     """Returns how the row of a group contradicts its messages; "" if it does not."""
     if (row.count, row.waiting) != (seen.count, seen.waiting):
         return (

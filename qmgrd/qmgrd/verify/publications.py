@@ -14,20 +14,20 @@ from qmgrd.verify.finding import Findings
 
 
 @dataclass
-class Held:
+class SubscriptionReferences:
     """The references of subscriptions."""
 
     references: Counter[int] = field(default_factory=Counter)  # by publication
     parked: dict[bytes, bytes] = field(default_factory=dict)  # expected rows of the index
 
 
-def check_publications(found: Findings, tx: Transaction, held: Held) -> None:
+def check_publications(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
     """Checks the rows of publications against the subscriptions."""
     _check_holders(found, tx, held)
     _check_parked(found, tx, held)
 
 
-def _check_holders(found: Findings, tx: Transaction, held: Held) -> None:
+def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
     expected = Counter(held.references)
     for key, row in _unsealed(found, tx, keys.SPACE_RETAINED):
         arrival = int.from_bytes(row, "big")
@@ -53,14 +53,16 @@ def _check_holders(found: Findings, tx: Transaction, held: Held) -> None:
             expected[arrival] += 1  # until its fan-out is finished
         if expected[arrival] != stored.get(arrival, 0) or not expected[arrival]:
             what = f"publication {arrival} has {expected[arrival]} holders, its row says "
-            found.add("holders", keys.holders(arrival), what + str(stored.get(arrival, "nothing")))
+            found.add(
+                "holders", keys.reference_count(arrival), what + str(stored.get(arrival, "nothing"))
+            )
     for arrival in stored:
         if tx.get(keys.publication(arrival)) is None:
             what = f"publication {arrival} does not exist, but has a row that counts its holders"
-            found.add("holders", keys.holders(arrival), what)
+            found.add("holders", keys.reference_count(arrival), what)
 
 
-def _check_parked(found: Findings, tx: Transaction, held: Held) -> None:
+def _check_parked(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
     present = dict(tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)))
     found.looked_at(len(present))
     for key in sorted(present.keys() ^ held.parked.keys()):

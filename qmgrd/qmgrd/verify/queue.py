@@ -23,7 +23,7 @@ from qmgrd.verify.finding import Findings
 from qmgrd.verify.groups import check_groups
 from qmgrd.verify.history import check_history
 from qmgrd.verify.index import IndexCheck, described
-from qmgrd.verify.publications import Held, check_publications
+from qmgrd.verify.publications import SubscriptionReferences, check_publications
 from qmgrd.verify.schedule import STEP_ROWS, check_schedule
 
 KEY_BYTES = len(keys.message(0, 0, 0, 0))
@@ -50,7 +50,7 @@ class Checked:
     messages: int = 0
     set_aside: int = 0  # earlier, by the queue manager
     bodies: set[bytes] = field(default_factory=set)  # body ids of messages
-    held: Held = field(default_factory=Held)  # by subscriptions
+    held: SubscriptionReferences = field(default_factory=SubscriptionReferences)  # by subscriptions
 
 
 def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
@@ -110,7 +110,7 @@ def _check_stray(
         found.add("stray", prefix, f"{count} rows of queue id {queue_id}, which is not defined")
 
 
-def _hold(held: Held, key: bytes) -> None:
+def _hold(held: SubscriptionReferences, key: bytes) -> None:
     """Records a reference to a publication, and whether it is parked."""
     arrival, queue_id = keys.place(key)[1], int.from_bytes(key[1:5], "big")
     held.references[arrival] += 1
@@ -138,7 +138,7 @@ def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
 
 
 @dataclass
-class Seen:
+class QueueTally:
     """The counts of a queue's messages, in the terms of its counters."""
 
     depth: int = 0
@@ -190,7 +190,7 @@ class QueueCheck:
             lost: ranges of arrivals whose non-persistent messages are lost.
         """
         self.id, self.name = queue_id, name
-        self.seen = Seen()
+        self.seen = QueueTally()
         self._found, self._tx, self._checked = found, tx, checked
         self._index, self._lost = index, lost
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
@@ -261,7 +261,7 @@ class QueueCheck:
             self._skip(key)
         elif entry.flags == entries.UNREADABLE:
             self._damaged("entry", key, "its head is invalid")
-        elif not entries.sound(entries.record(self._tx, entry)):
+        elif not entries.is_sound(entries.record(self._tx, entry)):
             self._damaged("record", key, "its checksum is wrong")
         else:
             self._index.check(key, entry, is_lost=is_lost)

@@ -29,7 +29,7 @@ Begin = Callable[[str, int], Callable[[int], object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """The result of a verification."""
 
     data: Path
@@ -41,7 +41,7 @@ class Verdict:
     is_read: bool  # whether the rows were read, too
 
 
-def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verdict:
+def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verification:
     """Returns all faults of the store in *directory*, on which no daemon works.
 
     Raises:
@@ -58,7 +58,7 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
         for fault in faults_of_pages(data):
             found.add("leak" if LEAK in fault else "pages", b"", f"LMDB: {fault}")
         if found.counts["pages"]:
-            return Verdict(data, "", 0, 0, 0, found, is_read=False)
+            return Verification(data, "", 0, 0, 0, found, is_read=False)
         image = open_image(data)
         try:
             count = image.stat()["entries"]
@@ -72,7 +72,7 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
             raise StoreUnreadable(data, f"LMDB cannot read it: {error}") from error
         finally:
             image.close()
-    return Verdict(data, name, count, checked.messages, checked.set_aside, found, is_read=True)
+    return Verification(data, name, count, checked.messages, checked.set_aside, found, is_read=True)
 
 
 def name_in(tx: Transaction, data: Path) -> str:

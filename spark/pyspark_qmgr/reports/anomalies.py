@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import rates, shown
+from pyspark_qmgr.reports import cells, rates
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
 DAYS_MIN = 3  # other days that are needed to know the usual value
@@ -92,8 +92,8 @@ def _title(rows: Sequence[Row]) -> str:
     if not odd["is_unusual"]:
         return f"no hour is {Z_MIN:.0f} deviations or more from the usual value"
     return (
-        f"{shown.text(odd['queue'])}: {shown.count(odd['messages'])} {odd['what']} in the hour of "
-        f"{shown.time(odd['hour'])[:16]}, where {shown.count(odd['usual'])} are usual"
+        f"{cells.text(odd['queue'])}: {cells.count(odd['messages'])} {odd['what']} in the hour of "
+        f"{cells.time(odd['hour'])[:16]}, where {cells.count(odd['usual'])} are usual"
     )
 
 

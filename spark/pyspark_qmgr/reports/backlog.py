@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.latest import latest, taken
 from pyspark_qmgr.reports.measure import ms, ratio
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -85,20 +85,20 @@ def by_reason(republish: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     if not worst["parked"]:
-        return f"nothing is parked for any of {shown.of(len(rows), 'subscriber')}"
+        return f"nothing is parked for any of {cells.of(len(rows), 'subscriber')}"
     return (
-        f"{shown.text(worst['subscription'])} has failed on most: "
-        f"{shown.of(worst['parked'], 'publication')}, the oldest parked for "
-        f"{shown.duration(worst['oldest_age_ms'] or 0)}"
+        f"{cells.text(worst['subscription'])} has failed on most: "
+        f"{cells.of(worst['parked'], 'publication')}, the oldest parked for "
+        f"{cells.duration(worst['oldest_age_ms'] or 0)}"
     )
 
 
 def _reason_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
-    reason = f", {shown.text(worst['reason'])}" if worst["reason"] else ""
+    reason = f", {cells.text(worst['reason'])}" if worst["reason"] else ""
     return (
-        f"{shown.text(worst['code'] or 'no code')}{reason}: why "
-        f"{shown.of(worst['parked'], 'publication')} of {shown.text(worst['subscription'])} "
+        f"{cells.text(worst['code'] or 'no code')}{reason}: why "
+        f"{cells.of(worst['parked'], 'publication')} of {cells.text(worst['subscription'])} "
         "were parked"
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.latest import latest
 from pyspark_qmgr.reports.measure import hour
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -61,18 +61,18 @@ def hourly(deadletters: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     new = sum(bool(row["is_new"]) for row in rows)
-    end = f"; {shown.of(new, 'kind')} of failure first seen within {NEW_H} h" if new else ""
+    end = f"; {cells.of(new, 'kind')} of failure first seen within {NEW_H} h" if new else ""
     return (
-        f"{shown.of(worst['messages'], 'dead letter')} of {shown.text(worst['dead_queue'])} for "
-        f"{shown.text(worst['dead_code'])}{end}"
+        f"{cells.of(worst['messages'], 'dead letter')} of {cells.text(worst['dead_queue'])} for "
+        f"{cells.text(worst['dead_code'])}{end}"
     )
 
 
 def _hourly_title(rows: Sequence[Row]) -> str:
     worst = max(rows, key=lambda row: row["messages"])
     return (
-        f"the worst hour was {shown.time(worst['hour'])[:16]}: "
-        f"{shown.of(worst['messages'], 'dead letter')} of {shown.text(worst['dead_queue'])}"
+        f"the worst hour was {cells.time(worst['hour'])[:16]}: "
+        f"{cells.of(worst['messages'], 'dead letter')} of {cells.text(worst['dead_queue'])}"
     )
 
 

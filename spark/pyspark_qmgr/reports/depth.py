@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.latest import taken
 from pyspark_qmgr.reports.measure import ms
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -43,9 +43,9 @@ def _title(rows: Sequence[Row]) -> str:
     deepest = rows[0]
     oldest = max(rows, key=lambda row: row["oldest_age_ms"] or 0)
     return (
-        f"{shown.text(deepest['queue'])} of {shown.text(deepest['queue_manager'])} is the "
-        f"deepest with {shown.of(deepest['depth'], 'message')}; the oldest message has been on "
-        f"{shown.text(oldest['queue'])} for {shown.duration(oldest['oldest_age_ms'] or 0)}"
+        f"{cells.text(deepest['queue'])} of {cells.text(deepest['queue_manager'])} is the "
+        f"deepest with {cells.of(deepest['depth'], 'message')}; the oldest message has been on "
+        f"{cells.text(oldest['queue'])} for {cells.duration(oldest['oldest_age_ms'] or 0)}"
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.latest import latest
 from pyspark_qmgr.reports.measure import ratio
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -40,10 +40,10 @@ def duplicates(queues: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     puts, fast = sum(row["puts"] for row in rows), sum(row["fast"] for row in rows)
     found = sum(row["duplicates"] for row in rows)
-    share = shown.share(fast / puts) if puts else "none"
+    share = cells.share(fast / puts) if puts else "none"
     return (
         f"{share} of the puts were known to be new without a lookup; "
-        f"{shown.of(found, 'duplicate')} refused"
+        f"{cells.of(found, 'duplicate')} refused"
     )
 
 

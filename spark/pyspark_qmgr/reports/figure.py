@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.report import Kind, Part, Plot, Row
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _new(height_in: float) -> tuple["Figure", "Axes"]:
 
 def label_of(plot: Plot, row: Row, kinds: Mapping[str, Kind]) -> str:
     """Returns the label of a bar or a line, at most LABEL_MAX long."""
-    names = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
+    names = [cells.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
     text = " · ".join(names)
     return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
 
@@ -125,7 +125,7 @@ def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
         name = plot.values[0]
         for place, row in zip(places, rows, strict=True):
             axes.annotate(
-                f" {shown.cell(kinds[name], row[name])}",
+                f" {cells.cell(kinds[name], row[name])}",
                 (row[name] or 0, place),
                 va="center",
                 fontsize=7,
@@ -166,7 +166,7 @@ def _ticks(kind: Kind) -> "Formatter":
     """Returns the formatter for an axis: Matplotlib's own shows powers of ten as formulas."""
     from matplotlib.ticker import FuncFormatter
 
-    return FuncFormatter(lambda value, _: shown.cell(kind, value))
+    return FuncFormatter(lambda value, _: cells.cell(kind, value))
 
 
 def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.history import ENTER
 from pyspark_qmgr.reports.measure import described, ms, percentiles
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -67,13 +67,13 @@ def hops(history: DataFrame) -> DataFrame:
 
 def _title(rows: Sequence[Row]) -> str:
     slow = rows[0]
-    way = f"{shown.text(slow['queue_manager'])} to {shown.text(slow['peer'])}"
+    way = f"{cells.text(slow['queue_manager'])} to {cells.text(slow['peer'])}"
     if slow["link_p99_ms"] is None:
         return f"{way}: the time of the puts on the link is unknown"
     return (
-        f"{way} is the slowest: of {shown.of(slow['messages'], 'message')} half were "
-        f"committed within {shown.duration(slow['link_p50_ms'])}, one in a hundred after "
-        f"{shown.duration(slow['link_p99_ms'])} or more"
+        f"{way} is the slowest: of {cells.of(slow['messages'], 'message')} half were "
+        f"committed within {cells.duration(slow['link_p50_ms'])}, one in a hundred after "
+        f"{cells.duration(slow['link_p99_ms'])} or more"
     )
 
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from pyspark_qmgr.reports import page, shown
+from pyspark_qmgr.reports import cells, page
 from pyspark_qmgr.reports.place import Place
 from pyspark_qmgr.reports.report import Frames, Report
 from pyspark_qmgr.reports.run import Outcome, run
 from pyspark_qmgr.reports.tables import Tables, time_of
 from qmgr_protocol.version import VERSION
-from qmgrd.snapshot.finder import Snapshot, find, verify
+from qmgrd.snapshot.finder import StoredSnapshot, find, verify
 
 DOCUMENT = "report.json"
 
@@ -62,7 +62,7 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
     }
 
 
-def found(paths: Iterable[str]) -> list[Snapshot]:
+def found(paths: Iterable[str]) -> list[StoredSnapshot]:
     """Returns the snapshots that *paths* lead to, each checked against its checksum.
 
     Raises:
@@ -77,7 +77,7 @@ def found(paths: Iterable[str]) -> list[Snapshot]:
 def make(
     spark: SparkSession,
     reports: Sequence[Report],
-    snapshots: Sequence[Snapshot],
+    snapshots: Sequence[StoredSnapshot],
     to: str,
     options: Mapping[str, str],
     tell: Callable[[str], object] = lambda name: None,
@@ -101,7 +101,7 @@ def make(
     source = Tables(spark, snapshots) if tables is None else tables
     outcomes = run(spark, reports, source, place, tell)
     facts = page.Facts(
-        shown.time(datetime.now(UTC)) + " UTC",
+        cells.time(datetime.now(UTC)) + " UTC",
         tuple(sorted({snapshot.queue_manager for snapshot in snapshots})),
         tuple(map(_snapshot, snapshots)),
         options,
@@ -113,7 +113,7 @@ def make(
     return made
 
 
-def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+def _snapshot(snapshot: StoredSnapshot) -> dict[str, Any]:
     return {
         "queue_manager": snapshot.queue_manager,
         "snapshot_id": snapshot.id,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.history import stays
 from pyspark_qmgr.reports.measure import described, hour, ms, percentiles
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -84,11 +84,11 @@ def _slowest(name: str, time: str) -> Callable[[Sequence[Row]], str]:
             return "no settled message has a known put"
         worst = max(known, key=lambda row: row[f"{time}_p99_ms"])
         label = worst[name]
-        of = shown.time(label)[:16] if name == "hour" else shown.text(label)
+        of = cells.time(label)[:16] if name == "hour" else cells.text(label)
         what = "from creation to settlement" if time == "total" else "on the queue"
         return (
-            f"{of}: one message in a hundred took {shown.duration(worst[f'{time}_p99_ms'])} or "
-            f"more {what}, half of them {shown.duration(worst[f'{time}_p50_ms'])} or less"
+            f"{of}: one message in a hundred took {cells.duration(worst[f'{time}_p99_ms'])} or "
+            f"more {what}, half of them {cells.duration(worst[f'{time}_p50_ms'])} or less"
         )
 
     return title

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.report import Kind, Part, Row
 from pyspark_qmgr.reports.run import Found, Outcome
 
@@ -75,15 +75,15 @@ def page(facts: Facts, outcomes: Sequence[Outcome]) -> str:
 
 
 def _title(facts: Facts) -> str:
-    names = [shown.text(name) for name in facts.queue_managers]
+    names = [cells.text(name) for name in facts.queue_managers]
     if len(names) > 3:
         names = [*names[:3], f"{len(facts.queue_managers) - 3} more"]
     return escape(f"Queues of {', '.join(names)}" if names else "Queues")
 
 
 def _head(facts: Facts) -> Iterator[str]:
-    count = shown.of(len(facts.snapshots), "snapshot")
-    managers = shown.of(len(facts.queue_managers), "queue manager")
+    count = cells.of(len(facts.snapshots), "snapshot")
+    managers = cells.of(len(facts.queue_managers), "queue manager")
     yield f"<h1>{_title(facts)}</h1>"
     yield f'<p class="soft">{count} of {managers}, read at {escape(facts.made_at)}</p>'
 
@@ -122,9 +122,9 @@ def _part(found: Found) -> Iterator[str]:
     if found.rows:
         yield from table(part, found.rows)
     more = found.rows_total - len(found.rows)
-    rest = f"{shown.count(more)} more in " if more else "all in "
+    rest = f"{cells.count(more)} more in " if more else "all in "
     yield (
-        f"<details><summary>each row is {escape(part.text)}; {shown.of(found.rows_total, 'row')}, "
+        f"<details><summary>each row is {escape(part.text)}; {cells.of(found.rows_total, 'row')}, "
         f"{rest}{escape(found.file)}</summary><dl>"
     )
     for column in part.columns:
@@ -141,11 +141,11 @@ def table(part: Part, rows: Iterable[Row]) -> Iterator[str]:
         yield f'<th class="{kind}" title="{escape(text)}">{escape(_heading(column.name))}</th>'
     yield "</tr></thead><tbody>"
     for row in rows:
-        cells = (
-            f'<td class="{kind}">{escape(shown.cell(column.kind, row[column.name]))}</td>'
+        row_cells = (
+            f'<td class="{kind}">{escape(cells.cell(column.kind, row[column.name]))}</td>'
             for column, kind in zip(part.columns, classes, strict=True)
         )
-        yield f"<tr>{''.join(cells)}</tr>"
+        yield f"<tr>{''.join(row_cells)}</tr>"
     yield "</tbody></table></div>"
 
 
@@ -170,8 +170,8 @@ def _origin(facts: Facts) -> Iterator[str]:
         yield "".join(f"<th>{escape(key.replace('_', ' '))}</th>" for key in facts.snapshots[0])
         yield "</tr></thead><tbody>"
         for row in facts.snapshots:
-            cells = (f'<td class="name">{escape(str(value))}</td>' for value in row.values())
-            yield f"<tr>{''.join(cells)}</tr>"
+            row_cells = (f'<td class="name">{escape(str(value))}</td>' for value in row.values())
+            yield f"<tr>{''.join(row_cells)}</tr>"
         yield "</tbody></table></div>"
     yield "<dl>"
     for key, value in {**facts.options, **facts.versions}.items():

@@ -6,7 +6,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.history import ENTER, GONE, SERVED
 from pyspark_qmgr.reports.latest import depths
 from pyspark_qmgr.reports.measure import hour, minute_number, ms, ratio
@@ -105,20 +105,20 @@ def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     busy = rows[0]
     if busy["utilisation"] is None:
-        return f"nothing was served on {shown.text(busy['queue'])}"
+        return f"nothing was served on {cells.text(busy['queue'])}"
     never = sum(row["drain_ms"] is None for row in rows)
-    end = f"; {shown.of(never, 'queue')} would never be empty at this rate" if never else ""
+    end = f"; {cells.of(never, 'queue')} would never be empty at this rate" if never else ""
     return (
-        f"{shown.text(busy['queue'])} of {shown.text(busy['queue_manager'])} has the "
-        f"highest utilisation: {shown.share(busy['utilisation'])} of its best minute{end}"
+        f"{cells.text(busy['queue'])} of {cells.text(busy['queue_manager'])} has the "
+        f"highest utilisation: {cells.share(busy['utilisation'])} of its best minute{end}"
     )
 
 
 def _hourly_title(rows: Sequence[Row]) -> str:
     most = max(rows, key=lambda row: row["arrived"])
     return (
-        f"the hour of {shown.time(most['hour'])[:16]} brought "
-        f"{shown.of(most['arrived'], 'message')} to {shown.text(most['queue'])}"
+        f"the hour of {cells.time(most['hour'])[:16]} brought "
+        f"{cells.of(most['arrived'], 'message')} to {cells.text(most['queue'])}"
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.measure import ratio
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
@@ -92,27 +92,27 @@ def _title(rows: Sequence[Row]) -> str:
     if not worst["returned"]:
         return "no delivery was returned"
     share = worst["returned_share"]
-    part = "" if share is None else f", {shown.share(share)} of its deliveries"
+    part = "" if share is None else f", {cells.share(share)} of its deliveries"
     return (
-        f"{shown.of(worst['returned'], 'delivery')} returned to {shown.text(worst['queue'])} of "
-        f"{shown.text(worst['queue_manager'])}{part}; "
-        f"one message {shown.of(worst['returns_max'], 'time')}"
+        f"{cells.of(worst['returned'], 'delivery')} returned to {cells.text(worst['queue'])} of "
+        f"{cells.text(worst['queue_manager'])}{part}; "
+        f"one message {cells.of(worst['returns_max'], 'time')}"
     )
 
 
 def _code_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     return (
-        f"most were returned to {shown.text(worst['queue'])} for "
-        f"{shown.text(worst['code'] or 'no stated reason')}: "
-        f"{shown.of(worst['returned'], 'delivery')} of {shown.of(worst['messages'], 'message')}"
+        f"most were returned to {cells.text(worst['queue'])} for "
+        f"{cells.text(worst['code'] or 'no stated reason')}: "
+        f"{cells.of(worst['returned'], 'delivery')} of {cells.of(worst['messages'], 'message')}"
     )
 
 
 def _histogram_title(rows: Sequence[Row]) -> str:
     once = sum(row["messages"] for row in rows if row["returns"] == 0)
     return (
-        f"{shown.share(once / sum(row['messages'] for row in rows))} of the messages of "
+        f"{cells.share(once / sum(row['messages'] for row in rows))} of the messages of "
         f"these queues were never returned"
     )
 

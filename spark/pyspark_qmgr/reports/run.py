@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import figure, shown
+from pyspark_qmgr.reports import cells, figure
 from pyspark_qmgr.reports.place import Place, first_line
 from pyspark_qmgr.reports.report import SHOWN_MAX, Frames, Kind, Part, Plot, Report, Row
 from pyspark_qmgr.reports.tables import time_of
@@ -82,7 +82,7 @@ def why(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("qmgrd.", "qmgr_tables.", "pyspark_qmgr."))]
     text = named[-1].partition(": ")[2] if named else first_line(error)
-    return shown.plain(text or type(error).__name__)[:ERROR_MAX]
+    return cells.plain(text or type(error).__name__)[:ERROR_MAX]
 
 
 def ordered(frame: DataFrame, part: Part) -> DataFrame:

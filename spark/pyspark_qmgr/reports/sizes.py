@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.latest import latest
 from pyspark_qmgr.reports.measure import ACCURACY, PERCENTS
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -66,9 +66,9 @@ def histogram(messages: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     most = rows[0]
     return (
-        f"{shown.text(most['queue'])} of {shown.text(most['queue_manager'])} holds the most: "
-        f"{shown.size(most['body_bytes'])} in {shown.of(most['messages'], 'message')}, half of "
-        f"them no longer than {shown.size(most['body_p50_bytes'])}"
+        f"{cells.text(most['queue'])} of {cells.text(most['queue_manager'])} holds the most: "
+        f"{cells.size(most['body_bytes'])} in {cells.of(most['messages'], 'message')}, half of "
+        f"them no longer than {cells.size(most['body_p50_bytes'])}"
     )
 
 
@@ -76,8 +76,8 @@ def _histogram_title(rows: Sequence[Row]) -> str:
     usual = max(rows, key=lambda row: row["messages"])
     part = usual["messages"] / sum(row["messages"] for row in rows)
     return (
-        f"{shown.share(part)} of the bodies have {shown.size(usual['from_bytes'])} to "
-        f"{shown.size(usual['below_bytes'] - 1)}"
+        f"{cells.share(part)} of the bodies have {cells.size(usual['from_bytes'])} to "
+        f"{cells.size(usual['below_bytes'] - 1)}"
     )
 
 

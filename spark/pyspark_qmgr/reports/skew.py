@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.latest import latest
 from pyspark_qmgr.reports.measure import ratio
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
@@ -70,18 +70,18 @@ def _title(rows: Sequence[Row]) -> str:
     worst = max(rows, key=lambda row: row["skew"] or 0)
     waiting = sum(row["incomplete"] for row in rows)
     return (
-        f"the largest of {shown.of(worst['groups'], 'group')} on {shown.text(worst['queue'])} has "
-        f"{shown.share(worst['largest_share'] or 0)} of all members; "
-        f"incomplete: {shown.of(waiting, 'group')}"
+        f"the largest of {cells.of(worst['groups'], 'group')} on {cells.text(worst['queue'])} has "
+        f"{cells.share(worst['largest_share'] or 0)} of all members; "
+        f"incomplete: {cells.of(waiting, 'group')}"
     )
 
 
 def _incomplete_title(rows: Sequence[Row]) -> str:
     oldest = rows[0]
     return (
-        f"group {shown.text(oldest['group_id'])} of {shown.text(oldest['queue'])} has waited "
-        f"longest: {shown.duration(oldest['age_ms'] or 0)}, "
-        f"{shown.of(oldest['missing'] or 0, 'member')} missing"
+        f"group {cells.text(oldest['group_id'])} of {cells.text(oldest['queue'])} has waited "
+        f"longest: {cells.duration(oldest['age_ms'] or 0)}, "
+        f"{cells.of(oldest['missing'] or 0, 'member')} missing"
     )
 
 

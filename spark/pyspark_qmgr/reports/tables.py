@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 SNAPSHOTS = "snapshots"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def time_of(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
-def snapshots_frame(spark: SparkSession, snapshots: Sequence[Snapshot]) -> DataFrame:
+def snapshots_frame(spark: SparkSession, snapshots: Sequence[StoredSnapshot]) -> DataFrame:
     """Returns the columns of the table of snapshots that reports need: a row for each of
     *snapshots*.
     """
@@ -36,7 +36,7 @@ def snapshots_frame(spark: SparkSession, snapshots: Sequence[Snapshot]) -> DataF
 class Tables(Mapping[str, DataFrame]):
     """The tables of *snapshots* by name; each is read when it is used."""
 
-    def __init__(self, spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
+    def __init__(self, spark: SparkSession, snapshots: Sequence[StoredSnapshot]) -> None:
         """Uses *snapshots*, whose checksums were already checked."""
         self._spark = spark
         self._snapshots = snapshots

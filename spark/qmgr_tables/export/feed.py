@@ -24,7 +24,7 @@ from qmgr_tables.export.order import in_order, whole_positions
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share
 from qmgr_tables.table import Table
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 POSITIONS = {"messages": "arrival", "history": "seq"}  # of tables to which rows are only added
 BY_QUEUE = {"messages"}  # tables with separate positions for each queue
@@ -43,7 +43,7 @@ class Feed(NamedTuple):
     key: str  # identifies the positions
     stem: str  # the first part of its file names
     queue: str  # "" if rows of several queues are in it
-    snapshot: Snapshot  # without its queues
+    snapshot: StoredSnapshot  # without its queues
     position: str  # the column; "" if all rows are one piece
     last: int  # the highest position: an export that has reached it is complete
     rows: Callable[[int], Iterator[pa.Table]]  # the rows after a position, in order
@@ -53,7 +53,12 @@ class Feed(NamedTuple):
 
 
 def feeds(
-    table: Table, snapshots: list[Snapshot], options: Options, schema: pa.Schema, *, full: bool
+    table: Table,
+    snapshots: list[StoredSnapshot],
+    options: Options,
+    schema: pa.Schema,
+    *,
+    full: bool,
 ) -> list[Feed]:
     """Returns the feeds of *table* in *snapshots*: by store, older snapshots first."""
     ordered = {one.id: one for one in sorted(snapshots, key=lambda one: (one.store_id, one.turn))}
@@ -71,7 +76,7 @@ def feeds(
     return found
 
 
-def _shares(table: Table, snapshot: Snapshot, options: Options) -> list[Any]:
+def _shares(table: Table, snapshot: StoredSnapshot, options: Options) -> list[Any]:
     """Returns the part of *table* in *snapshot*, which may lack some of the requested queues."""
     if not options.queues:
         return table.plan([snapshot], options)
@@ -81,7 +86,7 @@ def _shares(table: Table, snapshot: Snapshot, options: Options) -> list[Any]:
 
 def _by_queue(
     read: Read,
-    snapshot: Snapshot,
+    snapshot: StoredSnapshot,
     shares: list[Share],
     schema: pa.Schema,
     table: str,
@@ -118,7 +123,12 @@ def _by_queue(
 
 
 def _rows_of_runs(
-    read: Read, snapshot: Snapshot, runs: list[Run], column: str, schema: pa.Schema, after: int
+    read: Read,
+    snapshot: StoredSnapshot,
+    runs: list[Run],
+    column: str,
+    schema: pa.Schema,
+    after: int,
 ) -> Iterator[pa.Table]:
     parts = [
         read(Share(snapshot, (run._replace(first=max(run.first, after + 1)),)))
@@ -137,7 +147,9 @@ def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
     )
 
 
-def _whole(read: Read, snapshot: Snapshot, shares: list[Any], table: str, *, full: bool) -> Feed:
+def _whole(
+    read: Read, snapshot: StoredSnapshot, shares: list[Any], table: str, *, full: bool
+) -> Feed:
     """Returns the feed of a whole table, of one snapshot or with positions."""
     of = snapshot._replace(queues=())
     column = "" if full else POSITIONS.get(table, "")

@@ -24,7 +24,7 @@ from qmgr_tables.stream.history_feed import HistoryFeed as Journal
 from qmgr_tables.stream.history_feed import State
 from qmgr_tables.stream.url import RowRange
 from qmgr_tables.tables.history import HISTORY
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 WAIT_MS = 5_000
 
@@ -99,7 +99,7 @@ def _feed(
         journal.commit(cursor, position)
 
     now_us = time.time_ns() // 1_000
-    there = Snapshot(
+    there = StoredSnapshot(
         journal.address,
         "",
         state.queue_manager,

@@ -16,8 +16,8 @@ from qmgr_tables.row import Row
 from qmgr_tables.stream.connection import DataLost
 from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
-from qmgr_tables.stream.queue_feed import NO_QUEUE, Extent, QueueFeed, Queues, arrival_of
-from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.stream.queue_feed import NO_QUEUE, QueueExtent, QueueFeed, Queues, arrival_of
+from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.history import cut
 from qmgr_tables.tables.messages import BATCH_BYTES, BATCH_ROWS, batch_of, bytes_of
@@ -125,7 +125,7 @@ class Browsing:
                     yield arrival_of(item), 1, len(item)
         yield until, 0, 0
 
-    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
+    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
         """Returns parts with each message after *start* up to *end*, once, that still exists."""
         by_store: dict[str, list[Range]] = {}
         for name, until in sorted(end.items()):
@@ -137,7 +137,7 @@ class Browsing:
         count = sum(one.until - one.after for ranges in by_store.values() for one in ranges)
         length = min(options.rows_per_partition, count // options.min_partitions)
         length = max(length, -(-count // PARTITIONS_MAX), 1)
-        found: list[Part] = []
+        found: list[StreamPart] = []
         for store_id, ranges in by_store.items():
             url, state = self._managers.find(store_id)
             pieces = (piece for one in ranges for piece in self._pieces(store_id, one, length))
@@ -178,7 +178,7 @@ class Browsing:
             return {}
         return {_name(state.store_id, NO_QUEUE): 0 for _, state in states}
 
-    def _wanted(self, state: Queues) -> list[tuple[int, Extent]]:
+    def _wanted(self, state: Queues) -> list[tuple[int, QueueExtent]]:
         return [
             (queue_id, extent)
             for queue_id, extent in state.queues.items()

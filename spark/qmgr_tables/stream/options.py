@@ -26,8 +26,8 @@ from typing import NamedTuple
 from qmgr_client.address import parse as parse_address
 from qmgr_client.errors import AddressInvalid
 from qmgr_protocol.name import is_name
-from qmgr_tables import options as batch
-from qmgr_tables.options import OptionInvalid, Options
+from qmgr_tables import option_parser as batch
+from qmgr_tables.options import NAMES, OptionInvalid, Options
 
 ONLY = (
     "url",
@@ -96,7 +96,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
 
 def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the options of streams only, and the others, in their documented spelling."""
-    names = [name for name in batch.NAMES if name != "onDamaged"]
+    names = [name for name in NAMES if name != "onDamaged"]
     known = {name.lower(): name for name in (*ONLY, *names)}
     own: dict[str, str] = {}
     shared: dict[str, str] = {}

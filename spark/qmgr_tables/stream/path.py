@@ -10,7 +10,7 @@ import pyarrow as pa
 from qmgr_tables.options import Options
 from qmgr_tables.stream.connection import RETRY_MS, DataLost
 from qmgr_tables.stream.options import StreamOptions
-from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import Span, batches_of, cut, data_rows, rows_per_partition, spans
 from qmgr_tables.tables.history_batch import Whose, events_in
 from qmgrd.snapshot.finder import SnapshotUnreadable, find, verify
@@ -72,7 +72,7 @@ class Snapshots:
             for seq, data in data_rows(span):
                 yield seq, events_in(data), len(data)
 
-    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
+    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
         """Returns parts with each row after *start* up to *end*, once."""
         if not self._spans:
             self._look()

@@ -13,7 +13,7 @@ PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
 NO_QUEUE = 0  # an id that no queue has
 
 
-class Extent(NamedTuple):
+class QueueExtent(NamedTuple):
     """A queue, and the arrival number at or below which no new message appears."""
 
     queue: str
@@ -25,7 +25,7 @@ class Queues(NamedTuple):
 
     queue_manager: str
     store_id: str
-    queues: dict[int, Extent]
+    queues: dict[int, QueueExtent]
     others: dict[str, str]  # queues of other kinds: kinds by name
 
 
@@ -57,7 +57,7 @@ class QueueFeed(Connection):
             lambda client: (client.admin.status(), client.admin.queue_list()), wait_ms
         )
         queues = {
-            row["queue_id"]: Extent(row["queue"], row["arrived"])
+            row["queue_id"]: QueueExtent(row["queue"], row["arrived"])
             for row in rows
             if row["kind"] == "local"
         }

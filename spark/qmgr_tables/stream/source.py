@@ -16,7 +16,7 @@ from qmgr_tables.options import Options
 Offsets = dict[str, int]  # the last row of history, or arrival, that was read
 
 
-class Part(Protocol):
+class StreamPart(Protocol):
     """The part that one task reads. Spark sends it there by pickle."""
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ class Source(Protocol):
         """Yields number, rows and bytes of the data after *after* up to *until*."""
         ...
 
-    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
+    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
         """Returns parts with all data after *start* up to *end*, once.
 
         The rows are the same at each call, except that consumed messages are missing.

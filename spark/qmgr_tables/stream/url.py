@@ -13,7 +13,7 @@ from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed, State
 from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
-from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import cut, rows_per_partition, wants
 from qmgr_tables.tables.history_batch import Whose, batches, events_in
 
@@ -96,7 +96,7 @@ class Journals:
         for seq, data in self._feeds[url].rows(name, after, until):
             yield seq, events_in(data), len(data)
 
-    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
+    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
         """Returns parts with each row after *start* up to *end*, once."""
         wanted = {
             store_id: (start[store_id], until)
@@ -104,7 +104,7 @@ class Journals:
             if start.get(store_id, until) < until
         }
         length = rows_per_partition(sum(until - after for after, until in wanted.values()), options)
-        found: list[Part] = []
+        found: list[StreamPart] = []
         for store_id, (after, until) in wanted.items():
             url, state = self._managers.find(store_id)
             self._keep(url, state, after)

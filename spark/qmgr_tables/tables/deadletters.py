@@ -15,7 +15,7 @@ from qmgr_tables.table import OF_QUEUE, QUEUES, TIMES, Table
 from qmgr_tables.tables import messages
 from qmgr_tables.tables.small_table import unpacked
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 GAP_MAX = 16  # arrivals between two dead letters that are read rather than skipped
@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
+def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
     return plan(snapshots, options._replace(states=_STATES))
 
 

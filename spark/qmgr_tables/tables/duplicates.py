@@ -20,7 +20,7 @@ from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, Table, longs, 
 from qmgr_tables.tables.uid_batch import Uids, batch
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 10_000
@@ -65,19 +65,19 @@ COLUMNS = (
 class Slice(NamedTuple):
     """One part of the UIDs of some queues: with a message, or remembered."""
 
-    snapshot: Snapshot  # without its queues
+    snapshot: StoredSnapshot  # without its queues
     queues: tuple[QueueInfo, ...]
     remembered: bool
     part: int = 0
     parts: int = 1
 
 
-def plan(snapshots: list[Snapshot], options: Options) -> list[Slice]:
+def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Slice]:
     """Returns slices that have each UID once."""
     return [found for snapshot in snapshots for found in _slices(snapshot, options)]
 
 
-def _slices(snapshot: Snapshot, options: Options) -> Iterator[Slice]:
+def _slices(snapshot: StoredSnapshot, options: Options) -> Iterator[Slice]:
     of, rows = snapshot._replace(queues=()), max(options.rows_per_partition, PART_MIN)
     few: list[QueueInfo] = []
     held = messages = 0

@@ -22,7 +22,7 @@ from qmgr_tables.table import (
     times,
 )
 from qmgr_tables.tables import messages
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 EVENTS = "SYSTEM.EVENTS"
 _OWN = ("event", "count", "manager")
@@ -50,7 +50,7 @@ COLUMNS = (
 _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
-def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
+def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
     """Returns the shares of SYSTEM.EVENTS, or of the queues selected instead."""
     if not (options.queues or options.queues_pattern):
         snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]

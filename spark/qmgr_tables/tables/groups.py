@@ -9,7 +9,7 @@ from qmgr_tables.tables.small_table import Row, table, time_us, unsealed, wall_u
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group.row import GroupRow
-from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 RUNS_SHOWN_MAX = 100
@@ -58,7 +58,7 @@ COLUMNS = (
 )
 
 
-def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
     """Yields a row for each group of each queue."""
     for queue in snapshot.queues:
         prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
@@ -67,7 +67,7 @@ def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterat
 
 
 def _row(
-    tx: LmdbTransaction, snapshot: Snapshot, queue: QueueInfo, key: bytes, value: bytes
+    tx: LmdbTransaction, snapshot: StoredSnapshot, queue: QueueInfo, key: bytes, value: bytes
 ) -> Row:
     group_id = key[keys.GROUP_ID_AT :]
     of: Row = {

@@ -17,7 +17,7 @@ from qmgr_tables.table import QUEUES, TIMES, Table
 from qmgr_tables.tables.history_batch import COLUMNS, Whose, batches
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 # The approximate number of events per row of history under load. At rest there are fewer; the
@@ -26,7 +26,7 @@ EVENTS_PER_ROW = 100
 _SEQ_BYTES = 8
 
 
-class Extent(NamedTuple):
+class HistoryExtent(NamedTuple):
     """The rows of history in a snapshot: first up to next, exclusive."""
 
     store_id: str
@@ -37,7 +37,7 @@ class Extent(NamedTuple):
 class Span(NamedTuple):
     """Rows of history of one snapshot, from first up to stop, exclusive."""
 
-    snapshot: Snapshot  # without its queues
+    snapshot: StoredSnapshot  # without its queues
     store_id: str
     first: int
     stop: int
@@ -48,14 +48,14 @@ class Span(NamedTuple):
         return (self.stop - self.first) * EVENTS_PER_ROW
 
 
-def extent(snapshot: Snapshot) -> Extent:
+def extent(snapshot: StoredSnapshot) -> HistoryExtent:
     """Returns the rows of history in *snapshot*; opens it if its manifest does not have them.
 
     Raises:
         SnapshotUnreadable: it is missing or damaged.
     """
     if snapshot.history is not None:
-        return Extent(snapshot.store_id, *snapshot.history)
+        return HistoryExtent(snapshot.store_id, *snapshot.history)
     try:
         with image(snapshot).transaction() as tx:
             store_id, _, _ = keys.STORE_ROW.unpack_from(rows.get(tx, keys.STORE))
@@ -63,12 +63,12 @@ def extent(snapshot: Snapshot) -> Extent:
     except (ReadFailed, rows.RowDamaged) as error:
         raise damaged(snapshot, error) from error
     if state is None:
-        return Extent(store_id.hex(), 1, 1)
+        return HistoryExtent(store_id.hex(), 1, 1)
     first, next_, _, _ = keys.HISTORY_ROW.unpack(state)
-    return Extent(store_id.hex(), first, next_)
+    return HistoryExtent(store_id.hex(), first, next_)
 
 
-def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
+def spans(snapshots: Iterable[StoredSnapshot]) -> list[Span]:
     """Returns spans with each row of history in *snapshots* once, by store and number."""
     found: list[Span] = []
     ends: dict[str, int] = {}
@@ -110,7 +110,7 @@ def rows_per_partition(count: int, options: Options) -> int:
     return max(length, -(-count // PARTITIONS_MAX), 1)
 
 
-def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
+def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
     """Returns spans for one task each, with each row of history once."""
     found = spans(snapshots)
     length = rows_per_partition(sum(span.stop - span.first for span in found), options)

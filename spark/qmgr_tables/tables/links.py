@@ -10,7 +10,7 @@ from qmgr_tables.tables.groups import shown
 from qmgr_tables.tables.queues import as_json, counters_of
 from qmgr_tables.tables.small_table import Row, table, time_us, unpacked, unsealed
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 STORE_ID_BYTES = 16
@@ -60,7 +60,7 @@ COLUMNS = (
 )
 
 
-def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
     """Yields the outgoing links, then the incoming streams."""
     for key, value in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
         yield _out(tx, key, value)

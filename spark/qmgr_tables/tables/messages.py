@@ -14,7 +14,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
 from qmgr_tables.table import OF_QUEUE, QUEUES, STATES, TEXTS, TIME, TIMES, Column, Table
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 # The calls for a batch take 0.4 ms regardless of its size; more rows exceed the processor's cache.
@@ -160,7 +160,7 @@ def batches(
     tx: LmdbTransaction,
     pairs: list[Pair],
     counts: list[tuple[Run, int]],
-    snapshot: Snapshot,
+    snapshot: StoredSnapshot,
     options: Options,
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
 from qmgr_tables.tables.small_table import Row, table, time_us, unsealed
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 LONG_MAX = 2**63 - 1
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 
 
-def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
     """Yields a row for each origin of each queue."""
     for queue in snapshot.queues:
         prefix = keys.of_queue(keys.SPACE_ORIGIN, queue.id)

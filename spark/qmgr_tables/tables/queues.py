@@ -10,7 +10,7 @@ from qmgr_tables.tables.small_table import Row, table, time_us, unpacked, unseal
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.counters import Counters
-from qmgrd.snapshot.finder import QueueInfo, Range, Snapshot
+from qmgrd.snapshot.finder import LaneRange, QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 _READY = (keys.LANE_READY, keys.LANE_GROUPED)
@@ -77,7 +77,7 @@ _OF_RANGES = {
 }
 
 
-def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
     """Yields a row for each queue."""
     for queue in snapshot.queues:
         yield _row(tx, queue)
@@ -107,7 +107,7 @@ def in_lanes(queue: QueueInfo) -> dict[str, int]:
     }
 
 
-def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[Range]) -> int | None:
+def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[LaneRange]) -> int | None:
     """Returns when the oldest of the first messages of each lane and priority was put."""
     found = []
     for first in waiting:

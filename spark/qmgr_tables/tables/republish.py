@@ -21,7 +21,7 @@ from qmgr_tables.tables.small_table import Row, queues_by_id, table, time_us
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
-from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 COLUMNS = (
@@ -51,7 +51,7 @@ COLUMNS = (
 )
 
 
-def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
     """Yields a row for each subscription that a publication is parked for."""
     wanted = queues_by_id(snapshot)
     for key, rank in tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)):

@@ -13,25 +13,27 @@ from qmgr_tables.options import Options
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import OF_SNAPSHOT, Column, Table
 from qmgrd.core.layout import row as rows
-from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 5_000
 Row = dict[str, Any]  # by column; what is absent is null
 # Yields the rows of a snapshot, whose queues are the selected ones.
-RowsOf = Callable[[LmdbTransaction, Snapshot, Options], Iterator[Row]]
+RowsOf = Callable[[LmdbTransaction, StoredSnapshot, Options], Iterator[Row]]
 
 
-class Part(NamedTuple):
+class SnapshotPart(NamedTuple):
     """The part of a table in one snapshot."""
 
-    snapshot: Snapshot  # with the selected queues
+    snapshot: StoredSnapshot  # with the selected queues
 
 
-def plan(snapshots: list[Snapshot], options: Options) -> list[Part]:
+def plan(snapshots: list[StoredSnapshot], options: Options) -> list[SnapshotPart]:
     """Returns a part for each snapshot."""
     return [
-        Part(snapshot._replace(queues=tuple(q for q in snapshot.queues if options.wants(q.name))))
+        SnapshotPart(
+            snapshot._replace(queues=tuple(q for q in snapshot.queues if options.wants(q.name)))
+        )
         for snapshot in snapshots
     ]
 
@@ -48,13 +50,13 @@ def table(
 ) -> Table:
     """Returns a table, of version 1, whose rows come from *rows_of*."""
 
-    def read(part: Part, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(part: SnapshotPart, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         return batches(_rows(part.snapshot, options, rows_of, time), schema)
 
     return Table(name, 1, text, columns, plan, read, time, takes, pushed)
 
 
-def _rows(snapshot: Snapshot, options: Options, rows_of: RowsOf, time: str) -> Iterator[Row]:
+def _rows(snapshot: StoredSnapshot, options: Options, rows_of: RowsOf, time: str) -> Iterator[Row]:
     of = {
         "queue_manager": snapshot.queue_manager,
         "snapshot_id": snapshot.id,
@@ -75,7 +77,7 @@ def batches(found: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_pylist(held, schema=schema)
 
 
-def queues_by_id(snapshot: Snapshot) -> dict[int, QueueInfo]:
+def queues_by_id(snapshot: StoredSnapshot) -> dict[int, QueueInfo]:
     """Returns the selected queues of *snapshot*."""
     return {queue.id: queue for queue in snapshot.queues}
 
@@ -101,7 +103,7 @@ def unpacked(key: bytes, value: bytes | None) -> tuple[Any, str]:
         return None, f"not a map or list: {error}"
 
 
-def wall_us(clock_ms: int, snapshot: Snapshot) -> int | None:
+def wall_us(clock_ms: int, snapshot: StoredSnapshot) -> int | None:
     """Returns the wall clock at *clock_ms* of the store's clock, if a datetime can represent it."""
     return time_us(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 

@@ -9,7 +9,7 @@ from qmgr_tables.planning import Skipped
 from qmgr_tables.table import DAMAGE, SNAPSHOT, Table, longs, texts, times
 from qmgr_tables.tables.small_table import Row, batches, time_us
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 
 _WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
@@ -30,7 +30,7 @@ COLUMNS = (
 )
 
 
-def plan(snapshots: list[Snapshot], options: Options) -> list[Row]:
+def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Row]:
     """Returns the rows themselves: the manifests have all values."""
     del options
     return [_row(snapshot) for snapshot in snapshots]
@@ -43,7 +43,7 @@ def read(share: Row | Skipped, options: Options, schema: pa.Schema) -> Iterator[
     return batches(iter([row]), schema)
 
 
-def _row(snapshot: Snapshot) -> Row:
+def _row(snapshot: StoredSnapshot) -> Row:
     return {
         "path": snapshot.directory,
         "at": time_us(snapshot.wall_us),

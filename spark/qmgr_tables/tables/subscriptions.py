@@ -8,7 +8,7 @@ from qmgr_tables.table import DAMAGE, OF_SNAPSHOT, QUEUES, SNAPSHOT, flags, long
 from qmgr_tables.tables.queues import as_json, counters_of, in_lanes
 from qmgr_tables.tables.small_table import Row, queues_by_id, table, unpacked, wall_us
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Snapshot
+from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 # The fields of its row that are not attributes.
@@ -50,7 +50,7 @@ COLUMNS = (
 )
 
 
-def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
     """Yields a row for each subscription, including those without a queue here."""
     kinds = {queue.name: queue.kind for queue in snapshot.queues}
     space = keys.SPACE_QUEUE
@@ -64,7 +64,9 @@ def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterat
             yield _row(tx, snapshot, name, definition or {}) | {"damage": damage or None}
 
 
-def _row(tx: LmdbTransaction, snapshot: Snapshot, name: str, definition: dict[str, Any]) -> Row:
+def _row(
+    tx: LmdbTransaction, snapshot: StoredSnapshot, name: str, definition: dict[str, Any]
+) -> Row:
     queue = queues_by_id(snapshot).get(definition.get("queue_id", 0))
     counted, _ = counters_of(tx, queue.id) if queue else ({}, "")
     lanes = in_lanes(queue) if queue else {}

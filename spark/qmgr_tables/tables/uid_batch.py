@@ -12,7 +12,7 @@ from qmgr_tables.table import TIME
 from qmgr_tables.tables.origins import LONG_MAX
 from qmgr_tables.tables.small_table import unsealed
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 _NO_PLACE = b"\xff" * keys.POSITION.size
@@ -36,7 +36,7 @@ class _Origin(NamedTuple):
 
 
 def batch(
-    tx: LmdbTransaction, found: Uids, snapshot: Snapshot, schema: pa.Schema
+    tx: LmdbTransaction, found: Uids, snapshot: StoredSnapshot, schema: pa.Schema
 ) -> pa.RecordBatch:
     """Returns *found* as a batch of exactly that *schema*."""
     count = len(found.uids)
@@ -61,7 +61,7 @@ def _array(values: Any, type_: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(values, type_), count) if count else pa.array([], type_)
 
 
-def _walls(due_ms: list[int], snapshot: Snapshot) -> pa.Array:
+def _walls(due_ms: list[int], snapshot: StoredSnapshot) -> pa.Array:
     us = snapshot.wall_us + (np.array(due_ms, dtype=np.int64) - snapshot.clock_ms) * 1_000
     return pa.array(us, TIME, mask=(us < 0) | (us >= TIME_END_US))
 

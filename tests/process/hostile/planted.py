@@ -17,13 +17,13 @@ from qmgrd.core.jobs.group_refresh import refresh_groups
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.limits import budget
-from qmgrd.core.limits.outflow import Outflow
+from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.settle import ack_all
-from qmgrd.core.requests.queues import Admin
-from qmgrd.core.returns.events import tell as tell_events
+from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.returns.events import put_events
 from qmgrd.core.sessions.session import Session
 from qmgrd.main import main
 from qmgrd.net.unsent import Unsent
@@ -34,7 +34,7 @@ ENDLESS_BYTES = 1 << 40
 
 def events() -> None:
     """Clients may put on system queues, and events are written after the last check of groups."""
-    destination, refresh, tell = Catalogue.destination, refresh_groups, tell_events
+    destination, refresh, put_all = Catalogue.destination, refresh_groups, put_events
     is_over: list[bool] = []
     last: list[Jobs] = []
 
@@ -48,27 +48,27 @@ def events() -> None:
         else:
             refresh(context, jobs)
 
-    def tell_late(context: Context, *arguments: Any) -> None:
+    def put_late(context: Context, *arguments: Any) -> None:
         refresh(context, last[0])
-        tell(context, *arguments)
+        put_all(context, *arguments)
         is_over.append(True)
 
     Catalogue.destination = to_anywhere  # type: ignore[method-assign]
-    vars(broker).update(tell=tell_late, refresh_groups=refresh_once)
+    vars(broker).update(put_events=put_late, refresh_groups=refresh_once)
 
 
 def stall() -> None:
     """A turn has no time budget, and a read costs as much as a scan of 10,000 queues."""
-    status, begin = Admin.status, budget.Budget.__init__
+    status, begin = QueueAdmin.status, budget.Budget.__init__
 
-    def slow_status(self: Admin, session: Session, message: m.Status) -> None:
+    def slow_status(self: QueueAdmin, session: Session, message: m.Status) -> None:
         time.sleep(READ_S)
         status(self, session, message)
 
     def endless(self: budget.Budget, turn_ms: int, clock_ns: Any = None) -> None:
         begin(self, turn_ms)
 
-    Admin.status = slow_status  # type: ignore[method-assign]
+    QueueAdmin.status = slow_status  # type: ignore[method-assign]
     budget.Budget.__init__ = endless  # type: ignore[method-assign]
 
 
@@ -95,10 +95,10 @@ def rob() -> None:
 
 def bloat() -> None:
     """Replies that peers do not fetch are kept without limit."""
-    Outflow.block = lambda self, connection: None  # type: ignore[method-assign]
-    Outflow.made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
+    UnreadReplies.block = lambda self, connection: None  # type: ignore[method-assign]
+    UnreadReplies.count_made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
     Unsent.room_bytes = lambda self, now_ms: ENDLESS_BYTES  # type: ignore[method-assign]
-    Unsent.look = lambda *_, **__: None  # type: ignore[method-assign]
+    Unsent.tick = lambda *_, **__: None  # type: ignore[method-assign]
 
 
 def grow() -> None:

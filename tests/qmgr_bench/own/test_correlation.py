@@ -11,9 +11,9 @@ from qmgr_bench.own.correlation import (
     BURSTS_MIN,
     QUEUE,
     Asker,
-    AtDepth,
-    Burst,
+    CorrelationAtDepth,
     Correlations,
+    GetBurst,
     correlation,
     growth,
     id_of,
@@ -27,7 +27,10 @@ from qmgr_protocol.record import decode
 
 
 def test_gets_are_to_be_flat() -> None:
-    series = [AtDepth(100, 60, 50, 40, 30, 900), AtDepth(1_000_000, 70, 60, 45, 40, 900)]
+    series = [
+        CorrelationAtDepth(100, 60, 50, 40, 30, 900),
+        CorrelationAtDepth(1_000_000, 70, 60, 45, 40, 900),
+    ]
     flat, steep = Correlations(series, 1.2, 1.21).targets()
     assert (flat.reached, steep.reached) == (True, False)
     assert flat.what == "a get at depth 1,000,000, to one at 100, CPU"
@@ -36,8 +39,8 @@ def test_gets_are_to_be_flat() -> None:
 
 def test_growth_is_that_within_each_turn() -> None:
     """The machine slowed down tenfold between the turns: the growth does not see it."""
-    times = {100: [Burst(9, us, 9, 1) for us in (10, 100, 100)], 500: [Burst(9, 1, 9, 1)] * 3}
-    high = {1_000: [Burst(9, us, 9, 3) for us in (12, 120, 90)]}
+    times = {100: [GetBurst(9, us, 9, 1) for us in (10, 100, 100)], 500: [GetBurst(9, 1, 9, 1)] * 3}
+    high = {1_000: [GetBurst(9, us, 9, 3) for us in (12, 120, 90)]}
     assert growth(times | high, "hit_cpu_us") == 1.2
     assert growth(times | high, "miss_cpu_us") == 3
 

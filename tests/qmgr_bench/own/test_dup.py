@@ -9,9 +9,9 @@ from qmgr_bench.load import LoadFailed
 from qmgr_bench.own.dup import (
     BURST,
     BURSTS_MIN,
-    AtDepth,
-    Burst,
+    DuplicateAtDepth,
     Duplicates,
+    PutBurst,
     SearchedQueue,
     UidSender,
     dup,
@@ -25,7 +25,10 @@ from qmgr_protocol import messages as m
 
 
 def test_growth_lookups_and_duplicates_are_judged() -> None:
-    series = [AtDepth(10, 50, 8, 0.2, 50.2, 10, 900), AtDepth(1_000_000, 51, 8, 9_000, 9_051, 1, 9)]
+    series = [
+        DuplicateAtDepth(10, 50, 8, 0.2, 50.2, 10, 900),
+        DuplicateAtDepth(1_000_000, 51, 8, 9_000, 9_051, 1, 9),
+    ]
     good = Duplicates(series, 1_800, 0, 40, 40, 1.02)
     assert [target.reached for target in good.targets()] == [True] * 3
     bad = Duplicates(series, 1_799, 1, 39, 40, 1.21)
@@ -35,8 +38,8 @@ def test_growth_lookups_and_duplicates_are_judged() -> None:
 
 def test_growth_is_that_within_each_turn() -> None:
     """The disk slowed down tenfold between the turns: the growth does not see it."""
-    times = {100: [Burst(3, 1)] * 3, 10: [Burst(us, 1) for us in (10, 100, 100)]}
-    assert growth(times | {1_000: [Burst(us, 1) for us in (12, 120, 90)]}) == 1.2
+    times = {100: [PutBurst(3, 1)] * 3, 10: [PutBurst(us, 1) for us in (10, 100, 100)]}
+    assert growth(times | {1_000: [PutBurst(us, 1) for us in (12, 120, 90)]}) == 1.2
 
 
 def test_searched_queue_refuses_what_is_there_and_takes_what_comes_late() -> None:

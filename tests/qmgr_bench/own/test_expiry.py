@@ -5,7 +5,7 @@ import pytest
 from qmgr_bench.host import Host
 from qmgr_bench.load import LoadFailed
 from qmgr_bench.own import expiry as module
-from qmgr_bench.own.expiry import OTHER, RATE_PER_S, Expired, Others, expiry, work
+from qmgr_bench.own.expiry import OTHER, RATE_PER_S, Expired, OtherTraffic, expiry, work
 from qmgr_bench.setting import Setting
 from qmgr_protocol import messages as m
 
@@ -21,7 +21,7 @@ def test_longest_turn_is_judged() -> None:
 def test_others_work_at_an_even_pace(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         host.ask(m.QueueCreate, OTHER)
-        others = Others()
+        others = OtherTraffic()
         work(host, 0.1, others)
         work(host, 0.1, others)
         row = host.ask(m.QueueShow, OTHER)

@@ -5,10 +5,13 @@ import pytest
 
 from qmgr_bench.own.group import Groups, group
 from qmgr_bench.own.group_rates import LIKE, RateOf
-from qmgr_bench.own.group_steps import AtDepth
+from qmgr_bench.own.group_steps import StepsAtDepth
 from qmgr_bench.setting import Setting
 
-SERIES = [AtDepth(100, 40, 20, 60, 1_000, 300), AtDepth(1_000_000, 44, 21, 66, 6_000_000, 300)]
+SERIES = [
+    StepsAtDepth(100, 40, 20, 60, 1_000, 300),
+    StepsAtDepth(1_000_000, 44, 21, 66, 6_000_000, 300),
+]
 RATE = RateOf("put as W1b", 70_000, 8, 100_000, 4, 0.7, 2)
 GROUPS = Groups(SERIES, 1.1, 1.05, 1.2, 6_000, [RATE])
 

@@ -10,7 +10,7 @@ from qmgr_bench.own.group_steps import (
     PART,
     QUEUE,
     WHOLE,
-    Burst,
+    StepBurst,
     Stepper,
     fill,
     group_id,
@@ -26,8 +26,8 @@ from qmgr_protocol.record import decode
 
 def test_growth_is_that_within_each_turn() -> None:
     """The machine slowed down tenfold between the turns: the growth does not see it."""
-    times = {100: [Burst(us, 2, 1) for us in (10, 100, 100)], 500: [Burst(1, 1, 1)] * 3}
-    high = {1_000: [Burst(us, 3, 4) for us in (12, 120, 90)]}
+    times = {100: [StepBurst(us, 2, 1) for us in (10, 100, 100)], 500: [StepBurst(1, 1, 1)] * 3}
+    high = {1_000: [StepBurst(us, 3, 4) for us in (12, 120, 90)]}
     assert growth(times | high, "next_cpu_us") == 1.2
     assert growth(times | high, "pinned_cpu_us") == 1.5
     assert growth(times | high, "whole_cpu_us") == 4

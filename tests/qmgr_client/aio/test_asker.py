@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_client.aio.asker import Asker
-from qmgr_client.manager_rows import Status
+from qmgr_client.manager_rows import ManagerStatus
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
@@ -16,7 +16,7 @@ async def test_answer_that_is_no_row_is_refused(value: object) -> None:
         return value
 
     with pytest.raises(RequestError, match="Status: the value is not a map") as caught:
-        await Asker(ask)._row(Status, m.Status)
+        await Asker(ask)._row(ManagerStatus, m.Status)
     assert caught.value.code == ErrorCode.FIELD_INVALID
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from qmgr_client.address import Address
 from qmgr_client.aio import ConnectFailed, ConnectionEnded, connect
-from qmgr_client.aio.dialler import Dialler, Patience, explained
+from qmgr_client.aio.dialler import ConnectTimes, Dialler, explained
 from qmgr_client.aio.session import Session
 from qmgr_client.client_name import client_name
 from qmgr_client.sansio.core import ClientCore
@@ -48,7 +48,7 @@ def test_failure_has_a_reason_and_a_hint(error: OSError, why: str, hint: str) ->
 
 async def test_pause_doubles_up_to_a_limit_and_jitters() -> None:
     session = Session(ClientCore("test", b"p" * 16))
-    dialler = Dialler(session, Address("x", 1), Patience(None, None))
+    dialler = Dialler(session, Address("x", 1), ConnectTimes(None, None))
     for failures, longest_ms in [(0, 100), (1, 200), (3, 800), (7, 10_000), (1_000, 10_000)]:
         pauses = [dialler._pause_ms(failures, None) for _ in range(50)]
         assert longest_ms / 2 <= min(pauses) < max(pauses) <= longest_ms

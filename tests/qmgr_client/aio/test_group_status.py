@@ -11,13 +11,13 @@ import pytest
 from qmgr_client.aio import Message, QueueManager, RequestError, UnitOfWork, connect
 from qmgr_client.aio import group_status as aio_group_status
 from qmgr_client.aio.group_status import RunStatus
-from qmgr_client.groups.status import GroupStatus, Run
+from qmgr_client.groups.status import GroupRun, GroupStatus
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.served import serve
 
 A = b"a" * 24
 RUN: Any = {"status_queue": "STATUS", "name": "load", "batch": 2}
-LOAD = Run("put_group", "Q", "load")
+LOAD = GroupRun("put_group", "Q", "load")
 
 
 class Killed(Exception):

@@ -67,13 +67,13 @@ DUNDERS = {
 }
 ITEMS = "Iterable[bytes | Outgoing]"
 PARAMETERS = {  # by type: the type here, and what the asyncio method gets
-    "UnitOfWork | None": ("UnitOfWork | None", "inner_of({})"),
+    "UnitOfWork | None": ("UnitOfWork | None", "asyncio_object({})"),
     "Iterable[Message]": ("Iterable[Message]", "collected({})"),
     ITEMS: (ITEMS, "collected({})"),
-    f"{ITEMS} | AsyncIterable[bytes | Outgoing]": (ITEMS, "asked_for(ask, {}, batch)"),
+    f"{ITEMS} | AsyncIterable[bytes | Outgoing]": (ITEMS, "items_of_caller(ask, {}, batch)"),
     "Handler": (
         "Callable[[Message, UnitOfWork], object]",
-        "asking(ask, {}, lambda unit: UnitOfWork(self._thread, unit))",
+        "handler_of_caller(ask, {}, lambda unit: UnitOfWork(self._thread, unit))",
     ),
 }
 PROSE = (
@@ -106,8 +106,8 @@ from qmgr_client.aio import {module} as aio_{module}
 from qmgr_client.aio import admin as aio_admin
 from qmgr_client.aio import queue_manager as aio_queue_manager
 from qmgr_client.blocking.bridge import (
-    Bridge, ClientThread, asked_for, asking, collected, converse, handed_over, inner_of, next_of,
-    pages,
+    Bridge, ClientThread, asyncio_object, collected, handed_over, handler_of_caller,
+    items_of_caller, next_of, pages, run_with_callbacks,
 )
 from qmgr_client.message import Message
 """
@@ -293,7 +293,7 @@ class Module:
         if result.startswith("Iterator["):
             return [f"return pages(self._call, {call})"]
         if "(ask, " in call:
-            return [f"return converse(self._call, lambda ask: {call})"]
+            return [f"return run_with_callbacks(self._call, lambda ask: {call})"]
         if result.startswith("Future["):
             call = f"handed_over({call})"
         caller = "self._thread.call_unless_closed" if name in ENDED_BY_CLOSE else "self._call"

@@ -12,10 +12,10 @@ from qmgr_client.blocking.bridge import (
     Ask,
     Caller,
     ClientThread,
-    asked_for,
     collected,
-    converse,
+    items_of_caller,
     pages,
+    run_with_callbacks,
 )
 from qmgr_client.errors import ConnectionEnded
 
@@ -43,7 +43,7 @@ def test_functions_run_on_the_callers_thread(call: Caller) -> None:
         return [await ask(threading.current_thread), await ask(max, 2, 3)]
 
     here = threading.current_thread()
-    assert converse(call, begin) == [here, 3]
+    assert run_with_callbacks(call, begin) == [here, 3]
 
 
 def test_function_may_call(call: Caller) -> None:
@@ -54,7 +54,7 @@ def test_function_may_call(call: Caller) -> None:
         found: int = await ask(lambda: call(seven()))
         return found
 
-    assert converse(call, begin) == 7
+    assert run_with_callbacks(call, begin) == 7
 
 
 def test_error_of_a_function_comes_by_way_of_the_task(call: Caller) -> None:
@@ -66,7 +66,7 @@ def test_error_of_a_function_comes_by_way_of_the_task(call: Caller) -> None:
 
     seen: list[str] = []
     with pytest.raises(ZeroDivisionError):
-        converse(call, begin)
+        run_with_callbacks(call, begin)
     assert seen == ["cleaned up"]
 
 
@@ -75,7 +75,7 @@ def test_end_of_an_iterator_becomes_an_error(call: Caller) -> None:
         await ask(lambda: next(iter([])))
 
     with pytest.raises(RuntimeError, match="raised StopIteration"):
-        converse(call, begin)
+        run_with_callbacks(call, begin)
 
 
 def test_interrupt_ends_the_task(call: Caller) -> None:
@@ -91,7 +91,7 @@ def test_interrupt_ends_the_task(call: Caller) -> None:
 
     seen: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        converse(call, begin)
+        run_with_callbacks(call, begin)
     assert seen == ["cancelled"]
 
 
@@ -130,9 +130,9 @@ def test_items_of_a_conversation_are_taken_a_batch_at_a_time(call: Caller) -> No
             yield number
 
     async def begin(ask: Ask) -> list[tuple[int, int]]:
-        return [(number, len(taken)) async for number in asked_for(ask, items(), 2)]
+        return [(number, len(taken)) async for number in items_of_caller(ask, items(), 2)]
 
-    assert converse(call, begin) == [(0, 2), (1, 2), (2, 4), (3, 4), (4, 5)]
+    assert run_with_callbacks(call, begin) == [(0, 2), (1, 2), (2, 4), (3, 4), (4, 5)]
 
 
 def test_thread_starts_once_and_ends() -> None:

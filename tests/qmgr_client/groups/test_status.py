@@ -3,12 +3,12 @@
 import pytest
 
 from qmgr_client.groups import status as group_status
-from qmgr_client.groups.status import GroupStatus, Run
+from qmgr_client.groups.status import GroupRun, GroupStatus
 from qmgr_client.message import NOWHERE, Message
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 GROUP = b"g" * 24
-RUN = Run("put_group", "Q", "k")
+RUN = GroupRun("put_group", "Q", "k")
 SAID = b'"verb": "put_group", "queue": "Q", "name": "k"'
 
 
@@ -50,17 +50,21 @@ def test_message_that_is_not_a_status_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize("name", ["", "x" * 65, "x" * 300, "ü" * 33, b"x", None])
 def test_name_that_fits_no_correlation_id_is_refused(name: str) -> None:
     with pytest.raises(RequestError, match="is not 1 to 64 bytes") as caught:
-        _ = Run("put_group", "Q", name).key
+        _ = GroupRun("put_group", "Q", name).key
     assert len(caught.value.text) < 150
 
 
 def test_name_is_the_correlation_id() -> None:
-    assert Run("put_group", "Q", "ü" * 32).key == "ü".encode() * 32
+    assert GroupRun("put_group", "Q", "ü" * 32).key == "ü".encode() * 32
 
 
 def test_claim_is_that_of_the_verb_the_queue_and_the_name() -> None:
-    runs = [Run(*words) for words in (("put_group", "Q", "a"), ("put_group", "Qa", ""))]
-    runs += [Run("get_group", "Q", "a"), Run("put_group", "Q", "b"), Run("put_group", "R", "a")]
+    runs = [GroupRun(*words) for words in (("put_group", "Q", "a"), ("put_group", "Qa", ""))]
+    runs += [
+        GroupRun("get_group", "Q", "a"),
+        GroupRun("put_group", "Q", "b"),
+        GroupRun("put_group", "R", "a"),
+    ]
     assert len({run.claim for run in runs}) == len(runs)
-    assert Run("put_group", "Q", "a").claim == runs[0].claim
+    assert GroupRun("put_group", "Q", "a").claim == runs[0].claim
     assert all(run.claim.timestamp < 2**63 for run in runs)

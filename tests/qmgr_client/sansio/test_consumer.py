@@ -1,13 +1,13 @@
 """One consumer: what it may be granted, and how it buffers. The rest is in test_consumers.py."""
 
-from qmgr_client.sansio.consumer import Consumer, Held, place_of
+from qmgr_client.sansio.consumer import ConsumerState, HeldLease, place_of
 from qmgr_client.sansio.read_ahead import FIRST_MESSAGES
 from qmgr_protocol import messages as m
 from tests.qmgr_client.scripted import delivery
 
 
-def consumer(prefetch: int = 100) -> Consumer:
-    return Consumer(1, "Q", prefetch, 1_000, 0, ("", b"", b""))
+def consumer(prefetch: int = 100) -> ConsumerState:
+    return ConsumerState(1, "Q", prefetch, 1_000, 0, ("", b"", b""))
 
 
 def test_free_is_what_neither_prefetch_nor_the_pace_forbids() -> None:
@@ -15,7 +15,7 @@ def test_free_is_what_neither_prefetch_nor_the_pace_forbids() -> None:
     assert found.free == (FIRST_MESSAGES, 1_000)
     found.buffer.extend((3, delivery(b"x", number)) for number in (1, 2))
     assert found.free[0] == FIRST_MESSAGES - 2
-    found.held = {bytes([number]): Held(10, 0) for number in range(97)}
+    found.held = {bytes([number]): HeldLease(10, 0) for number in range(97)}
     assert found.free[0] == 3
     found.is_idle = True
     assert found.free == (0, 0)

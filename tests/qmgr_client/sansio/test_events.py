@@ -8,7 +8,7 @@ from qmgr_client.sansio import events
 def test_each_event_that_answers_a_caller_begins_with_its_ticket() -> None:
     to_callers = {
         "PutDone",
-        "Settled",
+        "SettleDone",
         "RequestDone",
         "RequestFailed",
         "Delivered",

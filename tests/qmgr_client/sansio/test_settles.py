@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, Message, decode
-from qmgr_client.sansio.settles import Settles, Terms
+from qmgr_client.sansio.settles import Settles, SettleTerms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
@@ -178,10 +178,10 @@ def test_ids_restart_when_they_are_used_up_and_all_are_answered() -> None:
 
 def test_terms_of_a_release_are_sent_in_separate_frames() -> None:
     pair = Scripted().connect()
-    terms = Terms(5_000, 0, "BUSY", "the printer is off")
+    terms = SettleTerms(5_000, 0, "BUSY", "the printer is off")
     pair.core.settle(leased(1), m.RELEASE)
     pair.core.settle(leased(2), m.RELEASE, terms)
-    pair.core.settle(leased(3), m.RELEASE, Terms(5_000, 0, "BUSY", "the printer is off"))
+    pair.core.settle(leased(3), m.RELEASE, SettleTerms(5_000, 0, "BUSY", "the printer is off"))
     pair.core.settle(leased(4), m.REJECT, terms)
     assert pair.hear_all(m.Settle) == [
         m.Settle(1, m.RELEASE, 3, handles(1)),
@@ -192,7 +192,7 @@ def test_terms_of_a_release_are_sent_in_separate_frames() -> None:
 
 def test_release_is_sent_again_with_its_terms() -> None:
     pair = Scripted().connect()
-    pair.core.settle(leased(1), m.RETURN, Terms(delay_ms=7))
+    pair.core.settle(leased(1), m.RETURN, SettleTerms(delay_ms=7))
     first = pair.hear(m.Settle)
     pair.cut().connect()
     assert pair.hear(m.Settle) == first
@@ -201,14 +201,14 @@ def test_release_is_sent_again_with_its_terms() -> None:
 @pytest.mark.parametrize(
     "terms",
     [
-        Terms(delay_ms=-2),
-        Terms(delay_ms=DELAY_MAX_MS + 1),
-        Terms(reason="x" * 65),
-        Terms(text="x" * 1_001),
-        Terms(lease_ms=m.LEASE_MAX_MS + 1),
+        SettleTerms(delay_ms=-2),
+        SettleTerms(delay_ms=DELAY_MAX_MS + 1),
+        SettleTerms(reason="x" * 65),
+        SettleTerms(text="x" * 1_001),
+        SettleTerms(lease_ms=m.LEASE_MAX_MS + 1),
     ],
 )
-def test_terms_beyond_their_limits_are_refused(terms: Terms) -> None:
+def test_terms_beyond_their_limits_are_refused(terms: SettleTerms) -> None:
     pair = Scripted().connect()
     with pytest.raises(RequestError) as caught:
         pair.core.settle(leased(), m.RELEASE, terms)

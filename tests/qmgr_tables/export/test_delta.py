@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from qmgr_tables.export.export import export
 from qmgr_tables.export.failure import ExportFailed, ExportRefused
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.messages import MESSAGES
 from tests.qmgr_tables.exported import SMALL, life, rows_in, rows_of, rows_read, run
 

@@ -23,7 +23,7 @@ from qmgr_tables.export.sink import Sizes
 from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.table import Column, Table
 from qmgr_tables.tables.registry import TABLES
-from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot
 from tests.qmgr_tables.exported import (
     SMALL,
     Life,
@@ -359,7 +359,7 @@ def kill_until_done(path: Path, directory: Path, format: str, chance: random.Ran
 class Span(NamedTuple):
     """Rows of a journal that a test made up, as a table of history plans them."""
 
-    snapshot: Snapshot
+    snapshot: StoredSnapshot
     first: int
     stop: int
 
@@ -368,7 +368,7 @@ def journal(first: int, stop: int) -> Table:
     """Returns a table of history: each number of its journal describes three messages."""
     columns = (Column("seq", pa.int64(), ""), Column("body", pa.binary(), ""))
 
-    def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
+    def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
         del options
         return [Span(snapshots[0], at, min(at + 10, stop)) for at in range(first, stop, 10)]
 

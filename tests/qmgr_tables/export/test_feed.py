@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qmgr_tables.export.feed import Feed, feeds
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.messages import MESSAGES
 from qmgrd.snapshot.finder import find
 from tests.qmgr_tables.exported import life

@@ -10,7 +10,7 @@ from qmgr_tables.export.export import Exported
 from qmgr_tables.export.failure import ExportRefused, ExportUnavailable
 from qmgr_tables.export.live import export_live
 from qmgr_tables.export.manifest import line
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from tests.qmgr_tables.exported import rows_in
 from tests.qmgr_tools.conftest import Daemon
 

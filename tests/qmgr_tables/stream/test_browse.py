@@ -18,7 +18,7 @@ from qmgr_tables.stream.browse import Browsing, Ranges
 from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.limit import admitted
 from qmgr_tables.stream.options import parse
-from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.registry import TABLES
 from tests.qmgr_client.served import Server, address_of
 from tests.qmgr_tables.random_traffic import RandomTraffic
@@ -66,7 +66,7 @@ def read(source: Browsing, start: Offsets, end: Offsets) -> list[tuple[str, int]
     return rows_of(source.parts(start, end, source._options.of), source)
 
 
-def rows_of(parts: list[Part], source: Browsing) -> list[tuple[str, int]]:
+def rows_of(parts: list[StreamPart], source: Browsing) -> list[tuple[str, int]]:
     rows = [
         row
         for part in parts

@@ -11,7 +11,7 @@ from qmgr_client.outgoing import Outgoing
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.stream import queue_feed
 from qmgr_tables.stream.connection import DataLost, ManagerAway
-from qmgr_tables.stream.queue_feed import Extent, Page, QueueFeed, arrival_of
+from qmgr_tables.stream.queue_feed import Page, QueueExtent, QueueFeed, arrival_of
 from tests.qmgr_client.served import Server, address_of
 
 
@@ -66,13 +66,13 @@ def test_open_unit_of_work_holds_the_extent_back(tmp_path: Path) -> None:
         with client.unit_of_work() as unit:
             unit.put("Q", b"held")
             client.put("Q", b"behind it")
-            assert feed.state().queues[row["queue_id"]] == Extent("Q", 1)
-        assert feed.state().queues[row["queue_id"]] == Extent("Q", 3)
+            assert feed.state().queues[row["queue_id"]] == QueueExtent("Q", 1)
+        assert feed.state().queues[row["queue_id"]] == QueueExtent("Q", 3)
         unit = client.unit_of_work()
         with unit:
             unit.put("Q", b"given up")
             unit.backout()
-        assert feed.state().queues[row["queue_id"]] == Extent("Q", 4)
+        assert feed.state().queues[row["queue_id"]] == QueueExtent("Q", 4)
         assert arrivals(pages(feed, "Q")) == [[1, 2, 3]]
 
 

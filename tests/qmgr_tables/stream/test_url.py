@@ -12,7 +12,7 @@ from qmgr_tables.stream import managers as stream_managers
 from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import State
 from qmgr_tables.stream.options import parse
-from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.stream.url import Journals
 from qmgr_tables.tables.history_batch import SCHEMA
 from tests.qmgr_client.served import Server, address_of
@@ -54,7 +54,7 @@ def read(source: Journals, start: Offsets, end: Offsets, **options: str) -> list
     return rows_of(parts, source)
 
 
-def rows_of(parts: list[Part], source: Journals) -> list[dict[str, Any]]:
+def rows_of(parts: list[StreamPart], source: Journals) -> list[dict[str, Any]]:
     of = source._options.of
     return [row for part in parts for batch in part.read(of, SCHEMA) for row in batch.to_pylist()]
 

@@ -8,7 +8,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgr_tables import options
+from qmgr_tables.option_parser import parse
 from qmgr_tables.stream.queue_feed import Page
 from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.messages import batch_of
@@ -37,7 +37,7 @@ def browsed(app: Client, queue: str, **asked: str) -> Rows:
     )
     assert value["next"] is None
     delays = dict(value["delays"])
-    of = options.parse({"path": "url", **asked})
+    of = parse({"path": "url", **asked})
     found = list(rows_of(Page(value["items"], delays, value["wall_us"]), queue, "QM1", of))
     return batch_of(found, SCHEMA).to_pylist() if found else []
 

@@ -9,7 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_tables.options import Options
 from qmgr_tables.tables.duplicates import Slice, plan
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import QueueInfo, Range, Snapshot, read
+from qmgrd.snapshot.finder import LaneRange, QueueInfo, StoredSnapshot, read
 from tests.qmgr_tables.office import by
 from tests.qmgr_tables.snapshots import rows
 from tests.qmgrd.core.harness import record
@@ -90,12 +90,12 @@ def rows_of(share: Slice) -> list[dict[str, Any]]:
 
 def test_subscriptions_have_none_and_small_queues_are_put_together() -> None:
     queues = (
-        QueueInfo("A", 1, "local", (Range(0, 4, 10, 1, 10),)),
-        QueueInfo("B", 2, "local", (Range(0, 4, 10, 1, 10),)),
-        QueueInfo("C:c", 3, "subscription", (Range(0, 4, 10, 1, 10),)),
-        QueueInfo("D", 4, "local", (Range(0, 4, 250, 1, 300),)),
+        QueueInfo("A", 1, "local", (LaneRange(0, 4, 10, 1, 10),)),
+        QueueInfo("B", 2, "local", (LaneRange(0, 4, 10, 1, 10),)),
+        QueueInfo("C:c", 3, "subscription", (LaneRange(0, 4, 10, 1, 10),)),
+        QueueInfo("D", 4, "local", (LaneRange(0, 4, 250, 1, 300),)),
     )
-    shot = Snapshot("/s", "s", "QM1", 1, 4096, "", queues)
+    shot = StoredSnapshot("/s", "s", "QM1", 1, 4096, "", queues)
     shares = plan([shot], Options(("/s",), rows_per_partition=100))
     cut = [([q.name for q in s.queues], s.remembered, s.part, s.parts) for s in shares]
     assert cut == [

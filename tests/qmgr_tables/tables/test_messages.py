@@ -9,7 +9,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_tables import row as rows
 from qmgr_tables.image import image
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.tables import messages
 from qmgrd.core.layout import entry
 from tests.qmgr_tables.snapshots import batches, reader_of

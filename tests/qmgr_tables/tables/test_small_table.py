@@ -12,13 +12,13 @@ from qmgr_tables.tables.registry import TABLES
 from qmgr_tables.tables.small_table import batches, plan, time_us, unpacked, unsealed
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows_
-from qmgrd.snapshot.finder import DATA, QueueInfo, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import DATA, QueueInfo, SnapshotUnreadable, StoredSnapshot
 from tests.qmgr_tables.snapshots import rows
 
 
 def test_each_snapshot_is_a_part_with_the_queues_that_are_wanted() -> None:
     queues = (QueueInfo("A", 1, "local", ()), QueueInfo("B", 2, "local", ()))
-    shots = [Snapshot(f"/{name}", name, name, 1, 1, "", queues) for name in ("X", "Y")]
+    shots = [StoredSnapshot(f"/{name}", name, name, 1, 1, "", queues) for name in ("X", "Y")]
     parts = plan(shots, Options(("/",), queues=frozenset("B")))
     assert [(part.snapshot.id, [q.name for q in part.snapshot.queues]) for part in parts] == [
         ("X", ["B"]),

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from qmgr_tables.tables.registry import TABLES
 from qmgr_tables.tables.uid_batch import Uids, batch
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.snapshot.shot import MAP_BYTES
 
-SHOT = Snapshot("/s", "s", "QM1", 7, 4096, "", (), clock_ms=1_000, wall_us=1_700_000_000_000_000)
+SHOT = StoredSnapshot(
+    "/s", "s", "QM1", 7, 4096, "", (), clock_ms=1_000, wall_us=1_700_000_000_000_000
+)
 QUEUE = QueueInfo("Q", 1, "local", ())
 UIDS = st.lists(st.tuples(st.sampled_from(["", "A", "AB", "Ä"]), st.integers(0, 2**64 - 1)))
 PLACE = keys.POSITION.pack(keys.LANE_READY, 5, 3)

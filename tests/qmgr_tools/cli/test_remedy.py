@@ -10,7 +10,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.queue.group import intervention_errors
 from qmgrd.core.queue.group.admission import taken
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from tests.memory_store import MemoryStore
 
 

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from qmgr_tools.top.app import Help, TopApp
-from qmgr_tools.top.feed import Lost
+from qmgr_tools.top.feed import NoAnswer
 from qmgr_tools.top.model import Sample
 
 STATUS = {"name": "NYC", "boot": 1, "turn": 5, "cpu_ms": 0, "messages": 9}
@@ -19,14 +19,14 @@ class Script:
     """A source that has what the test gives it, and nothing else."""
 
     def __init__(self) -> None:
-        self.given: asyncio.Queue[Sample | Lost] = asyncio.Queue()
+        self.given: asyncio.Queue[Sample | NoAnswer] = asyncio.Queue()
         self.asked = asyncio.Semaphore(0)
         self.is_closed = False
 
     async def sample(self) -> Sample:
         self.asked.release()
         found = await self.given.get()
-        if isinstance(found, Lost):
+        if isinstance(found, NoAnswer):
             raise found
         return found
 
@@ -41,7 +41,7 @@ class Top:
         self.app, self.pilot, self.script = app, pilot, script
         self.time_ms = 0
 
-    async def give(self, what: Sample | Lost) -> None:
+    async def give(self, what: Sample | NoAnswer) -> None:
         """Let the app take *what*: it has once it asks for the next."""
         self.script.given.put_nowait(what)
         await self.script.asked.acquire()
@@ -220,10 +220,10 @@ async def test_detail_follows_the_cursor() -> None:
 
 async def test_lost_queue_manager_is_shown_and_tried_again() -> None:
     async with running() as top:
-        await top.give(Lost("cannot connect to h:1: Connection refused"))
+        await top.give(NoAnswer("cannot connect to h:1: Connection refused"))
         assert top.lines[3] == "NOT CONNECTED: cannot connect to h:1: Connection refused"
         assert top.names == ["large", "middle", "small"]
-        await top.give(Lost("cannot connect to h:1: Connection refused"))
+        await top.give(NoAnswer("cannot connect to h:1: Connection refused"))
         assert top.lines[3].startswith("NOT CONNECTED, attempt 2: ")
         await top.tell(large=19)
         assert (top.lines[3], top.names) == ("", ["large"])

@@ -10,7 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.states import Side
 from qmgr_tools.cli.command import Call
-from qmgr_tools.top.feed import Feed, Lost
+from qmgr_tools.top.feed import Feed, NoAnswer
 from tests.qmgr_tools.conftest import Daemon
 
 WELCOME = m.Welcome(1, "OLD", b"S" * 16, 7)
@@ -40,9 +40,9 @@ async def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
     boot = (await feed.sample()).status["boot"]
     own_daemon.program.stop()
     for _ in range(3):
-        with pytest.raises(Lost):
+        with pytest.raises(NoAnswer):
             await feed.sample()
-    with pytest.raises(Lost, match="cannot connect to unix:"):
+    with pytest.raises(NoAnswer, match="cannot connect to unix:"):
         await feed.sample()
     own_daemon.start()
     assert (await feed.sample()).status["boot"] == boot + 1
@@ -57,9 +57,9 @@ async def test_daemon_is_looked_for_where_it_listens_now(own_daemon: Daemon) -> 
     own_daemon.program.stop()
     listening = own_daemon.data_dir / "listening.json"
     listening.unlink(missing_ok=True)
-    with pytest.raises(Lost):
+    with pytest.raises(NoAnswer):
         await feed.sample()
-    with pytest.raises(Lost, match="does not exist"):
+    with pytest.raises(NoAnswer, match="does not exist"):
         await feed.sample()
     own_daemon.start()
     assert (await feed.sample()).status["boot"] == 2
@@ -94,7 +94,7 @@ async def test_older_daemon_has_no_connections_and_a_mute_one_is_lost(
     server = await asyncio.start_unix_server(lambda r, w: serve_old(r, w, mute=mute), path)
     feed = Feed(lambda: f"unix:{path}", 0.3 if mute else 20)
     if mute:
-        with pytest.raises(Lost, match=r"has not answered for 0.3 s"):
+        with pytest.raises(NoAnswer, match=r"has not answered for 0.3 s"):
             await feed.sample()
     else:
         sample = await feed.sample()

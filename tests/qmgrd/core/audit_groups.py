@@ -7,7 +7,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout import row as sealed
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.queue import Queue
 
@@ -113,43 +113,55 @@ def _audit_row(queue: Queue, group_id: bytes, row: GroupRow, members: dict[Membe
 
 
 def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
-    holds = queue.groups.holds
+    held_groups = queue.groups.held_groups
     arrivals = set()
-    for group_id, hold in holds.by_group.items():
+    for group_id, hold in held_groups.by_group.items():
         reader = hold.reader
         if reader is not None:
-            assert group_id in reader.holds
-            assert reader in holds._readers, "held by a reader that is gone"
+            assert group_id in reader.held_groups
+            assert reader in held_groups._readers, "held by a reader that is gone"
         is_next = reader is not None and (reader.current == group_id or group_id in reader.line)
         assert is_next or not hold.is_settled, f"{group_id!r} is held for nothing"
         assert not set(hold.out) & set(hold.going)
         for number, arrival in (hold.out | hold.going).items():
-            assert holds.leased[arrival] == Member(group_id, number)
+            assert held_groups.leased[arrival] == Member(group_id, number)
             arrivals.add(arrival)
-    for reader in holds._readers:
-        assert set(reader.calling) <= set(reader.holds)
-        assert reader.current is None or reader.current in reader.holds
-        for group_id in reader.holds:
-            assert holds.by_group[group_id].reader is reader
-        assert set(reader.line) <= set(reader.holds)
-        assert not (reader.line and holds._is_stalled(reader)), "left to one that asks for nothing"
-    strays = Counter(group_id for at, (group_id, _) in holds.leased.items() if at not in arrivals)
-    assert dict(strays) == holds.strays
+    for reader in held_groups._readers:
+        assert set(reader.calling) <= set(reader.held_groups)
+        assert reader.current is None or reader.current in reader.held_groups
+        for group_id in reader.held_groups:
+            assert held_groups.by_group[group_id].reader is reader
+        assert set(reader.line) <= set(reader.held_groups)
+        assert not (reader.line and held_groups._is_stalled(reader)), (
+            "left to one that asks for nothing"
+        )
+    strays = Counter(
+        group_id for at, (group_id, _) in held_groups.leased.items() if at not in arrivals
+    )
+    assert dict(strays) == held_groups.leased_singly
     leased = {int.from_bytes(at[2:], "big") for at in members.values()} & set(queue.leases)
-    assert set(holds.leased) == leased, "leases of members, and what is known of them"
+    assert set(held_groups.leased) == leased, "leases of members, and what is known of them"
 
 
 def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
     """Checks that no group that anybody could begin precedes the position for free groups."""
     groups, by_index = queue.groups, indexed(rows, queue.id)
     for group_id, row in known.items():
-        if not row.place or group_id in groups.holds.by_group or group_id in groups.holds.strays:
+        if (
+            not row.place
+            or group_id in groups.held_groups.by_group
+            or group_id in groups.held_groups.leased_singly
+        ):
             continue
         rank, arrival = keys.PLACE.unpack(row.place)
         position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
         # Groups that may be over and are not removed yet are skipped, and so are held ones.
-        if due.expires_ms or queue.is_lost(due, arrival) or groups.holds.is_assigned(group_id):
+        if (
+            due.expires_ms
+            or queue.is_lost(due, arrival)
+            or groups.held_groups.is_assigned(group_id)
+        ):
             continue
         head = groups.heads[keys.PRIORITY_TOP - rank]
         assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (

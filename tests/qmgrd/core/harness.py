@@ -20,7 +20,7 @@ from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now
-from qmgrd.core.limits.budget import ClockNs, still
+from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.core.queue.lease import Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
@@ -84,7 +84,7 @@ class Manager:
         /,
         *,
         name: str = "QM1",
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = frozen_clock,
         **sections: Any,
     ) -> None:
         sections["link"] = {"inbound": "any"} | sections.get("link", {})
@@ -154,7 +154,7 @@ class Manager:
     def rest(self) -> int:
         """Runs turns until there is nothing to do; returns how many."""
         for count in range(TURNS_MAX):
-            if not self.turns.wanted:
+            if not self.turns.has_work:
                 return count
             self.turn()
         raise AssertionError("it never comes to rest")
@@ -210,7 +210,7 @@ class Manager:
             for record in batch:
                 done = put(queue, context.tx, context.now, context.stamper, [record], limit)
                 assert not done.refused, done.refused
-            context.touch(queue)
+            context.mark_changed(queue)
 
         self.turns.intake.event(0, fill)
         self.turn()

@@ -12,7 +12,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.operation import Growth, Right
 from qmgrd.core.growth import GROWING, GROWTH
-from qmgrd.core.limits.room import mark_of
+from qmgrd.core.limits.room import put_limit_bytes
 from qmgrd.core.requests.rights import RIGHTS
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.verify.verify import verify
@@ -131,7 +131,7 @@ def survives(small: Small) -> None:
     small.manager.crash()
     small.drain()
     small.manager.restart()
-    assert small.used_bytes < mark_of(small.manager.config.store) // 4
+    assert small.used_bytes < put_limit_bytes(small.manager.config.store) // 4
     assert small.manager.connect().put_records("Q", record(b"again")) == []
     small.close()
     assert not verify(small.manager.store.directory).findings.kept
@@ -151,7 +151,7 @@ def test_store_that_one_operation_fills_survives(kind: type[Any], small: Small) 
     codes = small.fill(kind)
     if GROWTH[kind] is not Growth.OPERATES:
         assert codes & LIMITS
-    mark = mark_of(small.manager.config.store)
+    mark = put_limit_bytes(small.manager.config.store)
     assert small.used_bytes < mark + (MAP_BYTES - mark) // 2
     survives(small)
 
@@ -160,6 +160,6 @@ def test_store_that_all_operations_fill_one_after_the_other_survives(small: Smal
     kinds: list[type[Any]] = [m.Put, *in_order(GROWING), m.Put, m.UnitCommit]
     for kind in kinds:
         small.fill(kind)
-    mark = mark_of(small.manager.config.store)
+    mark = put_limit_bytes(small.manager.config.store)
     assert mark - 50_000 < small.used_bytes < mark + (MAP_BYTES - mark) * 3 // 4
     survives(small)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qmgr_protocol import messages as m
 from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
 from qmgrd.core.limits.budget import Budget
-from qmgrd.core.limits.outflow import Outflow
+from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
@@ -292,8 +292,8 @@ def test_reads_of_a_connection_that_is_gone_are_dropped(is_held: bool, is_alone:
 
 
 def test_long_answers_go_on_as_there_is_room_for_each() -> None:
-    flow = Outflow(longest_bytes=1_000)
-    intake = Intake(outflow=flow)
+    flow = UnreadReplies(longest_bytes=1_000)
+    intake = Intake(unread_replies=flow)
     for number in range(1, 6):
         intake.message(number, m.Browse(number, "Q"), 10)
     intake.set_room(999)

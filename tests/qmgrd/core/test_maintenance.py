@@ -31,7 +31,7 @@ def test_nothing_expires_goes_out_or_is_dialled() -> None:
     (link,) = app.ask(m.LinkList)["links"]
     assert link["state"] == "waiting"
     assert link["error"].startswith("in maintenance: the daemon dials no link; restart it without")
-    assert not hub.manager.turns.wanted
+    assert not hub.manager.turns.has_work
     app.put("/t", b"waits")
     assert app.show("B:late")["depth"] == 0
     hub.manager.crash()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_config.load import load
-from qmgr_config.model import Limits
+from qmgr_config.model import LimitsConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import (
@@ -32,9 +32,11 @@ HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
 class Pair:
     """A peer of the daemon and the other end of its wire."""
 
-    def __init__(self, limits: Limits | None = None, admit: Admit = lambda hello: None) -> None:
+    def __init__(
+        self, limits: LimitsConfig | None = None, admit: Admit = lambda hello: None
+    ) -> None:
         self.intake = Intake()
-        self.limits = limits or Limits()
+        self.limits = limits or LimitsConfig()
         self.peer = Peer(1, self.intake, self.limits, WELCOME, TOKENS, 0, admit=admit)
         self.wire = Connection(Side.DIALLER)
 
@@ -120,7 +122,7 @@ def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
 
 def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None:
     """However short the messages are: up to a MiB of them shares a frame."""
-    limits = Limits(frame_max_bytes=200_000, message_max_bytes=10_000)
+    limits = LimitsConfig(frame_max_bytes=200_000, message_max_bytes=10_000)
     hello = HELLO._replace(frame_max_bytes=200_000)
     (away,) = Pair(limits).say(hello)
     assert "but messages here need 1114112" in away.text
@@ -194,7 +196,7 @@ def test_client_may_not_open_a_link() -> None:
 
 
 def test_puts_beyond_the_window_break_the_protocol() -> None:
-    pair = Pair(Limits(put_window_messages=10))
+    pair = Pair(LimitsConfig(put_window_messages=10))
     pair.say(HELLO)
     pair.say(m.Put(1, 1, 0, "Q", [b"x"] * 10))
     with pytest.raises(CreditExceeded, match="11 puts outstanding, at most 10"):
@@ -202,7 +204,7 @@ def test_puts_beyond_the_window_break_the_protocol() -> None:
 
 
 def test_credit_comes_back_with_the_turn() -> None:
-    pair = Pair(Limits(put_window_messages=10))
+    pair = Pair(LimitsConfig(put_window_messages=10))
     pair.say(HELLO)
     for _ in range(3):
         pair.say(m.Put(1, 1, 0, "Q", [b"x"] * 10))
@@ -210,7 +212,7 @@ def test_credit_comes_back_with_the_turn() -> None:
 
 
 def test_puts_without_records_count_too() -> None:
-    pair = Pair(Limits(put_window_messages=10))
+    pair = Pair(LimitsConfig(put_window_messages=10))
     pair.say(HELLO)
     with pytest.raises(CreditExceeded, match="11 puts outstanding, at most 10"):
         pair.say(*[m.Put(1, 1, 0, "Q", [])] * 11)
@@ -235,7 +237,8 @@ def test_put_counts_with_the_length_of_its_frame() -> None:
 
 
 def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:
-    pair = Pair(Limits(put_window_bytes=1024, frame_max_bytes="4 MiB", message_max_bytes=1024))  # type: ignore[arg-type]
+    limits = LimitsConfig(put_window_bytes=1024, frame_max_bytes=4 << 20, message_max_bytes=1024)
+    pair = Pair(limits)
     pair.say(HELLO)
     pair.say(m.Put(1, 1, 0, "Q", [bytes(3 << 20)]))
     with pytest.raises(CreditExceeded, match="bytes of puts outstanding, at most 1024"):
@@ -243,7 +246,7 @@ def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:
 
 
 def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
-    pair = Pair(Limits(request_window=10))
+    pair = Pair(LimitsConfig(request_window=10))
     pair.say(HELLO)
     pair.say(*(m.Status(number) for number in range(1, 11)))
     pair.waiting()  # A turn has applied them, and has not answered.
@@ -254,7 +257,7 @@ def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
 
 
 def test_requests_without_an_answer_are_bounded_too() -> None:
-    pair = Pair(Limits(request_window=5))
+    pair = Pair(LimitsConfig(request_window=5))
     pair.say(HELLO)
     pair.say(*(m.Credit(1, 1, 1) for _ in range(5 * UNANSWERED_FACTOR)))
     with pytest.raises(CreditExceeded, match="21 requests outstanding, at most 20"):
@@ -265,7 +268,7 @@ def test_requests_without_an_answer_are_bounded_too() -> None:
 
 
 def test_silent_peer_is_pinged_then_given_up() -> None:
-    pair = Pair(Limits(heartbeat_ms=100, liveness_ms=300))
+    pair = Pair(LimitsConfig(heartbeat_ms=100, liveness_ms=300))
     pair.say(HELLO, now_ms=1_000)
     assert pair.peer.poll(1_099) == b""
     assert pair.hear(pair.peer.poll(1_100)) == [m.Ping(1_100)]
@@ -276,14 +279,14 @@ def test_silent_peer_is_pinged_then_given_up() -> None:
 
 
 def test_peer_that_never_says_hello_is_given_up_without_a_ping() -> None:
-    pair = Pair(Limits(heartbeat_ms=100, liveness_ms=300))
+    pair = Pair(LimitsConfig(heartbeat_ms=100, liveness_ms=300))
     assert pair.peer.poll(200) == b""
     with pytest.raises(RemoteProtocolError):
         pair.peer.poll(300)
 
 
 def test_anything_heard_keeps_a_peer_alive() -> None:
-    pair = Pair(Limits(heartbeat_ms=100, liveness_ms=300))
+    pair = Pair(LimitsConfig(heartbeat_ms=100, liveness_ms=300))
     pair.say(HELLO, now_ms=0)
     pair.say(m.Pong(1), now_ms=250)
     assert pair.peer.poll(340) == b""
@@ -294,7 +297,7 @@ def test_anything_heard_keeps_a_peer_alive() -> None:
 
 def test_link_says_hello_as_a_queue_manager() -> None:
     intake = Intake()
-    peer = Peer(1, intake, Limits(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, intake, LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     ((hello, _),) = far.receive(peer.hello(), 0)
     assert (hello.role, hello.name, hello.store_id) == ("queue-manager", "QM1", b"S" * 16)
@@ -308,7 +311,7 @@ def test_link_says_hello_as_a_queue_manager() -> None:
 
 
 def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
-    peer = Peer(1, Intake(), Limits(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, Intake(), LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
     welcome = m.Welcome(1, "QM2", b"T" * 16, 1, heartbeat_ms=60_000, liveness_ms=180_000)
@@ -321,7 +324,7 @@ def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
 
 
 def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
-    limits = Limits(heartbeat_ms=100, liveness_ms=300)
+    limits = LimitsConfig(heartbeat_ms=100, liveness_ms=300)
     peer = Peer(1, Intake(), limits, WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     peer.hello()
     assert peer.poll(299) == b""
@@ -332,7 +335,7 @@ def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
 def test_link_that_is_sent_away_was_never_dialled() -> None:
     """The broker hears once that the dial failed."""
     intake = Intake()
-    peer = Peer(1, intake, Limits(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, intake, LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
     peer.receive(far.send(m.Goaway(ErrorCode.SHUTTING_DOWN, "later")), 0)

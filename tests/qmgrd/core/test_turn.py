@@ -293,7 +293,7 @@ def test_turn_takes_so_many_requests_and_leaves_the_rest() -> None:
     manager.turn()
     app.send(*(m.Status(i) for i in range(1, 26)))
     answered = []
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         answered.append(len(app.hear()))
     assert answered == [10, 10, 5]
@@ -306,7 +306,7 @@ def test_turn_takes_so_many_rows_and_leaves_the_rest() -> None:
     producer = app.producer()
     app.send(*(m.Put(producer.stream, 1 + 30 * i, 0, "Q", [record(b"x")] * 30) for i in range(6)))
     depths = []
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         depths.append(manager.queue("Q").counters.depth)
     assert depths[:3] == [60, 120, 180]
@@ -330,7 +330,7 @@ def test_turn_takes_so_much_time_and_leaves_the_rest() -> None:
     manager.rest()
     app.send(*(m.Status(i) for i in range(1, 12)))
     answered = []
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         answered.append(len(app.hear()))
     assert sum(answered) == 11

@@ -89,7 +89,7 @@ async def test_frame_that_waits_for_the_turns_keeps_its_place_unless_its_sender_
         if is_held:
             frames.intake._held[placed.peer.number] = frames.intake.of(placed.peer.number)
         for _ in range(3):
-            frames.look()
+            frames.tick()
         assert (placed in frames._placed) is not is_held
         monkeypatch.undo()
         for wire in wires:
@@ -152,7 +152,7 @@ async def test_reads_are_short_while_little_room_is_left(tmp_path: Path) -> None
         frames = here.daemon.frames
         assert len(frames.buffer()) == large_frames.READ_BYTES
         wires = [await half(here.address, 60_000) for _ in range(70)]
-        while not frames.is_tight:
+        while not frames.is_room_short:
             await asyncio.sleep(0)
         assert len(frames.buffer()) == large_frames.SHARE_BYTES
         for wire in wires:

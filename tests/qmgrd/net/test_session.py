@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_config.model import Limits
+from qmgr_config.model import LimitsConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
@@ -19,7 +19,7 @@ from qmgrd.core.sessions.session_token import SessionTokens
 from qmgrd.net import other_protocol
 from qmgrd.net import session as sessions
 from qmgrd.net.large_frames import LargeFrames
-from qmgrd.net.session import Session
+from qmgrd.net.session import SocketSession
 from qmgrd.net.unsent import Unsent
 from tests.qmgrd.core.harness import SECRET
 
@@ -36,13 +36,13 @@ class Host:
         self.clock_ms = 0
         self.turns = 0
         self.intake = Intake()
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, SocketSession] = {}
         self.frames = LargeFrames(64 << 20, self.intake)
         self.unsent = Unsent(64 << 20, 4 << 20, 30_000, self.sessions)
-        self.ahead: list[Session] = []
+        self.ahead: list[SocketSession] = []
         self.blocked: list[bool] = []
         self.failed: list[Exception] = []
-        self.opened: asyncio.Queue[Session] = asyncio.Queue()
+        self.opened: asyncio.Queue[SocketSession] = asyncio.Queue()
         self.closed: asyncio.Queue[str] = asyncio.Queue()
         self.turn = asyncio.Event()
 
@@ -53,17 +53,17 @@ class Host:
         self.turns += 1
         self.turn.set()
 
-    def session_entered(self, session: Session) -> None:
+    def session_entered(self, session: SocketSession) -> None:
         self.sessions[session.peer.number] = session
         self.opened.put_nowait(session)
 
-    def session_ahead(self, session: Session) -> None:
+    def session_ahead(self, session: SocketSession) -> None:
         self.ahead.append(session)
 
-    def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
+    def session_blocked(self, session: SocketSession, *, is_blocked: bool) -> None:
         self.blocked.append(is_blocked)
 
-    def session_failed(self, session: Session, error: Exception) -> None:
+    def session_failed(self, session: SocketSession, error: Exception) -> None:
         self.failed.append(error)
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
 
@@ -73,12 +73,12 @@ class Host:
         self.ahead = [session for session in self.ahead if not session.read_on()]
         return arrivals
 
-    def session_closed(self, session: Session, why: str) -> None:
+    def session_closed(self, session: SocketSession, why: str) -> None:
         self.sessions.pop(session.peer.number, None)
         self.closed.put_nowait(why)
 
-    def make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
-        limits = Limits(heartbeat_ms=100, liveness_ms=300)
+    def make_peer(self, session: SocketSession, dial: Dial | None = None) -> Peer:
+        limits = LimitsConfig(heartbeat_ms=100, liveness_ms=300)
         return Peer(
             1,
             self.intake,
@@ -110,10 +110,10 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, Session]]:
+async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, SocketSession]]:
     """A session and the client that dialled it."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: Session(host, host.make_peer), str(path))
+    server = await loop.create_unix_server(lambda: SocketSession(host, host.make_peer), str(path))
     async with asyncio.timeout(20):
         client = Client(*await asyncio.open_unix_connection(str(path)))
         session = await host.opened.get()
@@ -412,7 +412,7 @@ async def test_link_says_hello_first(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(20):
         transport, _ = await loop.create_unix_connection(
-            lambda: Session(host, lambda new: host.make_peer(new, Dial("QM2", "far", 1))),
+            lambda: SocketSession(host, lambda new: host.make_peer(new, Dial("QM2", "far", 1))),
             str(tmp_path / "far"),
         )
         hello = await heard.get()

@@ -55,7 +55,7 @@ def unsent_bytes(here: Running) -> int:
 
 async def tight(here: Running) -> None:
     """Waits until there is no room for the longest frame."""
-    while not here.daemon.unsent.is_tight:
+    while not here.daemon.unsent.is_room_short:
         assert unsent_bytes(here) < BOUND
         await asyncio.sleep(0)
 
@@ -148,10 +148,10 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
 
         for look in range(20):
             fetch()
-            unsent.look(now_ms + look)
+            unsent.tick(now_ms + look)
         assert len([s for s in here.daemon._sessions.values() if not s._is_cut_off]) == count
         fetch()
-        unsent.look(now_ms + 30_000)
+        unsent.tick(now_ms + 30_000)
         assert len([s for s in here.daemon._sessions.values() if not s._is_cut_off]) < count
         for wire in wires:
             await wire.close()
@@ -185,5 +185,5 @@ def test_peer_that_fetches_nothing_is_cut_off_where_requests_cannot_continue(
     unsent = Unsent(64 * MIB, MIB, 30_000, sessions)
     for look in range(STALLED_LOOKS + 1):
         assert not stuck.is_cut_off
-        unsent.look(look, is_ahead=is_ahead)
+        unsent.tick(look, is_ahead=is_ahead)
     assert (stuck.is_cut_off, slow.is_cut_off) == (is_ahead, False)

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from qmgr_config.model import Listen
+from qmgr_config.model import ListenConfig
 from qmgrd.process.descriptors import needed
 
 RAISE = """
 import resource
-from qmgr_config.model import Listen
+from qmgr_config.model import ListenConfig
 from qmgrd.process.descriptors import raise_limit
-raise_limit(Listen())
+raise_limit(ListenConfig())
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
@@ -34,13 +34,13 @@ def raised(soft: int, hard: int) -> tuple[list[int], str]:
 def test_soft_limit_is_raised_to_what_connections_need() -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4_000:
         pytest.skip("this machine allows too few files")
-    assert needed(Listen()) > Listen().connections_max
-    assert raised(64, 4_000) == ([needed(Listen()), 4_000], "")
+    assert needed(ListenConfig()) > ListenConfig().connections_max
+    assert raised(64, 4_000) == ([needed(ListenConfig()), 4_000], "")
 
 
 def test_limit_that_is_high_enough_stays() -> None:
     high = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if high < needed(Listen()):
+    if high < needed(ListenConfig()):
         pytest.skip("this machine allows too few files")
     assert raised(high, high) == ([high, high], "")
 

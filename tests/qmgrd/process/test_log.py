@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 import structlog
 
-from qmgr_config.model import Log
+from qmgr_config.model import LogConfig
 from qmgrd.process.log import configure
 
 Format = Literal["auto", "console", "json"]
@@ -27,7 +27,7 @@ def restored() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def written(log: Log, stream: io.StringIO) -> str:
+def written(log: LogConfig, stream: io.StringIO) -> str:
     """Returns the log of a warning, an error with its cause, and a debug entry."""
     configure(log, stream)
     logger = structlog.get_logger()
@@ -50,7 +50,7 @@ def written(log: Log, stream: io.StringIO) -> str:
     ],
 )
 def test_format_is_as_configured(format_: Format, stream: type[io.StringIO], as_json: bool) -> None:
-    first = written(Log(format=format_), stream()).splitlines()[0]
+    first = written(LogConfig(format=format_), stream()).splitlines()[0]
     assert first.startswith("{") == as_json
     assert "odd" in first
 
@@ -58,7 +58,7 @@ def test_format_is_as_configured(format_: Format, stream: type[io.StringIO], as_
 @pytest.mark.parametrize("format_", ["console", "json"])
 def test_traceback_shows_no_values(format_: Format) -> None:
     stream = io.StringIO()
-    configure(Log(format=format_), stream)
+    configure(LogConfig(format=format_), stream)
     try:
         body = b"a secret of a customer"
         raise ZeroDivisionError(len(body))
@@ -69,7 +69,7 @@ def test_traceback_shows_no_values(format_: Format) -> None:
 
 
 def test_json_has_a_line_for_each_entry() -> None:
-    odd, bad = map(json.loads, written(Log(format="json"), io.StringIO()).splitlines())
+    odd, bad = map(json.loads, written(LogConfig(format="json"), io.StringIO()).splitlines())
     assert (odd["event"], odd["level"], odd["count"]) == ("odd", "warning", 3)
     assert odd["peer"] == "app\n\x1b[31mfake line"
     assert odd["timestamp"].endswith("Z")
@@ -82,7 +82,7 @@ def test_json_has_a_line_for_each_entry() -> None:
 def test_level_is_as_configured(
     level: Literal["debug", "info", "warning", "error"], events: int
 ) -> None:
-    lines = written(Log(level=level, format="json"), io.StringIO()).splitlines()
+    lines = written(LogConfig(level=level, format="json"), io.StringIO()).splitlines()
     assert len(lines) == events
 
 
@@ -96,13 +96,13 @@ def test_log_that_cannot_be_written_raises_nothing() -> None:
         def flush(self) -> None:
             raise BrokenPipeError
 
-    assert written(Log(), Full()) == ""
+    assert written(LogConfig(), Full()) == ""
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
     """A newline or an escape sequence in a name is shown quoted."""
-    text = written(Log(format="console"), stream())
+    text = written(LogConfig(format="console"), stream())
     assert not any(line.startswith("\x1b[31mfake") for line in text.splitlines())
     assert "app\\n" in text
 
@@ -111,6 +111,6 @@ def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
 def test_peer_has_no_say_over_the_terminal(name: str) -> None:
     """Not even with an escape sequence in a name without a blank."""
     stream = io.StringIO()
-    configure(Log(format="console"), stream)
+    configure(LogConfig(format="console"), stream)
     structlog.get_logger().warning("connection closed", peer=name, why=f"{name} left")
     assert stream.getvalue().rstrip("\n").isprintable()

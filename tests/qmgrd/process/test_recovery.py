@@ -1,7 +1,7 @@
 """Recovery after a failed turn: failures are counted, and work that failed twice is set aside."""
 
 from qmgr_protocol import messages as m
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.process.recovery import RECENT_MS, RECOVERIES_MAX, Recovery
 from tests.qmgrd.core.harness import Manager
@@ -15,7 +15,7 @@ def recovery_of(manager: Manager) -> Recovery:
     return Recovery(start, manager.now)
 
 
-def failed(work: Work | None) -> TurnFailed:
+def failed(work: WorkId | None) -> TurnFailed:
     return TurnFailed(0, ValueError("planted"), work)
 
 
@@ -25,7 +25,7 @@ def test_work_is_set_aside_by_the_core_that_starts_after_its_second_failure() ->
     for count in (0, 0, 1):
         app = manager.connect()
         assert len(app.ask(m.AsideList)["items"]) == count
-        assert not recovery.add(failed(Work("events")), 0)
+        assert not recovery.add(failed(WorkId("events")), 0)
         recovery.start()
     (item,) = manager.connect().ask(m.AsideList)["items"]
     assert (item["what"], item["why"]) == ("writing events", "ValueError: planted")

@@ -11,7 +11,7 @@ from qmgr_protocol.codec import pack
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.verify.finding import MEANINGS
-from qmgrd.verify.verify import Verdict, verify
+from qmgrd.verify.verify import Verification, verify
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.snapshot.shot import managed
 
@@ -154,7 +154,7 @@ MORE = (  # created only by a peer; and a job
 )
 
 
-def faults(verdict: Verdict) -> list[tuple[str, bytes]]:
+def faults(verdict: Verification) -> list[tuple[str, bytes]]:
     """Returns the fault and key of each finding."""
     return [(one.fault, one.key) for one in verdict.findings.kept]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qmgrd.core.layout import keys
-from qmgrd.snapshot.finder import Range, SnapshotUnreadable, find, read, verify
+from qmgrd.snapshot.finder import LaneRange, SnapshotUnreadable, find, read, verify
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 from tests.qmgr_tables.snapshots import make
 
@@ -54,7 +54,7 @@ def test_manifest_is_read(snapshot: Path) -> None:
         ("SYSTEM.EVENTS", "local"),
         ("TIMES", "local"),
     ]
-    assert found.queues[4].ranges == (Range(0, 4, 2500, 1, 2500),)
+    assert found.queues[4].ranges == (LaneRange(0, 4, 2500, 1, 2500),)
     assert (found.clock_ms, found.wall_us) == (5_000, 1_700_000_005_000_000)
 
 

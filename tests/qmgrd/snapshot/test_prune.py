@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qmgrd.snapshot import remote
-from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 from qmgrd.snapshot.prune import leftovers, leftovers_in, plan, remove, thin
 from tests.qmgrd.snapshot.far import far
@@ -38,7 +38,7 @@ def add(snapshot: Path, tmp_path: Path) -> Add:
     return add
 
 
-def names(found: list[Snapshot]) -> list[str]:
+def names(found: list[StoredSnapshot]) -> list[str]:
     return sorted(Path(one.directory).name for one in found)
 
 

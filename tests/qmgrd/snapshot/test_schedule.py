@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from qmgr_config.model import Snapshots
+from qmgr_config.model import SnapshotsConfig
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.snapshot.schedule import STATE_FILE, Schedule
+from qmgrd.snapshot.schedule import STATE_FILE, SnapshotTimetable
 
 HOUR_US = 3_600_000_000
 NOON_US = 1_700_049_600_000_000
@@ -17,9 +17,9 @@ BUSY = RequestError(ErrorCode.SNAPSHOT_RUNNING, "busy")
 FULL = RequestError(ErrorCode.SNAPSHOT_FAILED, "/backup: no room")
 
 
-def made(tmp_path: Path, **wanted: Any) -> Schedule:
+def made(tmp_path: Path, **wanted: Any) -> SnapshotTimetable:
     given: dict[str, Any] = {"directory": "/backup/", "every_ms": 3_600_000} | wanted
-    return Schedule(Snapshots(**given), "QM1", tmp_path)
+    return SnapshotTimetable(SnapshotsConfig(**given), "QM1", tmp_path)
 
 
 def manifest(wall_us: int) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def test_clock_that_is_set_back_puts_it_off_by_a_period_at_most(tmp_path: Path) 
 
 
 def test_trouble_beside_is_reported(tmp_path: Path) -> None:
-    schedule = Schedule(Snapshots(directory="/backup"), "QM1", tmp_path / "none")
+    schedule = SnapshotTimetable(SnapshotsConfig(directory="/backup"), "QM1", tmp_path / "none")
     notes = schedule.answered(NOON_US, FIRST, manifest(NOON_US), {"trouble": "no rights"})
     assert [(note.level, note.event) for note in notes] == [
         ("info", "snapshot taken"),

@@ -20,7 +20,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.facts import describe
-from qmgrd.snapshot.writer import TRAILER, Order, WriteFailed, write
+from qmgrd.snapshot.writer import TRAILER, WriteFailed, WriteRequest, write
 from tests.qmgrd.core.harness import Manager, record
 from tests.qmgrd.snapshot.shot import managed
 
@@ -41,12 +41,12 @@ def image(manager: Manager) -> bytes:
         return file.read()
 
 
-def order(target: Path, turn: int = 0, **changes: Any) -> Order:
-    made = Order(str(target), f"{target.name}.partial-1", turn, 0, 1 << 40, 0)
+def order(target: Path, turn: int = 0, **changes: Any) -> WriteRequest:
+    made = WriteRequest(str(target), f"{target.name}.partial-1", turn, 0, 1 << 40, 0)
     return made._replace(**changes)
 
 
-def feed(what: Order, *pieces: bytes) -> dict[str, Any]:
+def feed(what: WriteRequest, *pieces: bytes) -> dict[str, Any]:
     """Writes *pieces* as if they came through a pipe one by one."""
     source, pipe = os.pipe()
 
@@ -299,7 +299,7 @@ def test_describe_reads_what_was_written(manager: Manager, tmp_path: Path) -> No
     assert describe(tmp_path / "snap" / "data.mdb").items() <= manifest.items()
 
 
-def run(what: Order, data: bytes) -> subprocess.CompletedProcess[bytes]:
+def run(what: WriteRequest, data: bytes) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "qmgrd.snapshot.writer", json.dumps(what._asdict())]
     return subprocess.run(command, input=data, capture_output=True, check=False)
 

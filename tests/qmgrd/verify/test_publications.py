@@ -8,7 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgrd.core.layout import keys
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.verify.census import census
+from qmgrd.verify.content import store_content
 from qmgrd.verify.definitions import SPACES
 from qmgrd.verify.verify import verify
 from tests.qmgrd.core.harness import record
@@ -67,13 +67,13 @@ def count(number: int) -> bytes:
     return number.to_bytes(4, "big")
 
 
-HOLDERS, INDEX, RETAINED = keys.holders(HELD), keys.parked(PARKED, A), keys.SPACE_RETAINED
+HOLDERS, INDEX, RETAINED = keys.reference_count(HELD), keys.parked(PARKED, A), keys.SPACE_RETAINED
 NOBODY = keys.parked(HELD, A)
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("holders", HOLDERS, put_sealed(HOLDERS, count(1))),
     ("holders", HOLDERS, put_sealed(HOLDERS, count(3))),
     ("holders", HOLDERS, delete(HOLDERS)),
-    ("holders", keys.holders(99), put_sealed(keys.holders(99), count(1))),
+    ("holders", keys.reference_count(99), put_sealed(keys.reference_count(99), count(1))),
     ("seal", HOLDERS, flip(HOLDERS)),
     ("parked", INDEX, delete(INDEX)),
     ("parked", INDEX, put(INDEX, b"\0")),
@@ -95,7 +95,7 @@ def test_topic_that_retained_what_is_not_there_is_found(store: Path) -> None:
     stores.change(store, edit(RETAINED, lambda row: (99).to_bytes(8, "big")))
     found = faults(verify(store))
     assert ("retained", RETAINED + b"t/kept") in found
-    assert ("holders", keys.holders(KEPT)) in found
+    assert ("holders", keys.reference_count(KEPT)) in found
 
 
 def test_publication_that_is_gone_is_found_by_who_holds_it(store: Path) -> None:
@@ -108,7 +108,7 @@ def test_sound_store_is_sound_and_counted(sound_topics: Path) -> None:
     """With publications that are pending, parked, retained, or of an ended subscription."""
     verdict = verify(sound_topics)
     assert faults(verdict) == []
-    found = census(sound_topics)
+    found = store_content(sound_topics)
     kinds = {kind["kind"] for kind in found["kinds"]}
     assert {
         SPACES[space]

@@ -33,7 +33,7 @@ QUEUE = "REPLIES"
 BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 
 
-class Burst(NamedTuple):
+class GetBurst(NamedTuple):
     """The times of one burst, per get."""
 
     hit_us: float  # until it is delivered
@@ -43,7 +43,7 @@ class Burst(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AtDepth:
+class CorrelationAtDepth:
     """One point of the series."""
 
     depth: int
@@ -58,7 +58,7 @@ class AtDepth:
 class Correlations:
     """CORR."""
 
-    series: list[AtDepth]
+    series: list[CorrelationAtDepth]
     # processor time of a get at the greatest depth, to one at the least in the same turn
     growth: float
     growth_of_miss: float
@@ -88,7 +88,7 @@ def correlation(setting: Setting) -> Correlations:
     """Times gets at each depth, in turns."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
-    times: dict[int, list[Burst]] = {depth: [] for depth in depths}
+    times: dict[int, list[GetBurst]] = {depth: [] for depth in depths}
     with ExitStack() as stack:
         hosts = [
             stack.enter_context(Host(setting.directory / f"depth{depth}", f"D{depth}"))
@@ -108,21 +108,21 @@ def correlation(setting: Setting) -> Correlations:
     return Correlations(series, *growths)
 
 
-def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
+def growth(times: Mapping[int, Sequence[GetBurst]], name: str) -> float:
     """Returns that figure at the greatest depth, to the one at the least in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
 
-def _point(depth: int, bursts: Sequence[Burst]) -> AtDepth:
+def _point(depth: int, bursts: Sequence[GetBurst]) -> CorrelationAtDepth:
     figures = [
-        round(median([getattr(burst, name) for burst in bursts]), 2) for name in Burst._fields
+        round(median([getattr(burst, name) for burst in bursts]), 2) for name in GetBurst._fields
     ]
     hit_us, hit_cpu_us, miss_us, miss_cpu_us = figures
-    return AtDepth(depth, hit_us, hit_cpu_us, miss_us, miss_cpu_us, len(bursts) * BURST)
+    return CorrelationAtDepth(depth, hit_us, hit_cpu_us, miss_us, miss_cpu_us, len(bursts) * BURST)
 
 
-def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float) -> None:
+def _bursts(hosts: Sequence[Host], times: dict[int, list[GetBurst]], seconds: float) -> None:
     """Adds the bursts of a round to each depth, as many as *seconds* allow."""
     with ExitStack() as stack:
         askers = [
@@ -159,7 +159,7 @@ class Asker:
         self._settles = 0
         self._missed = depth  # a number that no message has
 
-    def burst(self) -> Burst:
+    def burst(self) -> GetBurst:
         """Gets existing messages, returns them, and gets missing ones."""
         numbers = self._die.sample(range(self.depth), BURST)
         hit_us, hit_cpu_us, answers = self._asked(numbers)
@@ -169,7 +169,7 @@ class Asker:
         miss_us, miss_cpu_us, answers = self._asked(missing)
         if any(type(answer) is not m.Ok for answer in answers):
             raise LoadFailed("a message was delivered for a missing correlation id")
-        return Burst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
+        return GetBurst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
 
     def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[m.Message]]:
         """Gets the messages of *numbers*; returns us and us of the daemon per get, and the

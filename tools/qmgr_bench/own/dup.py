@@ -35,7 +35,7 @@ _ticks = itertools.count(time.time_ns())
 
 
 @dataclass(frozen=True, slots=True)
-class AtDepth:
+class DuplicateAtDepth:
     """One point of the series."""
 
     depth: int
@@ -51,7 +51,7 @@ class AtDepth:
 class Duplicates:
     """DUP."""
 
-    series: list[AtDepth]
+    series: list[DuplicateAtDepth]
     fast: int  # puts decided by the table of origins alone
     lookups: int  # puts that needed a lookup in the index
     duplicates_refused: int
@@ -79,7 +79,7 @@ def dup(setting: Setting) -> Duplicates:
     """Times puts with UIDs at each depth, in turns, and the search at the same depths."""
     depths = sorted({setting.scaled(depth) for depth in DEPTHS})
     setting.check_disk(sum(depths))
-    times: dict[int, list[Burst]] = {depth: [] for depth in depths}
+    times: dict[int, list[PutBurst]] = {depth: [] for depth in depths}
     searches: dict[int, list[float]] = {depth: [] for depth in depths}
     with Host(setting.directory / "dup") as host:
         for depth in depths:
@@ -99,17 +99,17 @@ def dup(setting: Setting) -> Duplicates:
     )
 
 
-def growth(times: Mapping[int, Sequence["Burst"]]) -> float:
+def growth(times: Mapping[int, Sequence["PutBurst"]]) -> float:
     """Returns the time of a put at the greatest depth, to one at the least in the same turn."""
     low, high = ([burst.put_us for burst in times[depth]] for depth in (min(times), max(times)))
     return median_ratio(high, low)
 
 
-def _point(depth: int, bursts: Sequence["Burst"], walk_us: float) -> AtDepth:
+def _point(depth: int, bursts: Sequence["PutBurst"], walk_us: float) -> DuplicateAtDepth:
     put_us = median([burst.put_us for burst in bursts])
     cpu_us = median([burst.cpu_us for burst in bursts])
     both_us = round(put_us + walk_us, 2)
-    return AtDepth(depth, put_us, cpu_us, walk_us, both_us, depth, len(bursts) * BURST)
+    return DuplicateAtDepth(depth, put_us, cpu_us, walk_us, both_us, depth, len(bursts) * BURST)
 
 
 def _queue(depth: int) -> str:
@@ -128,7 +128,7 @@ def _counted(host: Host, depths: Sequence[int]) -> tuple[int, int]:
     return sum(row["fast"] for row in rows), sum(row["slow"] + row["duplicates"] for row in rows)
 
 
-def _bursts(host: Host, times: dict[int, list["Burst"]], seconds: float) -> None:
+def _bursts(host: Host, times: dict[int, list["PutBurst"]], seconds: float) -> None:
     """Adds the bursts of a round to each depth, as many as *seconds* allow."""
     with ExitStack() as stack:
         lines = {
@@ -141,7 +141,7 @@ def _bursts(host: Host, times: dict[int, list["Burst"]], seconds: float) -> None
                 before_ns = host.cpu_ns()
                 put_us = lines[depth].burst()
                 cpu_us = (host.cpu_ns() - before_ns) / 1000 / BURST
-                times[depth].append(Burst(put_us, cpu_us))
+                times[depth].append(PutBurst(put_us, cpu_us))
                 lines[depth].give_back()
             number += 1
 
@@ -151,7 +151,7 @@ def _put_again(host: Host, depth: int) -> int:
         return Line(wire, depth).put_again()
 
 
-class Burst(NamedTuple):
+class PutBurst(NamedTuple):
     """The times of one burst, per put."""
 
     put_us: float

@@ -70,7 +70,7 @@ class Expired:
 
 
 @dataclass(slots=True)
-class Others:
+class OtherTraffic:
     """The measurements of others in a period."""
 
     put: Latency = field(default_factory=Latency)
@@ -92,8 +92,8 @@ class Round:
     fill_per_s: float = 0.0
     swept_per_s: float = 0.0
     turn_longest_ms: float = 0.0
-    during: Others = field(default_factory=Others)
-    beside: Others = field(default_factory=Others)
+    during: OtherTraffic = field(default_factory=OtherTraffic)
+    beside: OtherTraffic = field(default_factory=OtherTraffic)
 
 
 def expiry(setting: Setting) -> Expired:
@@ -153,7 +153,7 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
     return found
 
 
-def _sweep(host: Host, others: Others) -> float:
+def _sweep(host: Host, others: OtherTraffic) -> float:
     """Returns when all messages were gone; others work until then.
 
     Raises:
@@ -181,7 +181,7 @@ def _fill(host: Host, queue: str, messages: int, moment_s: float, setting: Setti
         return pour(sender, messages, f"EXPIRY: filling {queue}", setting.say)
 
 
-def work(host: Host, seconds: float, others: Others) -> None:
+def work(host: Host, seconds: float, others: OtherTraffic) -> None:
     """Puts and gets at an even pace for *seconds*; adds the times to *others*."""
     with ExitStack() as stack:
         to, back = (

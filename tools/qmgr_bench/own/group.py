@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from qmgr_bench.own.group_rates import RateOf, group_rates
-from qmgr_bench.own.group_steps import AtDepth, steps
+from qmgr_bench.own.group_steps import StepsAtDepth, steps
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least, at_most
 
@@ -15,7 +15,7 @@ RATE_LEAST = 0.7
 class Groups:
     """GROUP. Growth is of processor time, at the greatest depth to the least in the same turn."""
 
-    series: list[AtDepth]
+    series: list[StepsAtDepth]
     next_growth: float
     pinned_growth: float
     whole_growth: float

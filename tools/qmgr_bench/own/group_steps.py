@@ -33,7 +33,7 @@ READER = 1  # and the lower priority of groups that a reader starts
 BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 
 
-class Burst(NamedTuple):
+class StepBurst(NamedTuple):
     """The daemon's processor time of one burst, in us per step."""
 
     next_cpu_us: float  # the next member, by a reader
@@ -42,7 +42,7 @@ class Burst(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AtDepth:
+class StepsAtDepth:
     """One point of the series."""
 
     depth: int  # other messages
@@ -56,7 +56,7 @@ class AtDepth:
 class Steps(NamedTuple):
     """All depths. Growth is at the greatest, to the least in the same turn."""
 
-    series: list[AtDepth]
+    series: list[StepsAtDepth]
     next_growth: float
     pinned_growth: float
     whole_growth: float
@@ -67,7 +67,7 @@ def steps(setting: Setting) -> Steps:
     """Times steps at each depth, in turns."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
-    bursts: dict[int, list[Burst]] = {depth: [] for depth in depths}
+    bursts: dict[int, list[StepBurst]] = {depth: [] for depth in depths}
     searches: dict[int, list[float]] = {depth: [] for depth in depths}
     with ExitStack() as stack:
         hosts = {
@@ -81,28 +81,28 @@ def steps(setting: Setting) -> Steps:
             os.sync()  # Earlier writes must not be flushed during the round.
             _round(hosts, bursts, searches, setting.seconds)
     series = [_point(depth, bursts[depth], searches[depth]) for depth in depths]
-    next_, pinned, whole = (growth(bursts, name) for name in Burst._fields)
+    next_, pinned, whole = (growth(bursts, name) for name in StepBurst._fields)
     search = median_ratio(searches[max(depths)], searches[min(depths)])
     return Steps(series, next_, pinned, whole, search)
 
 
-def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
+def growth(times: Mapping[int, Sequence[StepBurst]], name: str) -> float:
     """Returns that figure at the greatest depth, to the one at the least in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
 
-def _point(depth: int, bursts: Sequence[Burst], searches: Sequence[float]) -> AtDepth:
+def _point(depth: int, bursts: Sequence[StepBurst], searches: Sequence[float]) -> StepsAtDepth:
     next_us, pinned_us, whole_us = (
-        round(median([getattr(burst, name) for burst in bursts]), 2) for name in Burst._fields
+        round(median([getattr(burst, name) for burst in bursts]), 2) for name in StepBurst._fields
     )
     search_us = round(median(searches), 1)
-    return AtDepth(depth, next_us, pinned_us, whole_us, search_us, len(bursts) * BURST)
+    return StepsAtDepth(depth, next_us, pinned_us, whole_us, search_us, len(bursts) * BURST)
 
 
 def _round(
     hosts: Mapping[int, Host],
-    bursts: dict[int, list[Burst]],
+    bursts: dict[int, list[StepBurst]],
     searches: dict[int, list[float]],
     seconds: float,
 ) -> None:
@@ -173,9 +173,9 @@ class Stepper:
         self._wire = wire
         self._settles = 0
 
-    def burst(self) -> Burst:
+    def burst(self) -> StepBurst:
         """Does twenty steps of each kind; leaves everything unchanged."""
-        return Burst(self._next(), self._pinned(), self._whole())
+        return StepBurst(self._next(), self._pinned(), self._whole())
 
     def search(self) -> float:
         """Returns the daemon's processor time, in us, for finding a member with a selector."""

@@ -14,7 +14,7 @@ from qmgr_bench.own.traffic import fill
 from qmgr_bench.postgres import USER, PostgresServer
 from qmgr_bench.setting import Setting
 from qmgr_protocol import messages as m
-from qmgr_tables.options import parse
+from qmgr_tables.option_parser import parse
 from qmgr_tables.planning import plan
 from qmgr_tables.tables.registry import TABLES
 

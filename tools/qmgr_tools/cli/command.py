@@ -265,7 +265,7 @@ class Command:
         above, examples = help_text.parts(self.docstring, self.more_help)
         # Click's own summary may end in the middle of a sentence.
         first = " ".join(above.partition("\n\n")[0].split())
-        kind = watch.Command if self.watched else help_text.Command
+        kind = watch.WatchCommand if self.watched else help_text.HelpCommand
         add = app.command(
             name,
             cls=kind,
@@ -331,7 +331,7 @@ def group(
     firsts = (help_text.first_example(found.docstring) for found in commands.values())
     examples = "\n".join(["\b", "Examples:", *filter(None, firsts)])
     app = typer.Typer(
-        cls=help_text.Group,
+        cls=help_text.HelpGroup,
         help=f"{first}\n\n{more_help}".rstrip(),
         epilog=examples,
         short_help=first,

@@ -80,7 +80,7 @@ def first_example(docstring: str) -> str:
     return docstring.partition(_EXAMPLES)[2].partition("\n")[0]
 
 
-class Command(TyperCommand):
+class HelpCommand(TyperCommand):
     """A command whose help lists its own options first."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -105,7 +105,7 @@ class Command(TyperCommand):
         _write(formatter, "Options of every command", shared)
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """A group whose help lists its commands before its options."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

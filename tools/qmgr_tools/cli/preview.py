@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-class Preview(NamedTuple):
+class MessagePreview(NamedTuple):
     """The messages that a command would affect."""
 
     messages: int
@@ -34,7 +34,7 @@ def preview(
     stay_reason: "Callable[[Message], str] | None" = None,
     *,
     with_delayed: bool = False,
-) -> Preview:
+) -> MessagePreview:
     """Count the messages on *queue* that *where* selects, up to *limit* (0: all).
 
     Args:
@@ -45,7 +45,7 @@ def preview(
         row = client.admin.queue_show(queue)
         first = [message for message in client.browse(queue, SHOWN) if not message.leased]
         ready = int(row.get("ready", 0))
-        return Preview(min(ready, limit or ready), int(row.get("leased", 0)), first, {})
+        return MessagePreview(min(ready, limit or ready), int(row.get("leased", 0)), first, {})
     count = leased = 0
     first = []
     stay: dict[str, int] = {}
@@ -65,10 +65,12 @@ def preview(
                 break
     if not (count or leased or stay):
         selector_hint.show(client, queue, where)
-    return Preview(count, leased, first, stay)
+    return MessagePreview(count, leased, first, stay)
 
 
-def show(call: Call, found: Preview, facts: dict[str, Any], words: str, waits: str = "") -> None:
+def show(
+    call: Call, found: MessagePreview, facts: dict[str, Any], words: str, waits: str = ""
+) -> None:
     """Print what the command would do.
 
     Args:

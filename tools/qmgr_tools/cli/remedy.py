@@ -16,18 +16,18 @@ SENTENCE_END = re.compile(r"\. (?=[A-Z])")  # A remedy may list characters, as i
 SIMILAR = re.compile(r"did you mean (\S+)\?")
 
 
-class Entry(NamedTuple):
+class RemedyEntry(NamedTuple):
     """The remedy of errors whose text begins as *pattern*; {name} is a group of the pattern."""
 
     pattern: re.Pattern[str]
     remedy: str
 
 
-def _entry(pattern: str, remedy: str) -> Entry:
-    return Entry(re.compile(pattern), remedy)
+def _entry(pattern: str, remedy: str) -> RemedyEntry:
+    return RemedyEntry(re.compile(pattern), remedy)
 
 
-TABLE: dict[ErrorCode, tuple[Entry, ...]] = {
+TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ErrorCode.CONNECTION_UNKNOWN: (_entry(r"connection", "see: qmctl connection ls"),),
     ErrorCode.CURSOR_UNKNOWN: (_entry(r"export cursor", "see: qmctl history show"),),
     ErrorCode.ASIDE_UNKNOWN: (_entry(r"item", "see: qmctl aside ls"),),

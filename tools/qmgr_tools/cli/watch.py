@@ -42,7 +42,7 @@ Watch = Annotated[
 Value = TypeVar("Value")
 
 
-class Command(help_text.Command):
+class WatchCommand(help_text.HelpCommand):
     """A command that accepts --watch with and without a time."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -30,7 +30,7 @@ _DELETED = {"alias": "queue"}  # kinds that are deleted as another kind
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One change."""
 
     action: str  # create, alter, delete
@@ -95,7 +95,7 @@ def conflicts(wanted: Definitions, existing: Definitions) -> Iterator[str]:
             yield f'aliases."{name}": its target {target} is an alias, too'
 
 
-def steps(wanted: Definitions, existing: Definitions) -> Iterator[Step]:
+def steps(wanted: Definitions, existing: Definitions) -> Iterator[PlanStep]:
     """Yield the steps from *existing* to *wanted*, except deletions."""
     for name, attributes in wanted.links.items():
         yield from _link(name, attributes, existing.links.get(name))
@@ -109,39 +109,41 @@ def steps(wanted: Definitions, existing: Definitions) -> Iterator[Step]:
         yield from _alias(name, target, existing.aliases.get(name))
 
 
-def _link(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:
+def _link(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[PlanStep]:
     changed = _changed(LINK_DEFAULTS if before is None else before, after)
     if before is None:
-        yield Step("create", "link", name, changed, "link_create", (name,), after)
+        yield PlanStep("create", "link", name, changed, "link_create", (name,), after)
     elif changed:
         new = {key: after[key] for key in changed}
-        yield Step("alter", "link", name, changed, "link_alter", (name,), new)
+        yield PlanStep("alter", "link", name, changed, "link_alter", (name,), new)
 
 
-def _inbound(name: str, after: str, before: str | None) -> Iterator[Step]:
+def _inbound(name: str, after: str, before: str | None) -> Iterator[PlanStep]:
     if before is None or (after and after != before):
         action = "create" if before is None else "alter"
         changed: dict[str, list[Any]] = {"store_id": [before or "", after]} if after else {}
-        yield Step(action, "inbound", name, changed, "link_allow", (name, bytes.fromhex(after)))
+        yield PlanStep(action, "inbound", name, changed, "link_allow", (name, bytes.fromhex(after)))
 
 
 def _template(
     pattern: str, after: Mapping[str, Any], before: Mapping[str, Any] | None
-) -> Iterator[Step]:
+) -> Iterator[PlanStep]:
     if after != before:
         action = "create" if before is None else "alter"
         changed = _changed(before or {}, after)
-        yield Step(action, "template", pattern, changed, "template_set", (pattern,), after)
+        yield PlanStep(action, "template", pattern, changed, "template_set", (pattern,), after)
 
 
-def _queue(name: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Step]:
+def _queue(
+    name: str, after: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> Iterator[PlanStep]:
     changed = _changed(before or {}, after)
     values = {key: value for key, (_, value) in changed.items()}
     exists = before is not None or _is_automatic(name)
     if exists and changed:
-        yield Step("alter", "queue", name, changed, "queue_alter", (name,), values)
+        yield PlanStep("alter", "queue", name, changed, "queue_alter", (name,), values)
     elif not exists:
-        yield Step("create", "queue", name, changed, "queue_create", (name,), after)
+        yield PlanStep("create", "queue", name, changed, "queue_create", (name,), after)
 
 
 def _is_automatic(name: str) -> bool:
@@ -149,12 +151,12 @@ def _is_automatic(name: str) -> bool:
     return name.startswith("@") or (name.startswith(system.PREFIX) and "@" not in name)
 
 
-def _alias(name: str, after: str, before: str | None) -> Iterator[Step]:
+def _alias(name: str, after: str, before: str | None) -> Iterator[PlanStep]:
     given, changed = {"alias_of": after}, {"alias_of": [before, after]}
     if before is None:
-        yield Step("create", "alias", name, changed, "queue_create", (name,), given)
+        yield PlanStep("create", "alias", name, changed, "queue_create", (name,), given)
     elif before != after:
-        yield Step("alter", "alias", name, changed, "queue_alter", (name,), given)
+        yield PlanStep("alter", "alias", name, changed, "queue_alter", (name,), given)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -167,13 +169,13 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, l
 
 def prunings(
     wanted: Definitions, existing: Definitions, depths: dict[str, int]
-) -> tuple[list[Step], list[str]]:
+) -> tuple[list[PlanStep], list[str]]:
     """Return the deletions of *existing* objects that are not *wanted*, and the objects kept.
 
     Args:
         depths: the number of messages by queue.
     """
-    deletions: list[Step] = []
+    deletions: list[PlanStep] = []
     kept: list[str] = []
     for name in sorted(existing.aliases.keys() - wanted.aliases.keys()):
         deletions.append(_deletion("alias", name))
@@ -195,12 +197,12 @@ def prunings(
             continue
         deletions.append(_deletion("link", name))
     for name in sorted(existing.inbound.keys() - wanted.inbound.keys()):
-        deletions.append(Step("delete", "inbound", name, {}, "link_disallow", (name,)))
+        deletions.append(PlanStep("delete", "inbound", name, {}, "link_disallow", (name,)))
     return deletions, kept
 
 
 def backout_queues_missing(
-    wanted: Definitions, existing: Definitions, done: list[Step]
+    wanted: Definitions, existing: Definitions, done: list[PlanStep]
 ) -> Iterator[str]:
     """Yield the backout queues that *wanted* names and that do not exist after *done*."""
     deleted = {
@@ -214,5 +216,5 @@ def backout_queues_missing(
     yield from backout.missing(given, queues, aliases | wanted.aliases)
 
 
-def _deletion(kind: str, name: str) -> Step:
-    return Step("delete", kind, name, {}, f"{_DELETED.get(kind, kind)}_delete", (name,))
+def _deletion(kind: str, name: str) -> PlanStep:
+    return PlanStep("delete", kind, name, {}, f"{_DELETED.get(kind, kind)}_delete", (name,))

@@ -41,7 +41,7 @@ def browse(
     group_id: selection.GroupId = "",
     uid: selection.GivenUid = None,
     delayed: Delayed = False,
-    order: grouping.Ordered = grouping.Order.PHYSICAL,
+    order: grouping.Ordered = grouping.GroupOrder.PHYSICAL,
     all_available: grouping.AllAvailable = False,
 ) -> None:
     """List the next messages of a queue without removing them.

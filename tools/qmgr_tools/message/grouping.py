@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qmgr_client.message import Message, Outgoing
 
 
-class Order(StrEnum):
+class GroupOrder(StrEnum):
     """The order in which messages of groups are returned."""
 
     PHYSICAL = "physical"
@@ -59,7 +59,7 @@ Number = Annotated[
     ),
 ]
 Ordered = Annotated[
-    Order,
+    GroupOrder,
     typer.Option("--order", help="logical: each group in sequence; physical: in order of arrival."),
 ]
 AllAvailable = Annotated[
@@ -109,7 +109,7 @@ def getter(
     client: "Client",
     queue: str,
     chosen: dict[str, Any],
-    order: Order,
+    order: GroupOrder,
     number: int | None,
     *,
     all_available: bool,
@@ -122,7 +122,7 @@ def getter(
         chosen: the selection; in logical order it selects the first message of a group.
         number: the first message of a group; in physical order the only one.
     """
-    if order is Order.PHYSICAL and not number and not all_available:
+    if order is GroupOrder.PHYSICAL and not number and not all_available:
         yield lambda count: client.get_many(queue, count, wait_ms, lease_ms, **chosen)
         return
     with client.reader(queue, all_available=all_available, lease_ms=lease_ms) as reader:
@@ -130,7 +130,7 @@ def getter(
 
         def one(first_wait_ms: int) -> "Message | None":
             at = next(physical)
-            if order is Order.LOGICAL and not at:
+            if order is GroupOrder.LOGICAL and not at:
                 selection = {} if reader.current else chosen
                 return reader.get(first_wait_ms, **selection)
             if number and not at:

@@ -298,7 +298,7 @@ def get(
     correlation_id: selection.CorrelationId = "",
     group_id: selection.GroupId = "",
     uid: selection.GivenUid = None,
-    order: grouping.Ordered = grouping.Order.PHYSICAL,
+    order: grouping.Ordered = grouping.GroupOrder.PHYSICAL,
     all_available: grouping.AllAvailable = False,
     number: grouping.Number = None,
 ) -> None:

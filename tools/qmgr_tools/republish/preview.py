@@ -24,7 +24,7 @@ COLUMNS = (
 )
 
 
-class Preview(NamedTuple):
+class RepublishPreview(NamedTuple):
     """The effect of a job on parked publications."""
 
     now: int
@@ -41,7 +41,7 @@ def preview(
     limit: int = 0,
     *,
     is_delete: bool = False,
-) -> Preview:
+) -> RepublishPreview:
     """Return the effect of a job on up to *limit* parked publications (0: all).
 
     Args:
@@ -66,7 +66,7 @@ def preview(
             if counts[NOW] == limit > 0:
                 break
     now, awaited, stay = counts.values()
-    return Preview(now, awaited, stay, [rows[key] for key in sorted(rows)])
+    return RepublishPreview(now, awaited, stay, [rows[key] for key in sorted(rows)])
 
 
 def _selected(
@@ -118,7 +118,7 @@ def wait(count: int, one: str, several: str) -> str:
     return f"{messages(count)} {several} until their subscribers return"
 
 
-def show(call: Call, found: Preview, *, is_delete: bool = False) -> None:
+def show(call: Call, found: RepublishPreview, *, is_delete: bool = False) -> None:
     """Print the preview *found*."""
     if call.is_json:
         counts = {"messages": found.now}

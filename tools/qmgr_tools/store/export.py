@@ -189,7 +189,7 @@ def export(
     given |= {"includePayload": "false"} if no_payload else {}
     given |= {"verify": "false"} if no_verify else {}
     given |= {"onDamaged": on_damaged.value}
-    source = Source(tuple(snapshots or ()), url, cursor, to, format.value, full)
+    source = ExportSource(tuple(snapshots or ()), url, cursor, to, format.value, full)
     _check(source, table)
     names = table or ["history" if url else "messages"]
     found = [_export(source, name, given) for name in names]
@@ -236,7 +236,7 @@ def _row(one: "Exported") -> dict[str, Any]:
     }
 
 
-class Source(NamedTuple):
+class ExportSource(NamedTuple):
     """The source and the target of an export."""
 
     snapshots: tuple[str, ...]
@@ -247,7 +247,7 @@ class Source(NamedTuple):
     full: bool
 
 
-def _check(source: Source, table: list[str] | None) -> None:
+def _check(source: ExportSource, table: list[str] | None) -> None:
     """Raise a Failure, USAGE, if options contradict each other."""
     what = f"cannot export to {source.to}"
     conflicts = source.url and (source.full or table not in (None, ["history"]))
@@ -271,7 +271,7 @@ def _check(source: Source, table: list[str] | None) -> None:
         )
 
 
-def _export(source: Source, table: str, given: dict[str, str]) -> "Exported":
+def _export(source: ExportSource, table: str, given: dict[str, str]) -> "Exported":
     """Export one table; turn errors into a Failure."""
     what = f"cannot export {table} to {source.to}"
     try:
@@ -283,7 +283,8 @@ def _export(source: Source, table: str, given: dict[str, str]) -> "Exported":
 
     from qmgr_tables.export.failure import ExportFailed, ExportRefused, ExportUnavailable
     from qmgr_tables.export.live import export_live
-    from qmgr_tables.options import OptionInvalid, parse
+    from qmgr_tables.option_parser import parse
+    from qmgr_tables.options import OptionInvalid
     from qmgrd.snapshot.finder import SnapshotUnreadable
 
     paths = json.dumps(source.snapshots or [source.url])

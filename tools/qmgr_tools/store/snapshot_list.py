@@ -13,7 +13,7 @@ from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure
 
 if TYPE_CHECKING:
-    from qmgrd.snapshot.finder import Snapshot
+    from qmgrd.snapshot.finder import StoredSnapshot
 
 Places = Annotated[
     list[str],
@@ -93,7 +93,7 @@ def found_in(places: list[str]) -> list[str]:
         raise Failure(Exit.NOT_FOUND, "cannot read snapshots", str(error)) from error
 
 
-def facts(snapshot: "Snapshot") -> dict[str, Any]:
+def facts(snapshot: "StoredSnapshot") -> dict[str, Any]:
     """Return the row of a readable snapshot."""
     return {
         "directory": snapshot.directory,

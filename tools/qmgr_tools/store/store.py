@@ -177,9 +177,9 @@ def stat(
       qmctl store stat /backup/monday --top 5
     """
     with _failures(directory), progress.spinner("reading all rows"):
-        from qmgrd.verify.census import census
+        from qmgrd.verify.content import store_content
 
-        found: dict[str, Any] = census(directory)
+        found: dict[str, Any] = store_content(directory)
     queues = found["queues"]
     for row in queues:
         if row["kind"] == "transmission":  # A link ignores priorities.

@@ -16,29 +16,29 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from qmgr_tools.cli import humanize
-from qmgr_tools.top.feed import Lost
+from qmgr_tools.top.feed import NoAnswer
 from qmgr_tools.top.model import Frame, Model, Sample
-from qmgr_tools.top.text import HELP, Page, Status, paint
+from qmgr_tools.top.text import HELP, PaintedScreen, ScreenStatus, paint
 from qmgr_tools.top.view import TREND, VIEWS, Board, fault_of
 
 WHEEL_ROWS = 3
 WIDTH_MIN = 20
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """The source of samples: a Feed, or a test."""
 
     async def sample(self) -> Sample:
-        """Return the current state, or raise Lost."""
+        """Return the current state, or raise NoAnswer."""
 
     async def close(self) -> None:
         """Close the source."""
 
 
-class Table(Widget, can_focus=True):
+class BoardTable(Widget, can_focus=True):
     """The main widget: it shows the board."""
 
-    def __init__(self, painter: Callable[[int, int], Page]) -> None:
+    def __init__(self, painter: Callable[[int, int], PaintedScreen]) -> None:
         super().__init__()
         self._painter = painter
 
@@ -71,7 +71,7 @@ class TopApp(App[None]):
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
-    Table { height: 1fr; }
+    BoardTable { height: 1fr; }
     Input { dock: bottom; height: 1; border: none; padding: 0; display: none; }
     Input:focus { border: none; }
     Input.open { display: block; }
@@ -99,12 +99,12 @@ class TopApp(App[None]):
         Binding("question_mark,h", "help"),
     ]
 
-    def __init__(self, source: Source, delay_s: float, view: str = "queues") -> None:
+    def __init__(self, source: SampleSource, delay_s: float, view: str = "queues") -> None:
         super().__init__()
-        self._table = Table(self._painted)
+        self._table = BoardTable(self._painted)
         self._line = Input(compact=True)  # of the filter
         self.board = Board(VIEWS[view])
-        self.page = Page()
+        self.page = PaintedScreen()
         self._source = source
         self._delay_s = delay_s
         self._model = Model()
@@ -134,7 +134,7 @@ class TopApp(App[None]):
     async def _update(self) -> None:
         try:
             sample = await self._source.sample()
-        except Lost as lost:
+        except NoAnswer as lost:
             self._lost, self._tries = str(lost), self._tries + 1
             return
         self._lost, self._tries = "", 0
@@ -142,10 +142,10 @@ class TopApp(App[None]):
         if not self._is_paused:
             self._frame = self._latest
 
-    def _painted(self, width: int, height: int) -> Page:
+    def _painted(self, width: int, height: int) -> PaintedScreen:
         delay = humanize.duration(round(self._delay_s * 1000))
         is_filtering = self._line.has_class("open")
-        status = Status(delay, self._is_paused, is_filtering, self._lost, self._tries)
+        status = ScreenStatus(delay, self._is_paused, is_filtering, self._lost, self._tries)
         self.page = paint(self._frame, self.board, status, width, height, self.page.first_row)
         return self.page
 

@@ -14,7 +14,7 @@ from qmgr_tools.top.model import Sample
 ANSWER_MAX_S = 10.0  # then a connected queue manager counts as lost
 
 
-class Lost(Exception):
+class NoAnswer(Exception):
     """The queue manager does not answer. The text says why."""
 
 
@@ -31,7 +31,7 @@ class Feed:
         """Return the current state of the queue manager.
 
         Raises:
-            Lost: it does not answer.
+            NoAnswer: it does not answer.
         """
         try:
             async with asyncio.timeout(self._answer_max_s):
@@ -45,7 +45,7 @@ class Feed:
         except TimeoutError:
             why = f"{self._address} has not answered for {self._answer_max_s:g} s"
         await self.close()
-        raise Lost(why)
+        raise NoAnswer(why)
 
     async def _ask(self) -> Sample:
         if self._manager is None:

@@ -1,7 +1,7 @@
 """The screen of qmctl top, as styled lines: head, table, detail, keys.
 
-Pure: the screen is a function of the frame, the board and the size. `Page` also records the
-positions of items, for the mouse.
+Pure: the screen is a function of the frame, the board and the size. `PaintedScreen` also
+records the positions of items, for the mouse.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ LABEL_MAX, FACT_WIDTH = 18, 38  # of a fact in the detail: its name; with its va
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ScreenStatus:
     """The state of the program."""
 
     delay_text: str = "2 s"
@@ -80,7 +80,7 @@ class Status:
 
 
 @dataclass(slots=True)
-class Page:
+class PaintedScreen:
     """A painted screen."""
 
     lines: list[Text] = field(default_factory=list)
@@ -94,10 +94,10 @@ class Page:
 
 
 def paint(
-    frame: Frame, board: Board, status: Status, width: int, height: int, top: int = 0
-) -> Page:
+    frame: Frame, board: Board, status: ScreenStatus, width: int, height: int, top: int = 0
+) -> PaintedScreen:
     """Return the screen. *top*: the index of the first row on the previous screen."""
-    page = Page()
+    page = PaintedScreen()
     page.lines = _head(frame.head, status, width)
     rows = board.rows(frame)
     page.tabs_line = len(page.lines)
@@ -138,7 +138,7 @@ def _line(left: str, right: str, width: int, style: str = "") -> Text:
     return Text(text + " " * gap + right, style=style)
 
 
-def _head(head: Row, status: Status, width: int) -> list[Text]:
+def _head(head: Row, status: ScreenStatus, width: int) -> list[Text]:
     """Return the lines of the head: name, fill level, rates, and errors."""
     every = "paused" if status.is_paused else f"every {status.delay_text}"
     who = [str(head.get("name", "")), str(head.get("software", ""))]
@@ -200,7 +200,7 @@ def _facts(pairs: Sequence[tuple[str, str]], width: int) -> Text:
     return text
 
 
-def _tabs(page: Page, frame: Frame, board: Board, fitting: int, width: int) -> Text:
+def _tabs(page: PaintedScreen, frame: Frame, board: Board, fitting: int, width: int) -> Text:
     text = Text()
     for number, name in enumerate(VIEWS, 1):
         count = len(frame.rows.get(name, []))
@@ -216,7 +216,7 @@ def _tabs(page: Page, frame: Frame, board: Board, fitting: int, width: int) -> T
     return text
 
 
-def _titles(page: Page, board: Board, width: int) -> Text:
+def _titles(page: PaintedScreen, board: Board, width: int) -> Text:
     text, (key, falls) = Text(), board.sort
     for column, room in zip(page.fitted.columns, page.fitted.widths, strict=True):
         if text:
@@ -258,7 +258,7 @@ def _cut(cell: str, room: int) -> str:
     return set_cell_size(cell, room - 1) + "…"
 
 
-def _nothing(frame: Frame, board: Board, status: Status) -> str:
+def _nothing(frame: Frame, board: Board, status: ScreenStatus) -> str:
     if frame.rows.get(board.view.name):
         return f"no row matches {board.filter!r}"
     if not frame.head:
@@ -310,7 +310,7 @@ def _number(key: str, value: Any) -> str:
     return count_text(value) if is_count and key not in IDS else ""
 
 
-def _keys(width: int, status: Status) -> Text:
+def _keys(width: int, status: ScreenStatus) -> Text:
     text = Text()
     for key, does in FILTER_KEYS if status.is_filtering else KEYS:
         gap = KEYS_GAP if text else 0

@@ -11,8 +11,8 @@
   attributes, `link_facts.py` describes a link to operators.
 * Topics: `topics.py` has definitions and subscriptions by topic, `topic_tree.py` matches topics
   with filters, `subscription.py` is one subscription, `republish_intervals.py` counts intervals.
-* Start: `boot.py` checks whose store it is and raises the boot number. `meaning.py` checks that a
-  stored row makes sense.
+* Start: `boot.py` checks whose store it is and raises the boot number. `row_checks.py` checks that
+  a stored row makes sense.
 * Errors: `missing.py` has the errors for unknown names, `near.py` suggests the closest name.
 
 Invariant: each definition is a row in the store, and the objects here are made from these rows. A

@@ -48,13 +48,13 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
         _refuse(f"{path if attribute == ALIAS_OF else _of(attribute, noun, name)}: {fault}")
 
 
-def said(attribute: str) -> str:
+def label(attribute: str) -> str:
     """Returns *attribute* as a text names it: without the unit, which values have."""
     return attribute.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
 def _of(attribute: str, noun: str, name: str) -> str:
-    return f"{said(attribute)} of {noun} {name}"
+    return f"{label(attribute)} of {noun} {name}"
 
 
 def _fault(known: Attribute, name: str, value: Any) -> str:

@@ -107,7 +107,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
 
 
 def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
-    """Raises RowSenseless if a message has the next arrival number or a higher one.
+    """Raises RowInvalid if a message has the next arrival number or a higher one.
 
     A put would overwrite it. The check takes a seek for each priority in use, and one more.
     """
@@ -116,7 +116,7 @@ def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int)
     while (found := next(tx.scan(start, stop), None)) is not None:
         _, arrival = keys.place(found[0])
         if arrival >= next_arrival:
-            raise rows.RowSenseless(
+            raise rows.RowInvalid(
                 f"the counters of queue {name} (id {queue_id})",
                 f"message {arrival} exists, yet the counters say that the next is {next_arrival}",
             )

@@ -28,7 +28,7 @@ from qmgrd.core.catalogue.missing import (
     no_subscription,
     no_target,
 )
-from qmgrd.core.catalogue.named import KINDS, Alias, Proxy, Remote, named
+from qmgrd.core.catalogue.named import KINDS, Alias, ProxySubscription, Remote, named
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX
 from qmgrd.core.catalogue.remotes import Remotes
 from qmgrd.core.catalogue.subscription import Subscription
@@ -55,7 +55,7 @@ class Catalogue:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queues: dict[str, Queue | Remote | Alias | Proxy] = {}
+        self.queues: dict[str, Queue | Remote | Alias | ProxySubscription] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
         self.routes: dict[str, Link] = {}  # by the queue manager that a route leads to
@@ -77,8 +77,8 @@ class Catalogue:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
         """
         known = self.named(name)
-        found = self._behind(known)
-        if isinstance(found, Proxy):
+        found = self._resolved(known)
+        if isinstance(found, ProxySubscription):
             raise is_carried(name, found.manager)
         if isinstance(found, Remote):
             raise RequestError(
@@ -90,7 +90,7 @@ class Catalogue:
             raise attributes.get_inhibited(name)
         return found
 
-    def named(self, name: str) -> Queue | Remote | Alias | Proxy:
+    def named(self, name: str) -> Queue | Remote | Alias | ProxySubscription:
         """Returns what *name* itself is. A system queue is created when it is first asked for.
 
         Raises:
@@ -109,15 +109,17 @@ class Catalogue:
             raise no_queue(name, self.queues)
         return found
 
-    def find(self, name: str) -> Queue | Remote | Proxy:
+    def find(self, name: str) -> Queue | Remote | ProxySubscription:
         """Returns what *name* is, or what its alias points to.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
         """
-        return self._behind(self.named(name))
+        return self._resolved(self.named(name))
 
-    def _behind(self, known: Queue | Remote | Alias | Proxy) -> Queue | Remote | Proxy:
+    def _resolved(
+        self, known: Queue | Remote | Alias | ProxySubscription
+    ) -> Queue | Remote | ProxySubscription:
         """Returns what *known* is, or what it points to if it is an alias."""
         if not isinstance(known, Alias):
             return known
@@ -146,7 +148,7 @@ class Catalogue:
         """Returns the queue that stores a put to *name*, and the target for its link.
 
         For a publication the target is its topic. All messages of clients, units, links and jobs
-        come this way. Messages of the daemon itself use :meth:`own`.
+        come this way. Messages of the daemon itself use :meth:`own_queue`.
 
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
@@ -160,8 +162,12 @@ class Catalogue:
         if isinstance(found, Remote):
             if found.target in system.ATTRIBUTES:
                 raise system.no_puts(name, f"{found.target} of {found.manager}")
-            queue, target = route.way(self, found.target, found.manager)
-        elif isinstance(found, Proxy) or found.references is not None or found.is_publications:
+            queue, target = route.route_to(self, found.target, found.manager)
+        elif (
+            isinstance(found, ProxySubscription)
+            or found.references is not None
+            or found.is_publications
+        ):
             raise is_published(name)
         elif found.is_transmission:
             raise RequestError(
@@ -176,16 +182,16 @@ class Catalogue:
             raise attributes.put_inhibited(queue.name)
         return queue, target
 
-    def _open_to_puts(self, name: str) -> Queue | Remote | Proxy:
+    def _open_to_puts(self, name: str) -> Queue | Remote | ProxySubscription:
         """Returns what *name* leads to, unless its alias or remote queue is inhibited."""
         known = self.named(name)
-        found = self._behind(known)
+        found = self._resolved(known)
         for each in (known, found):
             if isinstance(each, Remote | Alias) and each.put_inhibit:
                 raise attributes.put_inhibited(each.name)
         return found
 
-    def own(self, name: str) -> Queue:
+    def own_queue(self, name: str) -> Queue:
         """Returns the system queue *name* for a message of the daemon itself.
 
         Raises:
@@ -200,9 +206,9 @@ class Catalogue:
         """Returns the queue that stores publications to *topic*, and the topic."""
         self.topics.check_put(topic)
         route.check_proxies(self, topic)
-        return self.own(system.PUBLICATIONS), topic
+        return self.own_queue(system.PUBLICATIONS), topic
 
-    def keeper(self, name: str) -> Queue:
+    def storing_queue(self, name: str) -> Queue:
         """Returns the queue that stores puts on *name*: for a remote queue, its link's.
 
         Raises:
@@ -268,7 +274,7 @@ class Catalogue:
             unclean: the last run was killed: older messages count as maybe delivered.
         """
         if row["kind"] in KINDS:
-            found: Queue | Remote | Alias | Proxy = named(name, row)
+            found: Queue | Remote | Alias | ProxySubscription = named(name, row)
         else:
             found = self._queue(name, row, unclean=unclean)
         if row["kind"] in ("proxy", "subscription"):
@@ -302,12 +308,12 @@ class Catalogue:
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Returns the bounds of the queue of that *row*, and remembers its template."""
         if row["kind"] == "local":
-            self.templates.hold(name)
+            self.templates.apply(name)
         return attributes.bounds(self._context.config, self._full(name, row))
 
     def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the *row* of a queue, completed by its template."""
-        found = self.templates.held(name)
+        found = self.templates.applied(name)
         return row if found is None else found.attributes | row
 
     def check_in_force(self, name: str, template: Template) -> None:
@@ -316,12 +322,12 @@ class Catalogue:
         if row.get("kind") == "local":
             attributes.check_in_force(name, row, template)
 
-    def hold(self, queue: Queue) -> None:
+    def apply_attributes(self, queue: Queue) -> None:
         """Applies the current attributes and templates to a local queue."""
         before, after = queue.bounds, self._bounds(queue.name, self._rows[queue.name])
         waits = (after.group_incomplete_ms, after.group_retention_ms)
         if waits != (before.group_incomplete_ms, before.group_retention_ms):
-            queue.groups.is_held_anew = True
+            queue.groups.has_new_bounds = True
         queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
@@ -341,7 +347,7 @@ class Catalogue:
         self.store_row(name, row)
         self.aliases.remove(known)
         if isinstance(known, Queue):
-            self.hold(known)
+            self.apply_attributes(known)
         else:
             self.queues[name] = named(name, row)
             self.aliases.add(self.queues[name])
@@ -370,7 +376,7 @@ class Catalogue:
         self.aliases.remove(found)
         self.remotes.remove(found)
         self._rows.pop(name)
-        self.templates.let_go(name)
+        self.templates.forget(name)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
         self._context.wrote = True
         if isinstance(found, Queue):
@@ -392,7 +398,7 @@ class Catalogue:
         used_ms = shown.pop("used_ms", None)
         if not isinstance(known, Queue):
             return shown
-        found = self.templates.held(name)
+        found = self.templates.applied(name)
         shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
         if known.bounds.unused_expiry_ms and used_ms is not None:
             is_in_use = known.waiting or known.leases

@@ -24,7 +24,7 @@ class Alias(NamedTuple):
     get_inhibit: bool = False
 
 
-class Proxy(NamedTuple):
+class ProxySubscription(NamedTuple):
     """A subscription whose publications are sent on to another queue manager."""
 
     name: str
@@ -34,10 +34,10 @@ class Proxy(NamedTuple):
 KINDS = ("remote", "alias", "proxy")  # of rows
 
 
-def named(name: str, row: dict[str, Any]) -> Remote | Alias | Proxy:
+def named(name: str, row: dict[str, Any]) -> Remote | Alias | ProxySubscription:
     """Returns the object for the *row* of *name*."""
     if row["kind"] == "proxy":
-        return Proxy(name, name.partition("@")[2])
+        return ProxySubscription(name, name.partition("@")[2])
     put_inhibit = row.get("put_inhibit", False)
     if row["kind"] == "remote":
         return Remote(name, *names.split(name), put_inhibit)

@@ -15,13 +15,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     slips_max = min(SLIPS_MAX, len(name) // LETTERS_PER_SLIP)
     for other in islice(known, LOOKED_AT_MAX):
         if abs(len(other) - len(name)) <= slips_max:
-            slips = _slips(wanted, other.casefold())
+            slips = _differing_letters(wanted, other.casefold())
             if slips <= slips_max:
                 found, slips_max = other, slips - 1
     return found
 
 
-def _slips(one: str, other: str) -> int:
+def _differing_letters(one: str, other: str) -> int:
     """Returns how many letters differ, are added or missing, if all of them are in one place."""
     start = _same(one, other)
     one, other = one[start:], other[start:]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from qmgrd.core.catalogue.named import Proxy, Remote
+from qmgrd.core.catalogue.named import ProxySubscription, Remote
 
 
 class Remotes:
@@ -13,12 +13,12 @@ class Remotes:
 
     def add(self, found: object) -> None:
         """Adds *found* if it is a remote queue or a proxy."""
-        if isinstance(found, Remote | Proxy):
+        if isinstance(found, Remote | ProxySubscription):
             self._names.setdefault(found.manager, {})[found.name] = None
 
     def remove(self, found: object) -> None:
         """Removes *found*, which was added, if it is a remote queue or a proxy."""
-        if isinstance(found, Remote | Proxy):
+        if isinstance(found, Remote | ProxySubscription):
             names = self._names[found.manager]
             del names[found.name]
             if not names:

@@ -38,7 +38,7 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
     return found
 
 
-def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
+def route_to(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
     """Returns the queue here for messages to *target* at *manager*, and the target for its link.
 
     Raises:
@@ -89,10 +89,10 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
         )
     if link.queue.bounds.put_inhibit:
         raise attributes.put_inhibited(link.queue.name)
-    return way(catalogue, target, manager)
+    return route_to(catalogue, target, manager)
 
 
-def goes_on(name: str, own: str) -> bool:
+def may_forward(name: str, own: str) -> bool:
     """Returns whether a message to *name* may be sent on from this queue manager, *own*.
 
     This is the case if *name* belongs to another queue manager or is a topic.
@@ -155,6 +155,6 @@ def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
     if not notes.is_way(hops):
         text = f"a message for {put.queue} has no valid list of the queue managers it came through"
         return RequestError(ErrorCode.ROUTE_LOOP, text)
-    way = " -> ".join(str(hop) for hop in [*hops, own])
+    route_to = " -> ".join(str(hop) for hop in [*hops, own])
     why = "was here before" if own in hops else f"came through {len(hops)} queue managers"
-    return RequestError(ErrorCode.ROUTE_LOOP, f"a message for {put.queue} {why}: {way}")
+    return RequestError(ErrorCode.ROUTE_LOOP, f"a message for {put.queue} {why}: {route_to}")

@@ -69,16 +69,16 @@ class Templates:
         ]
         return min(found, key=lambda template: template.rank, default=None)
 
-    def hold(self, name: str) -> Template | None:
+    def apply(self, name: str) -> Template | None:
         """Applies the template in force to the queue *name* and returns it."""
-        self.let_go(name)
+        self.forget(name)
         found = self.of(name)
         if found is not None:
             self._held[name] = found
             self._counts[found.pattern] += 1
         return found
 
-    def let_go(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """Forgets the template of the queue *name*."""
         found = self._held.pop(name, None)
         if found is not None:
@@ -86,7 +86,7 @@ class Templates:
             if not self._counts[found.pattern]:
                 del self._counts[found.pattern]
 
-    def held(self, name: str) -> Template | None:
+    def applied(self, name: str) -> Template | None:
         """Returns the template that was last applied to the queue *name*."""
         return self._held.get(name)
 

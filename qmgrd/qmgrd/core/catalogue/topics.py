@@ -12,7 +12,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import TOPIC_ATTRIBUTES
 from qmgrd.core.catalogue import attribute as attributes
-from qmgrd.core.catalogue import meaning
+from qmgrd.core.catalogue import row_checks
 from qmgrd.core.catalogue.attributes import unknown
 from qmgrd.core.catalogue.republish_intervals import INTERVAL, POLICY, RepublishIntervals
 from qmgrd.core.catalogue.subscription import Subscription
@@ -53,7 +53,7 @@ class Topics:
         for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
             with context.aside.guard(context, key):
                 topic = key[1:].decode()
-                self.rows[topic] = meaning.topic(topic, unpack(row))
+                self.rows[topic] = row_checks.topic(topic, unpack(row))
         for topic in self.rows:
             self.intervals.look_up(topic)
 

@@ -14,7 +14,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 
 if TYPE_CHECKING:
     from qmgrd.core.context.context import Context
@@ -28,7 +28,7 @@ class Item(NamedTuple):
     """One item."""
 
     number: int
-    work: Work
+    work: WorkId
     what: str  # in words
     why: str
     us: int  # wall clock
@@ -55,7 +55,7 @@ class Aside:
 
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
-        self.works: dict[Work, int] = {}
+        self.works: dict[WorkId, int] = {}
         self._next = 1
 
     def load(self, context: "Context") -> None:
@@ -82,7 +82,7 @@ class Aside:
         self.items[item.number] = item
         self.works[item.work] = item.number
 
-    def add(self, context: "Context", work: Work, what: str, why: str, row: bytes = b"") -> None:
+    def add(self, context: "Context", work: WorkId, what: str, why: str, row: bytes = b"") -> None:
         """Sets *work* aside, and reports it; deletes the oldest item if there are too many."""
         if work in self.works and not row:
             return
@@ -118,7 +118,7 @@ class Aside:
             context.note("error", "went on without a row", what=what, why=why)
             return
         context.tx.delete(key)
-        self.add(context, Work(kind, key), what, why, value)
+        self.add(context, WorkId(kind, key), what, why, value)
 
     @contextmanager
     def guard(self, context: "Context", key: bytes) -> Iterator[None]:
@@ -129,7 +129,7 @@ class Aside:
         """
         try:
             yield
-        except rows.RowSenseless as error:
+        except rows.RowInvalid as error:
             self.move(context, "row", key, error.why)
         except rows.RowDamaged:
             raise
@@ -160,7 +160,7 @@ class Aside:
         context.wrote = True
         return item
 
-    def put_back(self, context: "Context", number: int) -> Item:
+    def restore(self, context: "Context", number: int) -> Item:
         """Deletes an item, restores its row, and returns the item.
 
         Raises:
@@ -190,7 +190,7 @@ def item_of(number: int, row: Any) -> Item:
         key
     ) not in (bytes, str, int):
         raise ValueError("a field is of another type")
-    return Item(number, Work(kind, key), what, why, us, moved)
+    return Item(number, WorkId(kind, key), what, why, us, moved)
 
 
 def queue_ids(aside: Aside) -> set[int]:

@@ -13,11 +13,11 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.limits.budget import Budget, ClockNs, still
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES, Outflow
+from qmgrd.core.limits.budget import Budget, ClockNs, frozen_clock
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
-from qmgrd.core.limits.work import Key, Work
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES, UnreadReplies
+from qmgrd.core.limits.work import Key, WorkId
 from qmgrd.core.queue.journal import Journal
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.totals import Totals
@@ -79,7 +79,7 @@ class Context:
         store_id: bytes,
         boot: int,
         salt: bytes = b"",
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = frozen_clock,
     ) -> None:
         self.config = config
         self.name = name
@@ -98,7 +98,7 @@ class Context:
         self.turns = 0  # since this start, including those that wrote nothing
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
-        self.outflow = Outflow(longest_bytes + FRAME_OVERHEAD_BYTES)
+        self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.turn_rows = config.limits.turn_rows
         # room.py explains these.
         self.store_full = ""  # why puts are refused, or nothing
@@ -114,7 +114,7 @@ class Context:
         self.wrote = False  # anything other than the queues
         self.is_maintenance = False  # The daemon only answers requests.
         self.aside = Aside()
-        self.working: Work | None = None  # what the turn does now, if it has a name
+        self.working: WorkId | None = None  # what the turn does now, if it has a name
         self.events: dict[tuple[str, Facts], int] = {}  # counts of this turn
         self.outcome = Outcome([], [], [], [])
 
@@ -142,10 +142,10 @@ class Context:
 
     def begin_work(self, kind: str, key: Key = 0) -> bool:
         """Names the work that follows; returns False if it is set aside and must be skipped."""
-        work = self.working = Work(kind, key)
+        work = self.working = WorkId(kind, key)
         return work not in self.aside.works
 
-    def awake(self, queue: Queue) -> None:
+    def wake(self, queue: Queue) -> None:
         """Wakes *queue*, which may have messages for any of its consumers."""
         queue.waiting.unasked = 0
         self.awake_queues[queue.id] = queue
@@ -180,7 +180,7 @@ class Context:
         self.room_bytes -= size
         self.operator_bytes -= size
 
-    def fitting(self, batch: Sequence[bytes], *, evicts: bool = False) -> int:
+    def count_fitting(self, batch: Sequence[bytes], *, evicts: bool = False) -> int:
         """Returns how many records of *batch*, at least one, have free pages in this turn.
 
         All, unless the store is small or nearly full.
@@ -198,8 +198,8 @@ class Context:
                 return index
         return len(batch)
 
-    def no_pages(self) -> RequestError:
-        """Returns the error for records of a batch that :meth:`fitting` leaves out."""
+    def too_few_pages(self) -> RequestError:
+        """Returns the error for records of a batch that :meth:`count_fitting` leaves out."""
         return RequestError(
             ErrorCode.STORE_FULL,
             "the store has too few free pages to change more of them at once; try again, and get "
@@ -211,10 +211,10 @@ class Context:
         """Counts *count* rows towards those of the turn, and more if their values are long."""
         self.tx.rows_used += count + size_bytes // VALUE_MAX_BYTES
 
-    def touch(self, queue: Queue) -> None:
+    def mark_changed(self, queue: Queue) -> None:
         """Writes *queue* at the end of this turn, and wakes it."""
         self.dirty_queues[queue.id] = queue
-        self.awake(queue)
+        self.wake(queue)
 
 
 def _no_room(why: str, what: str, room: int, size: int) -> RequestError:

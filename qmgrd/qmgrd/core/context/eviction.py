@@ -15,7 +15,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import lane, order
-from qmgrd.core.queue.held import Held
+from qmgrd.core.queue.held_puts import HeldPut
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue
@@ -46,7 +46,7 @@ def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_:
             else:
                 stuck.add(key)
     if evicted:
-        context.touch(queue)
+        context.mark_changed(queue)
         context.event("queue overflowed", evicted, queue=queue.name)
 
 
@@ -61,7 +61,7 @@ def _evict(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes)
 
 
 def make_room_for_all(
-    context: Context, bury: Bury, queue: Queue, held: list[Held], *, is_put: bool
+    context: Context, bury: Bury, queue: Queue, held: list[HeldPut], *, is_put: bool
 ) -> None:
     """Makes room for a commit, which can no longer be refused.
 

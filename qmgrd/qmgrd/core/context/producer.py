@@ -18,7 +18,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.layout.sense import number, stored_ids
+from qmgrd.core.layout.value_checks import number, stored_ids
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
@@ -123,7 +123,7 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
     row = rows.find(tx, keys.SPACE_PRODUCER + producer_id)
     if row is None:
         return None
-    with rows.sense(keys.SPACE_PRODUCER + producer_id):
+    with rows.decoding(keys.SPACE_PRODUCER + producer_id):
         commit_id, used_ms, seen, ahead, refused, instance, *more = unpack(row)
         for value in (commit_id, used_ms, seen):
             number(value, "a number of the window")

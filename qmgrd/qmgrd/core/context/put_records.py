@@ -12,7 +12,7 @@ from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import TIMESTAMP
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import EVICTED_MAX, Bury, make_room
-from qmgrd.core.queue.put import Put, member_of, put
+from qmgrd.core.queue.put import PutOutcome, member_of, put
 from qmgrd.core.queue.queue import Queue
 
 
@@ -23,7 +23,7 @@ def put_records(
     batch: list[bytes],
     target: str = "",
     extras: dict[int, Any] | None = None,
-) -> Put:
+) -> PutOutcome:
     """Puts *batch* on *queue*, which makes room first if its overflow policy says so.
 
     If a batch is larger than the queue may be, its later records evict the earlier ones.
@@ -39,7 +39,7 @@ def put_records(
     extras = extras or {}
     if queue.bounds.overflow == "refuse":
         return _put(context, queue, batch, target, extras)
-    whole, at = Put([], []), 0
+    whole, at = PutOutcome([], []), 0
     for piece in _pieces(context, queue, batch):
         if not queue.has_room(len(piece), _stamped_bytes(context, piece)):
             new = [record for record in piece if _is_acceptable(context, queue, record, target)]
@@ -54,7 +54,7 @@ def put_records(
 
 def _put(
     context: Context, queue: Queue, batch: list[bytes], target: str, extras: dict[int, Any]
-) -> Put:
+) -> PutOutcome:
     limit = context.config.limits.message_max_bytes
     return put(queue, context.tx, context.now, context.stamper, batch, limit, target, extras)
 

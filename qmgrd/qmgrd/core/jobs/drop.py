@@ -6,7 +6,7 @@ from qmgr_protocol import history
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
@@ -32,7 +32,7 @@ def facts_of(queue: Queue) -> dict[str, Any]:
     return {"queue": queue.name, "queue_id": queue.id, "accounts": queue.account is not None}
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Removes a slice."""
     tx, row, code = context.tx, job.row, int(ErrorCode.QUEUE_DELETED)
     accounts = row.get("accounts")

@@ -80,7 +80,7 @@ class DueWork:
         is_expired = 0 < entry.expires_ms <= context.now.ms
         if key[keys.POSITION_AT] == keys.LANE_DELAYED and not is_expired:
             lane.wake(queue, context.tx, key, entry)
-            context.touch(queue)
+            context.mark_changed(queue)
         elif entry.delayed and not is_expired:
             over = entry._replace(flags=entry.flags & ~entries.DELAYED)
             lane.postpone(queue, context.tx, key, over, entry.expires_ms)
@@ -94,7 +94,7 @@ class DueWork:
     def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
         """Expires a group that was incomplete for too long, or forgets an empty one."""
         context = self._context
-        context.touch(queue)
+        context.mark_changed(queue)
         if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
             context.event("group expired", queue=queue.name, group=shown(group_id))
 

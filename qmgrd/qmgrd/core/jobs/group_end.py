@@ -12,12 +12,12 @@ from qmgr_protocol import history
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
@@ -28,7 +28,7 @@ NO_PLACE_MS = 10_000  # until the next try if no queue accepts its members
 ROWS_EACH = 8
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Removes a slice of a group from its queue."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
@@ -42,7 +42,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     found = group_index.under(context.tx, prefix, job.row["cursor"])
     count = min(SLICE_ROWS, context.turn_rows) // ROWS_EACH + 1
     members = list(islice(found, count))
-    context.touch(queue)
+    context.mark_changed(queue)
     for key, position in members:
         why = _end(context, catalogue, job, queue, row, key, position)
         if why is not None:
@@ -67,12 +67,12 @@ def _end(
     row: GroupRow,
     key: bytes,
     position: bytes,
-) -> Step | None:
+) -> JobStep | None:
     """Removes a member from its queue; returns why to try again, or None."""
     number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
     if arrival in queue.leases:
         text = f"number {number} is leased"
-        return Step("waiting", text, context.now.ms + LEASED_MS)
+        return JobStep("waiting", text, context.now.ms + LEASED_MS)
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
     context.count_read(1, 0)
@@ -98,4 +98,4 @@ def _end(
     if to:
         job.row["target"] = to
         return None
-    return Step("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)
+    return JobStep("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)

@@ -11,11 +11,11 @@ def refresh_groups(context: Context, jobs: Jobs) -> None:
         if queue.groups.is_fresh:
             continue
         if not context.begin_work("groups", queue.id):
-            queue.groups.pass_over()
+            queue.groups.skip_refresh()
             continue
         context.count_read(queue.groups.rows_to_refresh, 0)
         if queue.refresh_groups(context.tx, context.now):
-            context.awake(queue)
+            context.wake(queue)
         for group_id in queue.groups.restored:
             context.note(
                 "error",
@@ -27,8 +27,8 @@ def refresh_groups(context: Context, jobs: Jobs) -> None:
         for group_id in list(queue.groups.ripe):
             jobs.end_group(queue, group_id)
         queue.groups.ripe.clear()
-        if queue.groups.is_held_anew:
-            queue.groups.is_held_anew = False
+        if queue.groups.has_new_bounds:
+            queue.groups.has_new_bounds = False
             jobs.watch_groups(queue)
         if queue.groups.wrote:
             queue.groups.wrote = False

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.group.groups import ROWS_OF_A_GROUP
@@ -20,7 +20,7 @@ FULL_MS = 1_000  # until the next try if as many leave already
 
 def step(
     context: Context, catalogue: Catalogue, job: Job, ending: Collection[tuple[int, bytes]]
-) -> Step:
+) -> JobStep:
     """Looks at a slice of the groups. *ending* are the groups that leave, by queue id."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
@@ -28,7 +28,7 @@ def step(
     prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
     left = min(SLICE_ROWS, context.turn_rows) // ROWS_OF_A_GROUP + 1
     free = ENDING_MAX - len(ending)
-    context.touch(queue)
+    context.mark_changed(queue)
     for key, value in context.tx.scan(max(job.row["cursor"], prefix), keys.after(prefix)):
         if not left:
             return MORE
@@ -39,13 +39,13 @@ def step(
             row = GroupRow.decode(rows.unseal(key, value, queue.name))
         except rows.NONSENSE:
             continue  # Its next use reports the damage.
-        if row.is_ripe and (queue.id, group_id) not in ending:
+        if row.must_end and (queue.id, group_id) not in ending:
             if not free:
                 job.row["cursor"] = key
                 text = f"{len(ending)} groups leave already"
-                return Step("waiting", text, context.now.ms + FULL_MS)
+                return JobStep("waiting", text, context.now.ms + FULL_MS)
             free -= 1
-        queue.groups.touch(group_id)
+        queue.groups.mark_changed(group_id)
         job.row["cursor"] = key + b"\0"
         job.count("examined")
     if not job.row["again"]:

@@ -12,7 +12,7 @@ A job is a stored row with a cursor. A slice commits in one transaction with its
 from typing import Any, NamedTuple
 
 from qmgrd.core.layout import keys
-from qmgrd.core.layout.sense import number, typed
+from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500
@@ -59,7 +59,7 @@ _FACTS = {  # Types of the facts that only some jobs have.
 }
 
 
-class Step(NamedTuple):
+class JobStep(NamedTuple):
     """The state of a job after a slice."""
 
     state: str = "running"
@@ -67,8 +67,8 @@ class Step(NamedTuple):
     wake_ms: int = 0  # time of its next slice, by the store's clock; 0: the next turn
 
 
-MORE = Step()
-DONE = Step("done")
+MORE = JobStep()
+DONE = JobStep("done")
 
 
 class Job:

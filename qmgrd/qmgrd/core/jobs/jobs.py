@@ -33,20 +33,20 @@ from qmgrd.core.jobs.job import (
     NEEDED,
     REPUBLISHES,
     Job,
-    Step,
+    JobStep,
     new_row,
     read_row,
 )
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.layout.sense import number
+from qmgrd.core.layout.value_checks import number
 from qmgrd.core.queue.queue import Queue
 
 RUNNING_MAX = 1_000
 SLICE_COST_ROWS = 10  # that a slice costs a turn, whatever it finds
 ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
-_Work = Callable[[Context, Catalogue, Job], Step]
+_Work = Callable[[Context, Catalogue, Job], JobStep]
 _WORK: dict[str, _Work] = {
     "purge": purge.step,
     "drop": drop.step,
@@ -201,7 +201,7 @@ class Jobs:
             self._ready[job.id] = self._ready.pop(job.id)  # It has its next slice after the others.
             self._settle(job, self._work(job))
 
-    def _work(self, job: Job) -> Step:
+    def _work(self, job: Job) -> JobStep:
         kind = job.row["kind"]
         if kind == "watch":
             return group_watch.step(self._context, self._catalogue, job, self._ending)
@@ -213,7 +213,7 @@ class Jobs:
         self.producers_gone += job.row["done"] - before
         return step
 
-    def _settle(self, job: Job, step: Step) -> None:
+    def _settle(self, job: Job, step: JobStep) -> None:
         """Records the state of *job* after a slice."""
         if step.state not in ("running", "waiting"):
             self._end(job, step.state, step.text)
@@ -232,7 +232,7 @@ class Jobs:
         if job.row["state"] != ASIDE:
             self._ready[job.id] = job
 
-    def hold(self) -> None:
+    def hold_back(self) -> None:
         """Holds the jobs found at the start. Jobs that operators begin later run as usual."""
         self._ready.clear()
 

@@ -18,7 +18,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import retry
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
@@ -26,21 +26,21 @@ from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
-from qmgrd.core.queue.take import is_there
-from qmgrd.core.returns.transfer import Copied, Place, copy, transfer
+from qmgrd.core.queue.take import is_available
+from qmgrd.core.returns.transfer import Copied, Destination, copy, transfer
 
 TRY_AGAIN_MS = 1_000
 RATE_SLICES = 10  # per second, of a job with a rate
 LATE_MAX_MS = 1_000  # that a job may catch up if it is behind its rate
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Moves a slice."""
     source = catalogue.by_id.get(job.row["queue_id"])
     if source is None:
-        return Step("failed", f"queue {job.row['queue']} was deleted meanwhile")
+        return JobStep("failed", f"queue {job.row['queue']} was deleted meanwhile")
     if job.paced_ms > context.now.ms:
-        return Step(wake_ms=_ceil(job.paced_ms))
+        return JobStep(wake_ms=_ceil(job.paced_ms))
     move = _Move(context, catalogue, job, source)
     before = job.row["done"]
     try:
@@ -50,12 +50,12 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             found = move.run()
     except RequestError as error:
         if error.error_class is not ErrorClass.RETRY_LATER:
-            return Step("failed", error.text)
-        found = Step("waiting", error.text, context.now.ms + TRY_AGAIN_MS)
+            return JobStep("failed", error.text)
+        found = JobStep("waiting", error.text, context.now.ms + TRY_AGAIN_MS)
     return paced(context, job, found, job.row["done"] - before)
 
 
-def paced(context: Context, job: Job, found: Step, moved: int) -> Step:
+def paced(context: Context, job: Job, found: JobStep, moved: int) -> JobStep:
     """Returns *found*, the state of *job* after it *moved* messages, delayed to keep its rate."""
     rate, now_ms = job.row["rate"], context.now.ms
     if not rate or not moved:
@@ -81,7 +81,7 @@ class _Move:
         self._selector = selector_of(context, job, source)
         self._is_copy = job.row["kind"] == "copy"
 
-    def run(self) -> Step:
+    def run(self) -> JobStep:
         """Moves the messages of the slice.
 
         Raises:
@@ -110,7 +110,7 @@ class _Move:
             return self.run() if left == self._quota() or not row["rate"] else MORE
         return self._done() if last else MORE
 
-    def _done(self) -> Step:
+    def _done(self) -> JobStep:
         return DONE._replace(text=self._job.stayed_text())
 
     def _quota(self) -> int:
@@ -118,12 +118,12 @@ class _Move:
         rate = self._job.row["rate"]
         return max(rate // RATE_SLICES, 1) if rate else self._context.turn_rows
 
-    def _target(self) -> Place | None:
+    def _target(self) -> Destination | None:
         """Returns the target of all messages; None if each has its own."""
         name = self._job.row["target"]
         if not name:
             return None
-        place = Place(*self._catalogue.destination(name))
+        place = Destination(*self._catalogue.destination(name))
         if place.queue is self._source:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
@@ -131,7 +131,7 @@ class _Move:
             )
         return place
 
-    def _one(self, key: bytes, value: bytes, target: Place | None) -> bool:
+    def _one(self, key: bytes, value: bytes, target: Destination | None) -> bool:
         """Moves, copies or skips a message; returns whether it was moved or copied."""
         job, source, arrival = self._job, self._source, keys.place(key)[1]
         if arrival >= job.row["before"]:
@@ -143,9 +143,9 @@ class _Move:
         sound = entries.open_sound(self._context.tx, value)
         if sound is None:
             lane.set_aside(source, self._context.tx, key, value)
-            self._context.touch(source)
+            self._context.mark_changed(source)
             return False
-        if not is_there(source, sound.entry, arrival, self._context.now):
+        if not is_available(source, sound.entry, arrival, self._context.now):
             return False
         if not is_selected(
             self._selector, source, self._context.tx, key, sound.entry, sound.record
@@ -176,30 +176,32 @@ class _Move:
         if key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return ""
         groups = self._source.groups
-        if groups.holds.leased_of(group[0]):
+        if groups.held_groups.leased_of(group[0]):
             return "others of its group are leased"
         row = groups.row(self._context.tx, group[0])
         return "others of its group are delayed" if row is not None and row.waiting else ""
 
-    def _place(self, note: notes.Note, size: int, target: Place | None) -> Place | str:
+    def _place(self, note: notes.Note, size: int, target: Destination | None) -> Destination | str:
         """Returns where a message of *size* bytes is to move, or why it stays."""
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
             why = retry.reason_to_stay(note, row["retries_max"])
             if why:
                 return why
-            found = target or retry.origin(self._catalogue, retry.home(note, name))
+            found = target or retry.origin(self._catalogue, retry.original_queue(note, name))
             if isinstance(found, str):
                 return found
             place = found
         assert place is not None, "a job without a target is a retry"
         if place.queue is self._source:
-            return retry.is_here(self._source.name)
+            return retry.on_original_queue(self._source.name)
         if size > place.queue.longest(self._context.config.limits.message_max_bytes):
             return f"too large for queue {place.queue.name}"
         return place
 
-    def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place, raw: bytes) -> str:
+    def _go(
+        self, key: bytes, value: bytes, entry: entries.Entry, target: Destination, raw: bytes
+    ) -> str:
         """Moves or copies a message with the note *raw* to *target*; returns how to count it."""
         context, source, size = self._context, self._source, entries.record_bytes(entry)
         expires_ms, note = entry.expires_ms, notes.decode(raw)

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import Rows, next_rows
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
@@ -24,7 +24,7 @@ LOOKED_AT_MAX = 100  # rows of the index, for one origin
 TARGETS_MAX = 100  # of messages on a transmission queue; if it has more, the table stays
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Looks at a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
     found, last = next_rows(context, job, keys.SPACE_ORIGIN)
     for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):

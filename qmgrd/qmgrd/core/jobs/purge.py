@@ -6,7 +6,7 @@ Leased messages stay.
 from qmgr_protocol import history
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
@@ -14,11 +14,11 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
-from qmgrd.core.queue.take import is_there
+from qmgrd.core.queue.take import is_available
 from qmgrd.core.selector.selector import Selector
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Deletes a slice. If the queue was deleted meanwhile, nothing is left to do."""
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
@@ -26,7 +26,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     selector = selector_of(context, job, queue)
     lane_ = row.setdefault("lane", keys.LANE_READY)
     found, last = next_rows(context, job, keys.lane(queue.id, lane_), selector)
-    context.touch(queue)
+    context.mark_changed(queue)
     for key, value in found:
         arrival = keys.place(key)[1]
         if arrival >= row["before"] or queue.is_lost(entries.decode(value), arrival):
@@ -64,6 +64,6 @@ def _matches(
 ) -> bool:
     """Returns whether the message under *key* is selected. A rotten one is not."""
     sound = entries.open_sound(tx, value)
-    if sound is None or not is_there(queue, sound.entry, keys.place(key)[1], now):
+    if sound is None or not is_available(queue, sound.entry, keys.place(key)[1], now):
         return False
     return is_selected(selector, queue, tx, key, sound.entry, sound.record)

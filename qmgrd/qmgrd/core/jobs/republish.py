@@ -17,12 +17,12 @@ from itertools import islice
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.republish_intervals import SCHEDULED
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.jobs.move import paced
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import compiled
 from qmgrd.core.returns import parked
@@ -33,15 +33,15 @@ RATE_SLICES = 10  # per second, of a job with a rate
 HEALTHY, RETURNED = "healthy", "returned"  # why the daemon started it; or SCHEDULED
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Republishes, or drops, a slice."""
     if job.paced_ms > context.now.ms:
-        return Step(wake_ms=-int(-job.paced_ms // 1))
+        return JobStep(wake_ms=-int(-job.paced_ms // 1))
     before = job.row["done"]
     return paced(context, job, _slice(context, catalogue, job), job.row["done"] - before)
 
 
-def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def _slice(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     row, rate = job.row, job.row["rate"]
     left = max(rate // RATE_SLICES, 1) if rate else context.turn_rows
     looked_at = min(SLICE_ROWS, context.slice_rows)
@@ -148,14 +148,14 @@ def _one(
 
 def facts_of(
     context: Context, queue: Queue, found: Parked, entry: entries.Entry, note: notes.Note
-) -> Facts:
+) -> MessageFacts:
     """Returns the facts about a parked message that a selector may ask for."""
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
     record = entries.record(context.tx, held)
     context.count_read(1 + entries.body_rows(held), 0)
     priority = keys.place(found.key)[0]
-    return Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+    return MessageFacts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
 
 
 def selector_of(where: str) -> Selector | None:

@@ -7,22 +7,22 @@ one since then is left out.
 from qmgr_protocol import topic as topics
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import CRAMPED_MS, Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.puts.fan_out import give, publication_of
+from qmgrd.core.puts.fan_out import publication_of, put_publications
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Gives a subscription a slice of the retained publications."""
     subscription = catalogue.topics.subscriptions.get(job.row["queue"])
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
         return DONE  # The subscription ended meanwhile.
     if context.is_cramped:
-        return Step("waiting", "the store is nearly full", context.now.ms + CRAMPED_MS)
+        return JobStep("waiting", "the store is nearly full", context.now.ms + CRAMPED_MS)
     if catalogue.topics.next_out < subscription.first:
         return MORE  # Older publications are still to be stored as retained.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
@@ -42,7 +42,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             context.tx.delete(key)  # It has expired, for all subscriptions.
             catalogue.references.remove(arrival)
         elif publication is not None:
-            give(context, catalogue, letters, subscription, [publication], is_late=True)
+            put_publications(context, catalogue, letters, subscription, [publication], is_late=True)
             job.count("done")
     return DONE if last else MORE
 

@@ -4,14 +4,14 @@ from collections.abc import Container
 
 from qmgrd.core.context import producer
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows
 from qmgrd.core.layout import keys
 
 RETENTION_PERIOD_MS = 3_600_000
 
 
-def step(context: Context, job: Job, in_use: Container[bytes]) -> Step:
+def step(context: Context, job: Job, in_use: Container[bytes]) -> JobStep:
     """Forgets a slice of them, except those *in_use*. ``done`` counts them."""
     now_ms = context.now.ms
     limit_ms = context.config.producer.retention_ms

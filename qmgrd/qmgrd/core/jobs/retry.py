@@ -11,7 +11,7 @@ from qmgr_protocol.record import EXPIRY_END
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.notes import Note
-from qmgrd.core.returns.transfer import Place
+from qmgrd.core.returns.transfer import Destination
 
 NO_DEAD_LETTER = "not a dead letter"
 _KEPT = ("attempts",)
@@ -39,15 +39,15 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
     if "code" not in note:
         return NO_DEAD_LETTER
     count = retries(note)
-    return went_back_often(count) if count >= retries_max else ""
+    return retried_too_often(count) if count >= retries_max else ""
 
 
-def went_back_often(count: int) -> str:
+def retried_too_often(count: int) -> str:
     """Returns the reason that a dead letter stays that was returned *count* times already."""
     return f"already retried {amount(count, 'time')} (--max-retries)"
 
 
-def home(note: Note, manager: str) -> str:
+def original_queue(note: Note, manager: str) -> str:
     """Returns the name under which *manager* knows a dead letter's original queue, or ""."""
     name, home_ = note.get("queue"), note.get("manager")
     if type(name) is not str or type(home_) is not str:
@@ -60,12 +60,12 @@ def missing(name: str) -> str:
     return f"queue {name} does not exist here" if name else "the original queue is unknown"
 
 
-def is_here(name: str) -> str:
+def on_original_queue(name: str) -> str:
     """Returns the reason that a dead letter stays that is on its original queue *name*."""
     return f"queue {name} is the original queue"
 
 
-def origin(catalogue: Catalogue, name: str) -> Place | str:
+def origin(catalogue: Catalogue, name: str) -> Destination | str:
     """Returns the original queue *name* of a dead letter, or why it cannot return there.
 
     Raises:
@@ -74,7 +74,7 @@ def origin(catalogue: Catalogue, name: str) -> Place | str:
     if name not in catalogue.queues:
         return missing(name)
     try:
-        return Place(*catalogue.destination(name))
+        return Destination(*catalogue.destination(name))
     except RequestError as error:
         if error.error_class is ErrorClass.RETRY_LATER:
             raise

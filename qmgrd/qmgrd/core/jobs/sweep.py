@@ -8,7 +8,7 @@ from itertools import islice
 
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import lane
@@ -16,12 +16,12 @@ from qmgrd.core.queue import lane
 LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Removes a slice. The cursor has a byte for each lane and priority that is done."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    context.touch(queue)  # Groups change without the lost members.
+    context.mark_changed(queue)  # Groups change without the lost members.
     left = min(SLICE_ROWS, context.slice_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]
@@ -34,7 +34,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             job.count("examined")
             if entries.decode(value).volatile:
                 lane.lose(queue, tx, key, value)
-                context.touch(queue)
+                context.mark_changed(queue)
                 job.count("done")
             context.count_read(1, 0)
             job.row["at"] = keys.place(key)[1] + 1

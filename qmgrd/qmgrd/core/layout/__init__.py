@@ -5,7 +5,7 @@
   rows of what is due. `row.py` seals small rows with a checksum.
 * `counters.py` is what a queue counts, `bounds.py` the attributes in force for a queue.
 * `clock.py` is the store's clock, `stamp.py` gives the timestamps of UIDs, `ids.py` gives numbers
-  that never repeat, `sense.py` checks types and bounds of values read from rows.
+  that never repeat, `value_checks.py` checks types and bounds of values read from rows.
 
 Invariant: no other room knows an offset in a key or a row. A row has a checksum, or is
 checked against the message that it leads to. So damage is reported and not used as data.

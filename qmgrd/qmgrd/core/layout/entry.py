@@ -93,7 +93,7 @@ class Entry(NamedTuple):
         return self.flags != UNREADABLE and bool(self.flags & SHARED)
 
     @property
-    def is_apart(self) -> bool:
+    def is_separate(self) -> bool:
         """Whether its record is stored elsewhere."""
         return self.flags != UNREADABLE and bool(self.flags & _APART)
 
@@ -171,7 +171,7 @@ def encode_head(put_us: int, target: bytes = b"") -> bytes:
     return HEAD.pack(VERSION, INLINE, 0, len(target), 0, 0, put_us, 0, 0) + target
 
 
-def raised(count: int, by: bool) -> int:
+def raised_count(count: int, by: bool) -> int:
     """Returns *count*, raised if asked, up to the most that an entry can store."""
     return min(count + by, COUNT_MAX)
 
@@ -191,7 +191,7 @@ def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> 
 
 def record(tx: Transaction, entry: Entry) -> bytes:
     """Returns the record of *entry*; an empty or incomplete one if rows are missing."""
-    if not entry.is_apart:
+    if not entry.is_separate:
         return entry.rest
     if entry.shared:
         found = record(tx, publication(tx, entry))
@@ -218,7 +218,7 @@ def rest_of_reference(record_bytes: int, trailer: bytes) -> bytes:
     return _SIZE.pack(record_bytes) + trailer
 
 
-def sound(record: bytes) -> bool:
+def is_sound(record: bytes) -> bool:
     """Returns whether a stamped *record* is unchanged, including its origin_length."""
     if len(record) < records.HEAD_BYTES:
         return False
@@ -253,14 +253,14 @@ def open_sound(tx: Transaction, value: bytes) -> Sound | None:
             return None
     else:
         record_ = record(tx, entry)
-    if not sound(record_):
+    if not is_sound(record_):
         return None
     return Sound(entry, record_, uid_trailer(entry), checksum_of(record_), topic)
 
 
 def front(tx: Transaction, entry: Entry) -> bytes:
     """Returns the record of *entry*; of a long one at least the part before its envelope."""
-    if not entry.is_apart:
+    if not entry.is_separate:
         return entry.rest
     if entry.shared:
         return front(tx, publication(tx, entry))
@@ -298,24 +298,24 @@ def body_rows(entry: Entry) -> int:
 
 def record_bytes(entry: Entry) -> int:
     """Returns the size of the record of *entry*."""
-    if not entry.is_apart:
+    if not entry.is_separate:
         return len(entry.rest)
     if entry.flags & SHARED:
         return int(_SIZE.unpack_from(entry.rest)[0])
     return int(_ROWS.unpack_from(entry.rest)[1])
 
 
-def length_apart(value: bytes) -> int:
+def separate_bytes(value: bytes) -> int:
     """Returns the size of the record of an entry if it is stored elsewhere, without reading it.
 
     Else 0. A disk may have changed the size.
     """
     entry = decode(value)
-    return record_bytes(entry) if entry.is_apart else 0
+    return record_bytes(entry) if entry.is_separate else 0
 
 
 def uid_trailer(entry: Entry) -> bytes:
     """Returns the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
-    if entry.is_apart:
+    if entry.is_separate:
         return entry.rest[_SIZE.size if entry.flags & SHARED else _ROWS.size :]
     return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""

@@ -190,7 +190,7 @@ _PUBLICATIONS = of_queue(SPACE_MESSAGE, PUBLICATIONS_ID)
 _PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
 
 
-def holders(arrival: int) -> bytes:
+def reference_count(arrival: int) -> bytes:
     """Returns the key of the number of references to a publication."""
     return SPACE_HOLDERS + arrival.to_bytes(8, "big")
 

@@ -72,7 +72,7 @@ class RowMissing(RowDamaged):
         super().__init__(what, "it is missing")
 
 
-class RowSenseless(RowDamaged):
+class RowInvalid(RowDamaged):
     """A row is as it was written, but cannot be true: it, or its subject, is set aside."""
 
 
@@ -93,14 +93,14 @@ NONSENSE = (
 
 
 @contextmanager
-def sense(key: bytes) -> Iterator[None]:
-    """Raises RowSenseless if the block finds that the row under *key* makes no sense."""
+def decoding(key: bytes) -> Iterator[None]:
+    """Raises RowInvalid if the block finds that the row under *key* makes no sense."""
     try:
         yield
     except RowDamaged:
         raise
     except NONSENSE as error:
-        raise RowSenseless(name_of(key), f"{type(error).__name__}: {error}") from error
+        raise RowInvalid(name_of(key), f"{type(error).__name__}: {error}") from error
 
 
 def seal(key: bytes, row: bytes) -> bytes:

@@ -3,8 +3,8 @@
 * `budget.py` is the time of a turn, by a clock that the shell hands in. `timers.py` has the calls
   that the core makes at a time of the store's clock.
 * `room.py` says how much room the store has, and for which operations it is reserved.
-* `outflow.py` holds connections whose peers have too much unread. `reads.py` lists the requests
-  that only read: they wait, or are dropped, in such cases.
+* `unread_replies.py` holds connections whose peers have too much unread. `reads.py` lists the
+  requests that only read: they wait, or are dropped, in such cases.
 * `work.py` names the daemon's own work, so that work that keeps failing can be set aside.
 * `page.py` cuts pages from ordered lists, `sorted_map.py` keeps keys in order, and `amount.py`
   writes a number with its noun.

@@ -22,7 +22,7 @@ LOOK_EACH = 16  # small pieces of work between two looks at the clock
 _MS_NS = 1_000_000
 
 
-def still() -> int:
+def frozen_clock() -> int:
     """Returns the time of a clock that never advances: no turn uses up its time."""
     return 0
 
@@ -32,7 +32,7 @@ class Budget:
 
     __slots__ = ("_turn_ns", "clock_ns", "end_ns", "share_ns")
 
-    def __init__(self, turn_ms: int, clock_ns: ClockNs = still) -> None:
+    def __init__(self, turn_ms: int, clock_ns: ClockNs = frozen_clock) -> None:
         self.clock_ns = clock_ns
         self._turn_ns = turn_ms * _MS_NS
         self.share_ns = self._turn_ns * SHARE // 100

@@ -18,7 +18,7 @@ work, and the last arrival, need a page for each row that they change, twice.
 
 from typing import NamedTuple
 
-from qmgr_config.model import Config, Store
+from qmgr_config.model import Config, StoreConfig
 from qmgr_protocol import record as records
 from qmgrd.core.layout.kv import Space
 
@@ -37,7 +37,7 @@ _NOTHING = bytes(10)  # expiry, length of the correlation id, flags of the group
 MAP_LEAST_BYTES = 16 * 1024 * 1024  # Tests do not show that a smaller map survives everything.
 
 
-class Room(NamedTuple):
+class TurnRoom(NamedTuple):
     """The room of one turn."""
 
     why_full: str  # why puts are refused, or nothing
@@ -50,17 +50,17 @@ class Room(NamedTuple):
     slice_rows: int
 
 
-def mark_of(store: Store) -> int:
+def put_limit_bytes(store: StoreConfig) -> int:
     """Returns how many bytes of the map may be used before puts are refused."""
     return store.map_bytes * store.high_water_percent // 100
 
 
-def pages_kept(store: Store) -> int:
+def pages_kept(store: StoreConfig) -> int:
     """Returns how many pages the map has above the mark."""
-    return (store.map_bytes - mark_of(store)) // PAGE_BYTES
+    return (store.map_bytes - put_limit_bytes(store)) // PAGE_BYTES
 
 
-def settle_handles(store: Store) -> int:
+def settle_handles(store: StoreConfig) -> int:
     """Returns how many messages a piece of a settle may name."""
     return max(pages_kept(store) // SETTLE_SHARE, 1)
 
@@ -103,7 +103,7 @@ def marks_of(config: Config, map_bytes: int) -> Marks:
     )
 
 
-def room_of(marks: Marks, space: Space) -> Room:
+def room_of(marks: Marks, space: Space) -> TurnRoom:
     """Returns the room in a store that has so much *space*."""
     used = space.used_bytes
     disk_bytes = space.disk_free_bytes + space.file_free_bytes
@@ -111,9 +111,9 @@ def room_of(marks: Marks, space: Space) -> Room:
     most, least = marks.rows_max, marks.disk_least_bytes
     puts, operators = marks.puts - used, marks.operators - used
     if puts > 0 and disk_bytes >= least and free_pages >= marks.plenty_pages:
-        return Room("", "", puts, operators, False, free_pages // PUT_SHARE, most, most)
+        return TurnRoom("", "", puts, operators, False, free_pages // PUT_SHARE, most, most)
     turn_rows = min(most, max(free_pages // TURN_SHARE, ROWS_MIN))
-    return Room(
+    return TurnRoom(
         _why(space, marks.puts, disk_bytes, least, "puts"),
         _why(space, marks.operators, disk_bytes, least // 4, ADDITIONS),
         puts,

@@ -30,7 +30,7 @@ _KNOWN_MAX = 1_000
 Key = bytes | str | int
 
 
-class Work(NamedTuple):
+class WorkId(NamedTuple):
     """A kind of work, and the key of its subject."""
 
     kind: str
@@ -52,10 +52,10 @@ class Failures:
     """The turns that failed in this process, with their work and times."""
 
     def __init__(self) -> None:
-        self._counts: dict[Work, int] = {}
-        self._recent: list[tuple[int, Work | None]] = []  # when, and at which work
+        self._counts: dict[WorkId, int] = {}
+        self._recent: list[tuple[int, WorkId | None]] = []  # when, and at which work
 
-    def add(self, work: Work | None, now_ms: int) -> bool:
+    def add(self, work: WorkId | None, now_ms: int) -> bool:
         """Counts a turn that failed at *work*, if it has a name; returns whether to set it aside.
 
         Work that is set aside does not fail again: its failures no longer count as recent.

@@ -80,7 +80,7 @@ def check(
         )
 
 
-def tell_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
+def report_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
     """Reports to operators that *peer* was restored, and notes it in the *row* of its link.
 
     Args:

@@ -49,7 +49,7 @@ class Flight:
         self.bytes += bytes_
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
-    def land(self, taken: int) -> list[Sent]:
+    def remove_received(self, taken: int) -> list[Sent]:
         """Removes and returns the puts that the peer has received, now that it has *taken* records.
 
         Raises:

@@ -26,10 +26,10 @@ from qmgrd.core.context.put_records import put_records
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.layout.sense import number, stored_ids, typed
+from qmgrd.core.layout.value_checks import number, stored_ids, typed
 from qmgrd.core.link.path import PeerSession
 from qmgrd.core.link.puts import size_of
-from qmgrd.core.queue.put import Put
+from qmgrd.core.queue.put import PutOutcome
 from qmgrd.core.queue.queue import Queue
 
 BLOCKED_RETRY_MS = 1_000
@@ -56,7 +56,7 @@ class LinkInbox:
     life: bytes = b""  # of the sender
     incarnation: int = 0  # of this object, as reported to the sender
     is_ordered: bool = False
-    paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
+    paths: dict[int, "InboundPath"] = field(default_factory=dict)  # by number
     in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
     in_line_bytes: int = 0
     is_draining: bool = False  # the next turn continues with the line
@@ -145,7 +145,7 @@ class LinkInbox:
 
     def receive(
         self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
-    ) -> Put:
+    ) -> PutOutcome:
         """Stores the new records of *put*, and returns the result for each.
 
         Args:
@@ -177,9 +177,9 @@ class LinkInbox:
         self.duplicates += len(done.refused) - len(kept_out)
         for index, (seq_id, record) in enumerate(numbered):
             if index not in kept_out:
-                self.hold(seq_id, record)
+                self.mark_held(seq_id, record)
         refused = [(numbered[index][0], error) for index, error in kept_out.items()]
-        return Put(refused, [])
+        return PutOutcome(refused, [])
 
     def skip(self, put: m.Put) -> None:
         """Marks the ids of *put* as held: the sender no longer has their messages.
@@ -189,9 +189,9 @@ class LinkInbox:
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         for seq_id in self.inbox.missing(put.first_id, len(put.records)):
-            self.hold(seq_id, None)
+            self.mark_held(seq_id, None)
 
-    def hold(self, seq_id: int, record: bytes | None) -> None:
+    def mark_held(self, seq_id: int, record: bytes | None) -> None:
         """Marks an id as held, with its *record* if it has one."""
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
@@ -200,7 +200,7 @@ class LinkInbox:
 
 
 @dataclass(slots=True, eq=False)
-class Inflow:
+class InboundPath:
     """One path of a stream: what arrived over it, and what was reported to the sender."""
 
     stream: LinkInbox
@@ -227,38 +227,38 @@ class Inflow:
         back = self.session.path  # A put in the other direction carries the commit.
         is_carried = back is not None and back.sent_turn == context.turns
         if self.is_asked or (self.news and (is_much or is_carried)):
-            return self.tell()
+            return self.commit_message()
         if self.news:
-            self._wait(context)
+            self._schedule_commit(context)
         else:
             self._since_ms = None  # A Blocked has reported everything.
         return None
 
-    def _wait(self, context: Context) -> None:
+    def _schedule_commit(self, context: Context) -> None:
         """Schedules a separate commit, unless a put carries one first."""
         if self._since_ms is None:
             self._since_ms = context.now.ms
         if not self._timer_set:
             self._timer_set = True
             due_ms = self._since_ms + context.config.link.commit_interval_ms
-            context.timers.at(due_ms, lambda: self._ring(context))
+            context.timers.at(due_ms, lambda: self._send_commit(context))
 
-    def tell(self) -> m.Committed:
+    def commit_message(self) -> m.Committed:
         """Returns the commit message, even if the same was reported before."""
         self.news, self.news_bytes, self.is_asked, self._since_ms = 0, 0, False, None
         inbox = self.stream.inbox
         runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
         return m.Committed(self.number, inbox.commit_id, held=runs, taken=self.taken)
 
-    def _ring(self, context: Context) -> None:
+    def _send_commit(self, context: Context) -> None:
         self._timer_set = False
         is_open = self.stream.paths.get(self.path) is self
         if self._since_ms is None or not is_open or not self.news or self.stream.is_draining:
             return
         if context.now.ms < self._since_ms + context.config.link.commit_interval_ms:
-            self._wait(context)  # A put has carried the commit since the timer was set.
+            self._schedule_commit(context)  # A put has carried the commit since the timer was set.
         else:
-            context.send(self.session.connection, self.tell())
+            context.send(self.session.connection, self.commit_message())
 
 
 def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
@@ -270,7 +270,7 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
-    with rows.sense(keys.SPACE_LINK_INBOX + stream_id):
+    with rows.decoding(keys.SPACE_LINK_INBOX + stream_id):
         peer, commit_id, runs, uid, *more = unpack(row)
         life, lost, lost_us = [*more, *(b"", 0, None)[len(more) :]][:3]
         typed(str, peer, "the peer")
@@ -309,14 +309,16 @@ def _line_bytes(put: m.Put) -> int:
     return size_of(put) + 64 * len(put.records)
 
 
-def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
+def blocked(inbound_path: InboundPath, seq_id: int, error: RequestError, count: int) -> m.Blocked:
     """Returns the message that reports to the sender that an id cannot be stored now, and why.
 
     Args:
         count: records that this answer covers.
     """
-    inflow.news -= count
+    inbound_path.news -= count
     known_class = class_of(error.code)
     retry_ms = BLOCKED_RETRY_MS if known_class is ErrorClass.RETRY_LATER else 10_000
     wait_ms = error.retry_after_ms or retry_ms
-    return m.Blocked(inflow.number, seq_id, error.code, wait_ms, error.text, inflow.taken)
+    return m.Blocked(
+        inbound_path.number, seq_id, error.code, wait_ms, error.text, inbound_path.taken
+    )

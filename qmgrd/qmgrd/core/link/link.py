@@ -27,7 +27,7 @@ from qmgrd.core.link import continuation as link_continuation
 from qmgrd.core.link.outbox import LinkOutbox
 from qmgrd.core.link.path import FETCH_REQUEST, Path, PeerSession
 from qmgrd.core.link.path import LinkState as LinkState
-from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.link.watch import Watch
 from qmgrd.core.queue.queue import Queue
 
@@ -60,10 +60,10 @@ class Link:
         self._epoch = 0  # invalidates the timer of an earlier block
         self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
-        self._lay_paths()
-        self.pump = Pump(self, context)
+        self._create_paths()
+        self.pump = LinkPump(self, context)
 
-    def _lay_paths(self) -> None:
+    def _create_paths(self) -> None:
         count = self.row.get("connections", 1) if self.addresses else 0
         self.paths = [Path(self, index, self._context) for index in range(count)]
 
@@ -109,7 +109,7 @@ class Link:
     def altered(self) -> None:
         """Applies a changed row: hangs up and dials again, unless the link is stopped."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
-        self._lay_paths()
+        self._create_paths()
         if self.held_by is not LinkState.STOPPED:
             self._hold(None)
             self.start()
@@ -120,7 +120,7 @@ class Link:
         self.outbox.forget_commit()
         self.blocked_since_ms = None
         self._context.peers.repin(self.name, self._refused_store)
-        self.pump = Pump(self, self._context)
+        self.pump = LinkPump(self, self._context)
 
     def stop(self) -> None:
         """Hangs up, and does not dial until started."""
@@ -137,9 +137,9 @@ class Link:
     def _hold(self, by: LinkState | None) -> None:
         self.held_by, self.retry_at_ms = by, None
         self._epoch += 1
-        self._count_down_time()
+        self._update_down_since()
 
-    def _count_down_time(self) -> None:
+    def _update_down_since(self) -> None:
         if self.state in (LinkState.UP, LinkState.BLOCKED):
             self.down_since_ms = None
         elif self.down_since_ms is None:
@@ -228,7 +228,7 @@ class Link:
         if kind is m.Committed and message.stream == path.stream:
             self._committed(path, message)
         elif kind is m.Blocked and message.stream == path.stream:
-            path.land(message.taken, self.pump.due_ms)
+            path.note_received(message.taken, self.pump.due_ms)
             if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
                 self._blocked(message, f"{self.name} says: {message.text}")
         elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
@@ -257,7 +257,7 @@ class Link:
             self.refuse(path, error)
             return
         if lost:
-            link_continuation.tell_restored(self._context, self.name, self.row, lost)
+            link_continuation.report_restored(self._context, self.name, self.row, lost)
         newest = max((other.incarnation for other in self.up_paths), default=0)
         if newest >> 31 == incarnation >> 31 and incarnation < newest:
             late = RequestError(ErrorCode.LINK_FENCED, "this answer is older than the open paths")
@@ -281,7 +281,7 @@ class Link:
         self.pump.highest_sent = max(self.pump.highest_sent, held_to)
         self.refused_code = 0
         path.opened(stream, incarnation)
-        self._count_down_time()
+        self._update_down_since()
         self._context.awake_queues[self.queue.id] = self.queue
 
     def _committed(self, path: Path, message: m.Committed) -> None:
@@ -289,7 +289,7 @@ class Link:
         highest = _highest(message)
         if highest > self.pump.highest_sent:
             raise CommitOutOfRange(highest, self.pump.highest_sent + 1)
-        path.land(message.taken, self.pump.due_ms)
+        path.note_received(message.taken, self.pump.due_ms)
         for first, count, *_ in message.held:
             self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
         if self._commit(commit_id) and self.state is LinkState.UP:

@@ -21,10 +21,10 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.layout.sense import number, typed
+from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.take import is_there
+from qmgrd.core.queue.take import is_available
 
 Extra = dict[str, int | bytes]  # fields that a link sends with a record
 # Target, record and extra of an id whose message is damaged, expired or lost in a restart.
@@ -46,14 +46,14 @@ class LinkOutbox(Outbox):
         self.queue = queue
         self._context = context
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
-        self.flying: set[int] = set()  # in flight over a path: do not send again
+        self.in_flight: set[int] = set()  # in flight over a path: do not send again
         self._damaged: dict[bytes, bytes] = {}  # entries found in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
         # Lives in which something was sent, each with the next id at its end; 0 for this one.
         self._lives: dict[bytes, int] = {}
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
-            with rows.sense(self._row_key):
+            with rows.decoding(self._row_key):
                 commit_id = self._read(unpack(row))
         super().__init__(
             context.config.link.window_messages, commit_id, queue.counters.next_arrival
@@ -81,7 +81,7 @@ class LinkOutbox(Outbox):
 
     def _save(self) -> None:
         self._write()
-        self._context.touch(self.queue)
+        self._context.mark_changed(self.queue)
 
     def _write(self) -> None:
         row = pack([self.commit_id, self._commit_uid, [*self._lives.items()]])
@@ -123,7 +123,7 @@ class LinkOutbox(Outbox):
         if value is None:
             return None
         entry = entries.decode(value)
-        known = entries.sound(entries.record(self._context.tx, entry)) and is_there(
+        known = entries.is_sound(entries.record(self._context.tx, entry)) and is_available(
             self.queue, entry, seq_id, self._context.now
         )
         return entries.uid_trailer(entry) if known else None
@@ -156,14 +156,14 @@ class LinkOutbox(Outbox):
             seq_id = keys.place(key)[1]
             yield from self._without(next_id, seq_id)
             next_id = seq_id + 1
-            if seq_id in self.held or seq_id in self.flying:
+            if seq_id in self.held or seq_id in self.in_flight:
                 yield HELD
                 continue
             entry = entries.decode(value)
             record = entries.record(tx, entry)
-            if not is_there(self.queue, entry, seq_id, self._context.now):
+            if not is_available(self.queue, entry, seq_id, self._context.now):
                 yield GONE
-            elif entries.sound(record):
+            elif entries.is_sound(record):
                 yield entry.target, record, self._extra(entry, record, seq_id)
             else:
                 self._damaged[key] = value
@@ -173,7 +173,7 @@ class LinkOutbox(Outbox):
     def _without(self, first_id: int, stop_id: int) -> Iterator[tuple[str, bytes, Extra]]:
         """Yields the items for ids without a message."""
         for seq_id in range(first_id, stop_id):
-            yield HELD if seq_id in self.held or seq_id in self.flying else GONE
+            yield HELD if seq_id in self.held or seq_id in self.in_flight else GONE
 
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
         """Returns a message's remaining lifetime, remaining delay and note."""

@@ -144,7 +144,7 @@ class Path:
         """Returns how many more bytes the path may send now."""
         if self.flight.messages >= self.welcome.put_window_messages:
             return 0
-        if self.connection in self._context.outflow.held:
+        if self.connection in self._context.unread_replies.held:
             return 0  # The peer has too much unread.
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 
@@ -164,7 +164,7 @@ class Path:
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent
             self._context.send(self.connection, m.CommitAsk(self.stream))
 
-    def land(self, taken: int, due_ms: int | None) -> None:
+    def note_received(self, taken: int, due_ms: int | None) -> None:
         """Records what the peer has *taken*, and adapts how much may be in flight.
 
         A path that takes longer than *due_ms* gets a smaller budget: other paths are faster, and
@@ -174,7 +174,7 @@ class Path:
             FieldInvalid: *taken* is more than was sent.
         """
         before, now_ms = self.flight.taken, self._context.now.ms
-        landed = self.flight.land(taken)
+        landed = self.flight.remove_received(taken)
         self._answered()
         if self.flight.taken > before:
             self._moved_ms = now_ms

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core.context.context import Context
 from qmgrd.core.link.path import LATE_MS, LinkState, Path
-from qmgrd.core.link.puts import Room, cut, size_of
+from qmgrd.core.link.puts import SendRoom, cut, size_of
 
 if TYPE_CHECKING:
     from qmgrd.core.link.link import Link
@@ -14,7 +14,7 @@ PUMP_MESSAGES = 1_000  # at most, per turn, to leave room for other work
 PUMP_BYTES = 1024 * 1024
 
 
-class Pump:
+class LinkPump:
     """Sends for a link. Its state is in memory: what is not committed is sent again.
 
     Invariant: each id between commit id and cursor (``outbox.sent_id``) is held by the peer or in
@@ -35,11 +35,11 @@ class Pump:
         outbox = self._link.outbox
         gap = outbox.commit_id + 1
         is_kept = gap in outbox.held or gap in self.too_long
-        if gap <= outbox.sent_id and not is_kept and not self._flies(gap):
+        if gap <= outbox.sent_id and not is_kept and not self._is_in_flight(gap):
             self.go_back(outbox.commit_id)  # The peer received puts that it did not store.
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
-    def _flies(self, seq_id: int) -> bool:
+    def _is_in_flight(self, seq_id: int) -> bool:
         return any(path.flight.has(seq_id) for path in self._link.paths)
 
     def go_back(self, seq_id: int) -> None:
@@ -54,19 +54,19 @@ class Pump:
         if not self._may_send or link.queue.bounds.get_inhibit:
             return
         outbox, queue, up = link.outbox, link.queue, self._in_time() or link.up_paths
-        outbox.flying = set()
+        outbox.in_flight = set()
         if outbox.sent_id < self.highest_sent:
-            outbox.flying.update(*(path.flight.ids() for path in link.paths))
+            outbox.in_flight.update(*(path.flight.ids() for path in link.paths))
         messages_left, bytes_left = PUMP_MESSAGES, min(PUMP_BYTES, self._room())
         share = -(-PUMP_MESSAGES // len(up))
         while messages_left > 0 and bytes_left > 0:
             path = max(up, key=Path.room)
-            before, flying = outbox.sent_id, path.flight.bytes
+            before, in_flight = outbox.sent_id, path.flight.bytes
             room = min(bytes_left, path.room())
             if room <= 0 or not self._send(path, min(share, messages_left), room):
                 break
             messages_left -= outbox.sent_id - before
-            bytes_left -= path.flight.bytes - flying
+            bytes_left -= path.flight.bytes - in_flight
         outbox.set_aside()
         queue.positions.sent_id = max(queue.positions.sent_id, outbox.sent_id)
         if outbox.sent_id + 1 < queue.counters.next_arrival:
@@ -94,10 +94,10 @@ class Pump:
         outbox = self._link.outbox
         if outbox.sent_id >= outbox.commit_id + outbox.window:
             return 0
-        flying = sum(path.flight.bytes for path in self._in_time() or self._link.paths)
+        in_flight = sum(path.flight.bytes for path in self._in_time() or self._link.paths)
         if self._link.row.get("ordered", False):
-            flying = max(flying, self._count_above())
-        return self._context.config.link.window_bytes - flying
+            in_flight = max(in_flight, self._count_above())
+        return self._context.config.link.window_bytes - in_flight
 
     def _count_above(self) -> int:
         """Returns the bytes between commit id and cursor."""
@@ -122,7 +122,7 @@ class Pump:
     def send_over(self, path: Path, ids: range) -> None:
         """Sends *ids* over *path*, too, even if they are in flight over others."""
         outbox, sent_id = self._link.outbox, self._link.outbox.sent_id
-        outbox.sent_id, outbox.flying = max(ids.start - 1, outbox.commit_id), set()
+        outbox.sent_id, outbox.in_flight = max(ids.start - 1, outbox.commit_id), set()
         self._send(path, ids.stop - 1 - outbox.sent_id, max(path.room(), 1))
         outbox.sent_id = max(outbox.sent_id, sent_id)
         outbox.set_aside()
@@ -133,7 +133,9 @@ class Pump:
         before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)
         is_ordered = self._link.row.get("ordered", False)
-        room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
+        room = SendRoom(
+            path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes
+        )
         for put in cut(outbox, room, self.too_long):
             outbox.sending()
             count, size = len(put.records), size_of(put)

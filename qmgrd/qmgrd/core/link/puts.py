@@ -10,7 +10,7 @@ from qmgrd.core.link.outbox import HELD, Extra, LinkOutbox
 EXTRA_BYTES = 64  # for the keys and numbers of an extra
 
 
-class Room(NamedTuple):
+class SendRoom(NamedTuple):
     """How much a path may send now."""
 
     stream: int
@@ -31,7 +31,7 @@ def _bytes_of(extra: Extra) -> int:
     return EXTRA_BYTES + (len(note) if type(note) is bytes else 0)
 
 
-def cut(outbox: LinkOutbox, room: Room, too_long: dict[int, int]) -> Iterator[m.Put]:
+def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterator[m.Put]:
     """Yields puts from *outbox* for which *room* is enough, passing over what the peer has.
 
     Args:

@@ -3,7 +3,7 @@
 * `client_put.py` is the one way in for puts of clients, and for puts on their behalf.
 * `refusal_reports.py` reports refused puts to operators.
 * `publications.py` stores each publication once and sends it out to subscriptions in batches. For
-  each subscription, `fan_out.py` stores references on its queue, and `carry.py` puts copies on a
+  each subscription, `fan_out.py` stores references on its queue, and `forward.py` puts copies on a
   link if the subscription belongs to another queue manager.
 
 How a queue checks, stamps and stores a batch is in `queue/put.py`. Puts over a link enter by

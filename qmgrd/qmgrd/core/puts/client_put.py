@@ -10,12 +10,12 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
-from qmgrd.core.queue.put import Put
+from qmgrd.core.queue.put import PutOutcome
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 # The queue, the topic of a publication, and the results.
-Stored: TypeAlias = tuple[Queue, str, Put]
+Stored: TypeAlias = tuple[Queue, str, PutOutcome]
 
 
 def store(
@@ -29,7 +29,7 @@ def store(
     count = len(batch)
     try:
         queue, target = catalogue.destination(name)
-        fitting = context.fitting(batch, evicts=queue.bounds.overflow != "refuse")
+        fitting = context.count_fitting(batch, evicts=queue.bounds.overflow != "refuse")
         if fitting < count:
             batch = batch[:fitting]
         context.reserve(batch)
@@ -40,8 +40,8 @@ def store(
         raise
     done = put_records(context, dead_letters.bury, queue, batch, target)
     if fitting < count:
-        done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
+        done.refused.extend((index, context.too_few_pages()) for index in range(fitting, count))
     if done.refused or queue.is_full_reported:
         report_full(context, queue, done.refused, count)
-    context.touch(queue)
+    context.mark_changed(queue)
     return queue, target, done

@@ -16,7 +16,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane
-from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
@@ -59,7 +59,7 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
     return Publication(arrival, entry, front, trailer, size, reference, is_plain)
 
 
-def give(
+def put_publications(
     context: Context,
     catalogue: Catalogue,
     dead_letters: DeadLetters,
@@ -83,7 +83,7 @@ def give(
         return
     context.dirty_queues[queue.id] = queue
     if queue.waiting:
-        context.awake(queue)
+        context.wake(queue)
     if subscription.is_suspended:
         queue.counters.count_missed(len(part))
         context.event("publication missed", len(part), subscription=queue.name, why="suspended")
@@ -91,12 +91,12 @@ def give(
     size = sum(publication.size for publication in part)
     is_plain = not (queue.bounds.expiry_max_ms or is_late) and all(one.is_plain for one in part)
     if is_plain and queue.has_room(len(part), size):
-        _give_plain(context, catalogue, queue, part, size)
+        _put_plain_publications(context, catalogue, queue, part, size)
         return
-    _give_each(context, catalogue, dead_letters, subscription, part)
+    _put_each(context, catalogue, dead_letters, subscription, part)
 
 
-def _give_each(
+def _put_each(
     context: Context,
     catalogue: Catalogue,
     dead_letters: DeadLetters,
@@ -120,7 +120,7 @@ def _give_each(
         add(context, catalogue, queue, publication)
 
 
-def _give_plain(
+def _put_plain_publications(
     context: Context, catalogue: Catalogue, queue: Queue, part: list[Publication], size: int
 ) -> None:
     prefixes, default = queue.positions.prefixes, queue.bounds.priority_default
@@ -168,7 +168,7 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
     queue.counters.count_put(is_fast=True)
     catalogue.references.add(arrival)
     context.count_read(_ROWS_EACH, 0)
-    context.touch(queue)
+    context.mark_changed(queue)
 
 
 def _has_room(
@@ -204,4 +204,4 @@ def is_selected(context: Context, subscription: Subscription, publication: Publi
     extra = {"topic": entry.target, "subscription": subscription.name}
     record = entries.record(context.tx, entry)
     context.count_read(1 + entries.body_rows(entry), 0)
-    return selector.matches(Facts(record, priority, 0, 0, entry.put_us, extra).value_of)
+    return selector.matches(MessageFacts(record, priority, 0, 0, entry.put_us, extra).value_of)

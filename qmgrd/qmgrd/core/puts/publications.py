@@ -29,8 +29,8 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.limits.timers import Timer
-from qmgrd.core.puts.carry import carry
-from qmgrd.core.puts.fan_out import Publication, give, publication_of
+from qmgrd.core.puts.fan_out import Publication, publication_of, put_publications
+from qmgrd.core.puts.forward import forward
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -137,9 +137,11 @@ class Publications:
             if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
                 continue
             if subscription.manager:
-                carry(self._context, self._catalogue, subscription, part)
+                forward(self._context, self._catalogue, subscription, part)
             else:
-                give(self._context, self._catalogue, self._dead_letters, subscription, part)
+                put_publications(
+                    self._context, self._catalogue, self._dead_letters, subscription, part
+                )
         for publication in batch.found:
             is_retained = publication.front[7] & records.FLAG_RETAINED
             if is_retained and self._context.begin_work("publication", publication.arrival):
@@ -211,7 +213,7 @@ class Publications:
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
                 continue
-            key = keys.holders(arrival)
+            key = keys.reference_count(arrival)
             row = rows.find(tx, key)
             count = change + (int.from_bytes(row, "big") if row is not None else 0)
             self._context.count_read(1, 0)

@@ -55,6 +55,6 @@ def count_refused(
         count: of records.
     """
     if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
-        queue = catalogue.keeper(name)
+        queue = catalogue.storing_queue(name)
         queue.counters.count_refused(count)
         context.dirty_queues[queue.id] = queue

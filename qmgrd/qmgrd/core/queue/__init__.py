@@ -1,7 +1,7 @@
 """One queue: its messages, leases, order, duplicates and journal.
 
 * `queue.py` is the state of a queue. `positions.py` says how far it is handed out, `waiting.py`
-  which consumers wait, `uncommitted.py` and `held.py` what open units of work put.
+  which consumers wait, `uncommitted.py` and `held_puts.py` what open units of work put.
 * `put.py` checks, stamps and appends a batch, `take.py` leases the next messages, `settle.py`
   removes messages or returns them. A busy daemon spends most of its time in these three.
 * Rows: `lane.py` writes a message and the rows that lead to it, `notes.py` the note of a message

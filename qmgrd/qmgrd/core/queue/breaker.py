@@ -17,7 +17,7 @@ from qmgr_protocol.messages import DELIVERY
 from qmgrd.core.layout.bounds import Bounds
 
 
-class State(Enum):
+class BreakerState(Enum):
     """Whether messages are handed out."""
 
     CLOSED = "closed"
@@ -31,25 +31,25 @@ class Breaker:
     __slots__ = ("_half_ms", "_now", "_then", "probe", "state", "until_ms")
 
     def __init__(self) -> None:
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self.until_ms = 0  # OPEN: when one message is handed out to probe
         self.probe = 0  # PROBING: the arrival of that message, 0 before it is handed out
         self._half_ms = 0  # start of the newer half of the window
         self._now = [0, 0]  # consumed and failed in the newer half
         self._then = [0, 0]  # and in the older half
 
-    def note(self, bounds: Bounds, now_ms: int, consumed: int, failed: int) -> State | None:
+    def note(self, bounds: Bounds, now_ms: int, consumed: int, failed: int) -> BreakerState | None:
         """Counts messages that were consumed or failed; returns the new state if it changed."""
         if not bounds.breaker_percent:
             return None
-        if self.state is State.PROBING:
+        if self.state is BreakerState.PROBING:
             if failed:
                 return self._open(bounds, now_ms)
             return self._close() if consumed else None
         self._roll(bounds, now_ms)
         self._now[0] += consumed
         self._now[1] += failed
-        if self.state is State.OPEN or not failed:
+        if self.state is BreakerState.OPEN or not failed:
             return None
         failures = self._now[1] + self._then[1]
         total = failures + self._now[0] + self._then[0]
@@ -66,32 +66,32 @@ class Breaker:
         Args:
             leases: arrivals of leased messages. The probe may have returned unnoticed.
         """
-        if self.state is State.CLOSED:
+        if self.state is BreakerState.CLOSED:
             return None
-        if self.state is State.OPEN and now_ms >= self.until_ms:
-            self.state, self.probe = State.PROBING, 0
+        if self.state is BreakerState.OPEN and now_ms >= self.until_ms:
+            self.state, self.probe = BreakerState.PROBING, 0
         if self.probe not in leases:
             self.probe = 0
-        return int(self.state is State.PROBING and not self.probe)
+        return int(self.state is BreakerState.PROBING and not self.probe)
 
-    def altered(self, bounds: Bounds) -> State | None:
+    def altered(self, bounds: Bounds) -> BreakerState | None:
         """Closes the breaker if it is disabled now; returns the new state if it changed."""
-        if bounds.breaker_percent or self.state is State.CLOSED:
+        if bounds.breaker_percent or self.state is BreakerState.CLOSED:
             return None
         return self._close()
 
     def handed(self, items: list[bytes]) -> None:
         """Remembers the first of the delivery *items* as the probe, if one is due."""
-        if self.state is State.PROBING:
+        if self.state is BreakerState.PROBING:
             self.probe = DELIVERY.unpack_from(items[0])[1]
 
-    def _open(self, bounds: Bounds, now_ms: int) -> State:
-        self.state, self.until_ms = State.OPEN, now_ms + bounds.breaker_pause_ms
+    def _open(self, bounds: Bounds, now_ms: int) -> BreakerState:
+        self.state, self.until_ms = BreakerState.OPEN, now_ms + bounds.breaker_pause_ms
         self._now, self._then = [0, 0], [0, 0]
         return self.state
 
-    def _close(self) -> State:
-        self.state = State.CLOSED
+    def _close(self) -> BreakerState:
+        self.state = BreakerState.CLOSED
         self._now, self._then = [0, 0], [0, 0]
         return self.state
 

@@ -13,12 +13,12 @@ from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Now, Transaction
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue import order
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
-from qmgrd.core.queue.take import is_there, state_of, tail_of
+from qmgrd.core.queue.take import is_available, state_of, tail_of
 from qmgrd.core.selector.selector import Selector
 
 LOOKED_AT_MAX = 1_000  # messages that do not match, for one page; fewer if the selector is costly
@@ -30,7 +30,7 @@ Cursor = list[int]  # a place, and further fields by which a browse continues
 Found = tuple[bytes, bytes, Cursor]
 
 
-class Page(NamedTuple):
+class BrowsePage(NamedTuple):
     """One page of a browse."""
 
     items: list[bytes]  # as in a delivery, without a lease
@@ -47,7 +47,7 @@ def browse(
     count: int,
     bytes_max: int,
     selector: Selector | None = None,
-) -> Page:
+) -> BrowsePage:
     """Returns up to *count* of the messages *found* as delivery items.
 
     Their records have at most *bytes_max* bytes, and all items fit in a frame.
@@ -58,7 +58,7 @@ def browse(
     cursor: Cursor | None = None
     for key, value, behind_it in found:
         if looked_at - len(items) >= LOOKED_AT_MAX:
-            return Page(items, cursor, looked_at, delays)
+            return BrowsePage(items, cursor, looked_at, delays)
         if not value:
             looked_at += 1
             cursor = behind_it
@@ -66,11 +66,11 @@ def browse(
         priority, arrival = keys.place(key)
         entry = entries.decode(value)
         looked_at += weight(selector, tx, value)
-        if not is_there(queue, entry, arrival, now):
+        if not is_available(queue, entry, arrival, now):
             cursor = behind_it
             continue
-        if items and frame_bytes + entries.length_apart(value) > DELIVER_MAX_BYTES:
-            return Page(
+        if items and frame_bytes + entries.separate_bytes(value) > DELIVER_MAX_BYTES:
+            return BrowsePage(
                 items, cursor, looked_at, delays
             )  # Does not read a record that does not fit.
         record = entries.record(tx, entry)
@@ -83,12 +83,12 @@ def browse(
         frame_bytes += len(item) + (DELAY_BYTES if is_delayed else 0)
         is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
         if len(items) == count or (items and is_full):
-            return Page(items, cursor, looked_at, delays)
+            return BrowsePage(items, cursor, looked_at, delays)
         if is_delayed:
             delays.append([len(items), max(entry.due_ms - now.ms, 0)])
         items.append(item)
         cursor = behind_it
-    return Page(items, None, looked_at, delays)
+    return BrowsePage(items, None, looked_at, delays)
 
 
 def by_arrival(queue: Queue, tx: Transaction, after: Place | None) -> Iterator[Found]:

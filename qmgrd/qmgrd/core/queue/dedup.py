@@ -28,7 +28,7 @@ ORIGINS_CACHED_MAX = 10_000
 TIMESTAMP_MAX = 2**64 - 1
 
 
-class Verdict(Enum):
+class UidVerdict(Enum):
     """Whether a UID is new, and how that was found out."""
 
     FAST = "fast"  # new, as the table shows
@@ -61,15 +61,15 @@ class OriginTable:
         """Returns the key of the UID index for the encoded UID *trailer*."""
         return self.index_prefix(target) + trailer
 
-    def judge(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> Verdict:
+    def check_uid(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> UidVerdict:
         """Returns whether a message with the encoded UID *trailer* may be put."""
         origin, timestamp = trailer[:-8], int.from_bytes(trailer[-8:], "big")
         highest = self._highest.get(origin)
         if highest is None:
             highest = self._load(tx, origin)
         if timestamp > highest:
-            return Verdict.FAST
-        return Verdict.DUPLICATE if self._is_there(tx, trailer, target) else Verdict.SLOW
+            return UidVerdict.FAST
+        return UidVerdict.DUPLICATE if self._is_there(tx, trailer, target) else UidVerdict.SLOW
 
     def _is_there(self, tx: Transaction, trailer: bytes, target: bytes) -> bool:
         position = tx.get(self.index_key(trailer, target))

@@ -19,7 +19,7 @@ _NOTHING: Mapping[str, Any] = {}
 _NO_HEAD = records.Head(*(0,) * len(records.Head._fields))
 
 
-class Facts:
+class MessageFacts:
     """The facts of one message, whose record may be damaged.
 
     If the lengths in its head do not add up, only the arguments are known.
@@ -138,52 +138,52 @@ def _value(found: Any) -> Value | None:
     return found if type(found) is float and found == found else None
 
 
-def _size(facts: Facts) -> int | None:
+def _size(facts: MessageFacts) -> int | None:
     head = facts.head()
     return None if head is _NO_HEAD else head.body_length
 
 
-def _uid(facts: Facts) -> str | None:
+def _uid(facts: MessageFacts) -> str | None:
     uid = facts.uid()
     return None if uid is None else str(uid)
 
 
-def _origin(facts: Facts) -> str | None:
+def _origin(facts: MessageFacts) -> str | None:
     uid = facts.uid()
     return None if uid is None else uid.origin
 
 
-def _timestamp(facts: Facts) -> int | None:
+def _timestamp(facts: MessageFacts) -> int | None:
     uid = facts.uid()
     return None if uid is None else uid.timestamp
 
 
-def _timestamp_ms(facts: Facts) -> int | None:
+def _timestamp_ms(facts: MessageFacts) -> int | None:
     uid = facts.uid()
     return None if uid is None else uid.timestamp // _MICROSECONDS_PER_MS
 
 
-def _group_id(facts: Facts) -> str | None:
+def _group_id(facts: MessageFacts) -> str | None:
     group = facts.group()
     return None if group is None else group[0].hex()
 
 
-def _group_number(facts: Facts) -> int | None:
+def _group_number(facts: MessageFacts) -> int | None:
     group = facts.group()
     return None if group is None else group[1]
 
 
-def _group_last(facts: Facts) -> bool | None:
+def _group_last(facts: MessageFacts) -> bool | None:
     group = facts.group()
     return None if group is None else group[2]
 
 
-_FACTS: dict[str, Callable[[Facts], Value | None]] = {
+_FACTS: dict[str, Callable[[MessageFacts], Value | None]] = {
     "priority": lambda facts: facts.priority,
     "uid": _uid,
     "origin": _origin,
     "timestamp": _timestamp,
-    "correlation_id": Facts.correlation_id,
+    "correlation_id": MessageFacts.correlation_id,
     "group_id": _group_id,
     "group_number": _group_number,
     "group_last": _group_last,
@@ -197,7 +197,7 @@ _FACTS: dict[str, Callable[[Facts], Value | None]] = {
     "JMSPriority": lambda facts: facts.priority,
     "JMSMessageID": _uid,
     "JMSTimestamp": _timestamp_ms,
-    "JMSCorrelationID": Facts.correlation_id,
+    "JMSCorrelationID": MessageFacts.correlation_id,
     "JMSXDeliveryCount": lambda facts: facts.delivered + 1,
     "JMSXGroupID": _group_id,
     "JMSXGroupSeq": _group_number,

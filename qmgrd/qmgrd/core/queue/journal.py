@@ -74,7 +74,7 @@ class OpenTurn(Protocol):
         """Reports to operators what happened."""
 
 
-class Row(NamedTuple):
+class JournalRow(NamedTuple):
     """A stored row."""
 
     seq: int
@@ -266,7 +266,7 @@ class Journal:
         turn.tx.rows_used += 1
         turn.wrote = True
 
-    def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:
+    def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[JournalRow]:
         """Yields the rows after *after* up to *until*: at least one, and at most *bytes_max* bytes.
 
         Stops before a damaged row. The next call, which begins with that row, raises the error.
@@ -286,7 +286,7 @@ class Journal:
             if size and size + len(data) > bytes_max:
                 return
             size += len(data)
-            yield Row(int.from_bytes(key[1:], "big"), data)
+            yield JournalRow(int.from_bytes(key[1:], "big"), data)
 
     def account(self, queue: str, queue_id: int) -> "Account":
         """Returns the account of that queue."""

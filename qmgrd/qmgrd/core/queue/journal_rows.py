@@ -5,7 +5,7 @@ from typing import Any
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.layout.sense import number, typed
+from qmgrd.core.layout.value_checks import number, typed
 
 _END = 2**63  # No row has a higher number.
 
@@ -40,18 +40,18 @@ def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, 
 
     Raises:
         RowDamaged: its checksum is wrong.
-        RowSenseless: rows exist that it does not include.
+        RowInvalid: rows exist that it does not include.
         ValueError: it cannot be true.
     """
     row = rows.find(tx, keys.HISTORY)
     if row is None and next_ == 1:
         return 1, 1, 0, 0
     if row is None:
-        raise rows.RowSenseless("where the journal stands", f"missing, though row {first} exists")
+        raise rows.RowInvalid("where the journal stands", f"missing, though row {first} exists")
     known = keys.HISTORY_ROW.unpack(row)
     if known[1] < next_ or known[0] > known[1] or (known[0] > first and next_ > 1):
         why = f"rows {first} to {next_ - 1} exist, yet the next is to be {known[1]}"
-        raise rows.RowSenseless("where the journal stands", why)
+        raise rows.RowInvalid("where the journal stands", why)
     for value in known:
         number(value, "where the journal stands")
     return known[0], known[1], known[2], known[3]

@@ -14,7 +14,7 @@ from qmgr_protocol import history
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.queue import Queue
 
 ROWS_OF_A_PUT = 2  # the entry and its UID
@@ -47,7 +47,7 @@ def add(
         lane = keys.LANE_DELAYED
     else:
         lane = keys.LANE_READY if member is None else keys.LANE_GROUPED
-        queue.lower(priority, arrival, lane)
+        queue.lower_position(priority, arrival, lane)
     size = entries.record_bytes(entry)
     queue.counters.enter_lane(lane, size, arrival, is_volatile=entry.volatile)
     rank = keys.PRIORITY_TOP if queue.is_transmission else priority

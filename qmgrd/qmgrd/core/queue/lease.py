@@ -6,12 +6,12 @@ A lease belongs to the session of its lessee: no other session can settle or ren
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import PHYSICAL
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
 from qmgrd.core.limits.timers import Timer
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.lease_number import LeaseNumbers
 
 if TYPE_CHECKING:
-    from qmgrd.core.queue.group.hold import Reader
+    from qmgrd.core.queue.group.held_groups import Reader
     from qmgrd.core.queue.queue import Queue
     from qmgrd.core.selector.selector import Selector
 
@@ -190,7 +190,9 @@ class Consumer:
         """Whether it reads no group now, and takes any group, as others of its order do."""
         reader = self.reader
         return (
-            reader is not None and reader.is_ordered and not (reader.holds or self.has_own_position)
+            reader is not None
+            and reader.is_ordered
+            and not (reader.held_groups or self.has_own_position)
         )
 
     def look_at_group(self, arrival: int) -> None:

@@ -4,7 +4,7 @@ Most records are plain: they belong to no group, have no delay or expiry and no 
 short, and the queue has room. They go through one tight loop, in which a busy daemon spends most of
 its time. Any other record is prepared, then appended. That does the same step by step, and finds
 what is wrong; a test checks that both ways store the same bytes. A unit of work holds prepared
-records until its commit (units.py, held.py). It prepares plain ones in the same tight loop.
+records until its commit (units.py, held_puts.py). It prepares plain ones in the same tight loop.
 """
 
 import struct
@@ -21,9 +21,9 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import lane, notes
-from qmgrd.core.queue.dedup import Verdict
-from qmgrd.core.queue.group.hold import Member
-from qmgrd.core.queue.group.run import looks_like_a_run, put_run
+from qmgrd.core.queue.dedup import UidVerdict
+from qmgrd.core.queue.group.held_groups import Member
+from qmgrd.core.queue.group.run import may_begin_run, put_run
 from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large, uid_text
 from qmgrd.core.queue.queue import Queue
 
@@ -40,7 +40,7 @@ _NO_EXTRAS: Mapping[str, Any] = {}
 _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 
 
-class Put(NamedTuple):
+class PutOutcome(NamedTuple):
     """The results of one put."""
 
     refused: list[tuple[int, RequestError]]  # index and reason
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
     record: bytes  # stamped
     trailer: bytes  # its encoded UID
     is_new: bool  # got its UID from this put
-    verdict: Verdict
+    verdict: UidVerdict
     priority: int
     put_us: int
     expires_ms: int  # store clock, 0 = never
@@ -74,7 +74,7 @@ def put(
     message_max_bytes: int,
     target: str = "",
     extras: Mapping[int, Mapping[str, Any]] = _NO_EXTRAS_AT_ALL,
-) -> Put:
+) -> PutOutcome:
     """Appends the records of *batch*; returns why some are refused.
 
     Args:
@@ -107,7 +107,7 @@ def put(
                 queue.counters.count_refused()
             refused.append((index, error))
         index += 1
-    return Put(refused, stamped)
+    return PutOutcome(refused, stamped)
 
 
 def _put_run(
@@ -122,7 +122,7 @@ def _put_run(
     """Appends the first records of *batch* in a tight loop; returns how many, 0 if it cannot."""
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
-    if looks_like_a_run(batch[0]) and not queue.is_transmission:
+    if may_begin_run(batch[0]) and not queue.is_transmission:
         return put_run(queue, tx, now, stamper, batch, plain_max)
     return 0
 
@@ -244,7 +244,7 @@ def prepare_plain(
             b"".join((stamp, rest, trailer)),
             trailer,
             True,
-            Verdict.FAST,
+            UidVerdict.FAST,
             keys.PRIORITY_TOP - prefix[-1],
             now.wall_us,
             0,
@@ -367,7 +367,7 @@ def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> N
     lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
     queue.record_arrival(kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-    queue.counters.count_put(is_fast=prepared.verdict is Verdict.FAST)
+    queue.counters.count_put(is_fast=prepared.verdict is UidVerdict.FAST)
     tx.rows_used += bool(prepared.note)
 
 
@@ -379,14 +379,14 @@ def _identify(
     record: bytes,
     head: records.Head,
     bound_for: bytes,
-) -> tuple[bytes, Verdict]:
+) -> tuple[bytes, UidVerdict]:
     """Returns the encoded UID of *record*, and how it was found to be new.
 
     Raises:
         RequestError: DUPLICATE_MESSAGE, DUPLICATE_UNCOMMITTED, or its UID is malformed.
     """
     if not head.origin_length:
-        return stamper.next(now.wall_us), Verdict.FAST  # It is higher than any of this origin.
+        return stamper.next(now.wall_us), UidVerdict.FAST  # It is higher than any of this origin.
     records.uid_of(record, head.origin_length)
     trailer = record[-8 - head.origin_length :]
     stamper.observe(trailer, now.wall_us)
@@ -397,8 +397,8 @@ def _identify(
             "over yet",
             retry_after_ms=1_000,
         )
-    verdict = queue.origins.judge(tx, trailer, bound_for)
-    if verdict is Verdict.DUPLICATE:
+    verdict = queue.origins.check_uid(tx, trailer, bound_for)
+    if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
         raise duplicate(queue, tx, trailer, bound_for)
     return trailer, verdict

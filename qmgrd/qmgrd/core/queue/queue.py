@@ -27,7 +27,7 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.breaker import Breaker
-from qmgrd.core.queue.dedup import OriginTable, Verdict
+from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
 from qmgrd.core.queue.journal import Account, Journal
 from qmgrd.core.queue.lease import Lease
@@ -135,7 +135,7 @@ class Queue:
         """Returns whether a message with the encoded UID *trailer* may be put."""
         if self.is_uncommitted(trailer, bound_for):
             return False
-        return self.origins.judge(tx, trailer, bound_for) is not Verdict.DUPLICATE
+        return self.origins.check_uid(tx, trailer, bound_for) is not UidVerdict.DUPLICATE
 
     def is_uncommitted(self, trailer: bytes, bound_for: bytes) -> bool:
         """Returns whether an open unit of work holds the message of that encoded UID."""
@@ -207,7 +207,7 @@ class Queue:
         if self.account is not None:
             self.account.entry(kind, self.key(priority, arrival), entry, target=target)
 
-    def lower(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
+    def lower_position(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
         """Lowers the positions, so that a message which is available again is found."""
         if self.is_transmission:
             return
@@ -294,10 +294,10 @@ class Queue:
         """Forgets a lease. The caller removes its message or returns it to the queue."""
         del self.leases[lease.arrival]
         lease.lessee.leases.pop(lease.arrival, None)
-        if self.groups.holds.leased:
-            group_id = self.groups.holds.settled(lease.arrival)
+        if self.groups.held_groups.leased:
+            group_id = self.groups.held_groups.settled(lease.arrival)
             if group_id is not None:
-                self.groups.touch(group_id)
+                self.groups.mark_changed(group_id)
 
     def value_of(self, tx: Transaction, lease: Lease) -> bytes:
         """Returns the entry of the leased message."""

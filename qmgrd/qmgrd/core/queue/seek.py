@@ -20,16 +20,16 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import lane, order
 from qmgrd.core.queue.browse import indexed
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
-from qmgrd.core.queue.take import is_there, state_of, tail_of
+from qmgrd.core.queue.take import is_available, state_of, tail_of
 
 LOOKED_AT_MAX = 500  # messages at once; fewer if the selector is costly
 
 
-class Found(NamedTuple):
+class SeekResult(NamedTuple):
     """The result of one look at a queue."""
 
     items: list[bytes]  # delivery items
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     at_end: bool  # nothing more is available now
 
 
-def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> SeekResult:
     """Leases up to *count* messages that *consumer* selects."""
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -52,7 +52,7 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
         arrival = keys.place(key)[1]
         if arrival not in queue.leases:
             if items or consumer.is_short:
-                long_bytes = frame_bytes + entries.length_apart(value)
+                long_bytes = frame_bytes + entries.separate_bytes(value)
                 if long_bytes > consumer.frame_bytes:
                     at_end, consumer.lacks_room = False, not items
                     break
@@ -65,18 +65,18 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
                     consumer.lacks_room = not items
                     break
                 items.append(lease(queue, now, consumer, key, sound, more) + tail)
-                _stray(queue, key, sound.record)
+                _note_single_lease(queue, key, sound.record)
                 size += len(sound.record)
-        passed(queue, consumer, key, behind)
+        move_past(queue, consumer, key, behind)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.count_delivered(len(items))
     for key, value in dict(damaged).items():  # A second look may find one twice.
         lane.set_aside(queue, tx, key, value)
-    return Found(items, looked_at + 1, at_end)
+    return SeekResult(items, looked_at + 1, at_end)
 
 
-def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
+def move_past(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
     """Moves the position past the message under *key*."""
     priority, arrival = keys.place(key)
     if consumer.seeks:
@@ -112,7 +112,7 @@ def _wanted(
     if sound is None:
         damaged.append((key, value))
         return None
-    if not is_there(queue, sound.entry, keys.place(key)[1], now):
+    if not is_available(queue, sound.entry, keys.place(key)[1], now):
         return None
     group = index.selected_by(sound.record)[1]
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
@@ -120,7 +120,7 @@ def _wanted(
             priority, arrival = keys.place(key)
             queue.positions.stopped[priority] = min(queue.positions.stopped[priority], arrival)
             return None
-        if consumer.all_available and not queue.groups.is_all_there(tx, group[0]):
+        if consumer.all_available and not queue.groups.is_complete(tx, group[0]):
             return None
     return sound if consumer.seeks or fits(queue, tx, consumer, key, sound) else None
 
@@ -176,11 +176,11 @@ def lease(
     return head + record
 
 
-def _stray(queue: Queue, key: bytes, record: bytes) -> None:
+def _note_single_lease(queue: Queue, key: bytes, record: bytes) -> None:
     """Records that a member of a group was leased on its own."""
     group = index.selected_by(record)[1]
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
-        queue.groups.holds.stray(Member(*group), keys.place(key)[1])
+        queue.groups.held_groups.lease_singly(Member(*group), keys.place(key)[1])
 
 
 def candidates(

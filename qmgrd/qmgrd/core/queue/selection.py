@@ -13,7 +13,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.selector.selector import Selector, compile_selector
 
@@ -125,7 +125,7 @@ def is_selected(
     if entry.shared:
         topic = entries.publication(tx, entry).target
         extra |= {"topic": topic, "subscription": queue.name}
-    facts = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+    facts = MessageFacts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
     if queue.is_transmission:
         facts.priority = facts.head().priority  # Its key has no priority there.
     return selector.matches(facts.value_of)

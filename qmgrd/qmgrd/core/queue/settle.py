@@ -29,8 +29,12 @@ def ack_all(
         numbers: of the session that acknowledges.
     """
     leases, delete, exceptions = queue.leases, tx.delete, []
-    holds = queue.groups.holds
-    member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # group of the last one
+    held_groups = queue.groups.held_groups
+    member_of, taken_back, last = (
+        held_groups.leased.get,
+        held_groups.taken_back,
+        b"",
+    )  # group of the last one
     acked: dict[bytes, list[int]] = {}  # numbers, by group
     is_forgetful = not queue.bounds.dedup_retention_ms  # else UIDs are remembered
     references = queue.references
@@ -53,13 +57,13 @@ def ack_all(
                 continue
             group_id, place = member
             if group_id != last:
-                last, out = group_id, holds.out_of(group_id)
+                last, out = group_id, held_groups.leased_members(group_id)
                 add = acked.setdefault(group_id, []).append
             if out.get(place) == arrival:
                 del out[place]
             else:
-                holds.take_in(group_id, place, arrival)
-            del holds.leased[arrival]
+                held_groups.remove_member(group_id, place, arrival)
+            del held_groups.leased[arrival]
             add(place)
         _, lessee, _, _, _, length, key, index_key, _ = lease
         del leases[arrival]
@@ -110,7 +114,7 @@ def _ack(
     other lease exists, the number must prove that this session received the message. Then the
     message is settled now, even if it is delayed or parked.
     """
-    if arrival in queue.groups.holds.taken_back:
+    if arrival in queue.groups.held_groups.taken_back:
         return (
             ErrorCode.LEASE_LOST
         )  # An earlier member of its group failed; this one is delivered again after it.
@@ -172,13 +176,13 @@ def return_to_queue(
         ready_ms: store clock from which it is available again; 0 for now.
         note: its new note; empty to keep the one that it has.
     """
-    groups, behind = queue.groups.holds.came_back(lease.arrival)
+    groups, behind = queue.groups.held_groups.returned(lease.arrival)
     queue.end(lease)
     value = queue.value_of(tx, lease)
     entry = entries.decode(value)
     changed = entry._replace(
-        delivered=entries.raised(entry.delivered, delivered),
-        failed=entries.raised(entry.failed, failed),
+        delivered=entries.raised_count(entry.delivered, delivered),
+        failed=entries.raised_count(entry.failed, failed),
         flags=entry.flags | (entries.NOTED if note else 0),
     )
     queue.counters.count_returned()
@@ -195,10 +199,10 @@ def return_to_queue(
             tx.rows_used += 1
         else:
             lane.reschedule(queue, tx, lease.key, changed)
-        queue.lower(lease.priority, lease.arrival, lease.key[keys.POSITION_AT])
+        queue.lower_position(lease.priority, lease.arrival, lease.key[keys.POSITION_AT])
         queue.wake_seekers(front, trailer, lease.priority, lease.arrival)
     if note:
         notes.write(tx, queue.id, lease.arrival, note)
     for group_id in groups:
-        queue.groups.touch(group_id)
+        queue.groups.mark_changed(group_id)
     return [queue.leases[arrival] for arrival in behind]

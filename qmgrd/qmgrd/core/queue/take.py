@@ -170,7 +170,7 @@ def _scan(
 def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) -> bool:
     """Returns whether the record of *value* does not fit in the frame, as its length shows."""
     is_long = items and len(value) > 1 and value[1] & entries.IN_ROWS
-    return bool((is_long or consumer.is_short) and entries.length_apart(value) > room)
+    return bool((is_long or consumer.is_short) and entries.separate_bytes(value) > room)
 
 
 class _Opened(NamedTuple):
@@ -214,14 +214,14 @@ def _open(
         damaged.append((key, value))
         return None
     entry, record, trailer, checksum, topic = sound
-    if not is_there(queue, entry, arrival, now):
+    if not is_available(queue, entry, arrival, now):
         return None
     more, tail = tail_of(queue, tx, now, entry, arrival, topic)
     counts = entry.delivered, entry.failed, entry.put_us
     return _Opened(counts, record, trailer, checksum, more, tail, is_plain=False)
 
 
-def is_there(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> bool:
+def is_available(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> bool:
     """Returns whether a message is available: it has not expired, and no restart lost it."""
     return not (
         0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))

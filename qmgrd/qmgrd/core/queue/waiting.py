@@ -76,7 +76,7 @@ class Waiting:
                 del self.seeking[consumer.prefix]
                 self.reached.pop(consumer.prefix, None)
 
-    def rest(self, consumer: Consumer) -> None:
+    def pause(self, consumer: Consumer) -> None:
         """Takes *consumer*, which has no credit, out of the rotation."""
         del self.rotation[consumer]
         self.resting[consumer] = None

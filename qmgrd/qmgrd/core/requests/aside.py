@@ -29,15 +29,15 @@ class AsideAdmin:
     def aside_retry(self, session: Session, message: m.AsideRetry) -> None:
         """Retries the work of an item."""
         item, when = retry(self._parts, message.number)
-        self._tell(session, "set aside, to be retried", item.describe())
+        self._log(session, "set aside, to be retried", item.describe())
         self._ok(session, message.request_id, item.describe() | {"retried": when})
 
     def aside_drop(self, session: Session, message: m.AsideDrop) -> None:
         """Deletes an item permanently."""
         item = drop(self._parts, message.number)
-        self._tell(session, "set aside, now deleted", item.describe())
+        self._log(session, "set aside, now deleted", item.describe())
         self._ok(session, message.request_id, item.describe())
 
-    def _tell(self, session: Session, event: str, item: dict[str, Any]) -> None:
+    def _log(self, session: Session, event: str, item: dict[str, Any]) -> None:
         facts = {name: item[name] for name in ("number", "kind", "what")}
         self._parts.context.note("warning", event, by=session.name, **facts)

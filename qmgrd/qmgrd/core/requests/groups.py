@@ -14,7 +14,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group import intervention_errors
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
@@ -85,8 +85,8 @@ class GroupAdmin:
             )
         queue, row = self._find(message.queue, message.group_id)
         is_changed = action(queue, message.group_id, row, message)
-        queue.groups.touch(message.group_id)
-        self._context.touch(queue)
+        queue.groups.mark_changed(message.group_id)
+        self._context.mark_changed(queue)
         value = self._describe(queue, message.group_id, row) | {"changed": is_changed}
         self._refresh(queue)
         if is_changed:
@@ -109,7 +109,7 @@ class GroupAdmin:
     def _refresh(self, queue: Queue) -> None:
         """Updates the rows of groups with the changes of this turn."""
         if queue.refresh_groups(self._context.tx, self._context.now):
-            self._context.awake(queue)
+            self._context.wake(queue)
 
     def _find(self, name: str, group_id: bytes) -> tuple[Queue, GroupRow]:
         queue = self._local(name)
@@ -126,7 +126,7 @@ class GroupAdmin:
     # The state of a group
 
     def _describe(self, queue: Queue, group_id: bytes, row: GroupRow) -> dict[str, Any]:
-        hold = queue.groups.holds.by_group.get(group_id)
+        hold = queue.groups.held_groups.by_group.get(group_id)
         reader = None if hold is None else hold.reader
         now_us = self._context.now.wall_us
         return {
@@ -134,7 +134,7 @@ class GroupAdmin:
             "state": row.state,
             "count": row.count,
             "delayed": row.waiting,
-            "leased": queue.groups.holds.leased_of(group_id),
+            "leased": queue.groups.held_groups.leased_of(group_id),
             "next": row.due,
             "next_is_here": queue.groups.position(self._context.tx, Member(group_id, row.due))
             is not None,
@@ -225,7 +225,7 @@ class GroupAdmin:
 
     def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
         was_paused, row.is_paused = row.is_paused, True
-        queue.groups.holds.let_go(group_id)
+        queue.groups.held_groups.release(group_id)
         return not was_paused
 
     def _resume(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
@@ -242,12 +242,12 @@ class GroupAdmin:
         self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
     ) -> bool:
         del row
-        holds = queue.groups.holds
-        if not holds.can_assign(group_id, message.connection):
+        held_groups = queue.groups.held_groups
+        if not held_groups.can_assign(group_id, message.connection):
             raise intervention_errors.no_reader(queue.name, message.connection)
-        for freed in holds.assign(group_id, message.connection):
-            queue.groups.touch(freed)
-        holds.let_go(group_id)
+        for freed in held_groups.assign(group_id, message.connection):
+            queue.groups.mark_changed(freed)
+        held_groups.release(group_id)
         return True
 
     def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:

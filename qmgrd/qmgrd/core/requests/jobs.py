@@ -6,7 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.missing import is_published
-from qmgrd.core.catalogue.named import Proxy
+from qmgrd.core.catalogue.named import ProxySubscription
 from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, no_puts
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.jobs import Jobs
@@ -90,7 +90,7 @@ class JobAdmin:
     def _check_target(self, source: Queue, name: str) -> None:
         """Raises RequestError for an invalid target. A job waits for a full or inhibited one."""
         found = self._catalogue.find(name)
-        if isinstance(found, Proxy) or name == PUBLICATIONS:
+        if isinstance(found, ProxySubscription) or name == PUBLICATIONS:
             raise is_published(name)
         if isinstance(found, Queue) and found.references is not None:
             raise is_published(name)

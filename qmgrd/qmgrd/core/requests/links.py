@@ -106,7 +106,7 @@ class LinkAdmin:
         """Lets a queue manager open links to here; a new store id closes its connections."""
         name, peers = message.manager, self._context.peers
         if peers.allow(name, message.store_id):
-            self._streams.expel(name, f"{name} was given another store id")
+            self._streams.disconnect_sender(name, f"{name} was given another store id")
             if name in self._catalogue.links:
                 self._catalogue.links[name].altered()
         row = peers.describe(name)
@@ -117,7 +117,9 @@ class LinkAdmin:
         """Stops a queue manager from opening links to here, and closes its open ones."""
         name = message.manager
         self._context.peers.disallow(name, is_linked=name in self._catalogue.links)
-        count = self._streams.expel(name, f"{self._context.name} accepts no links from {name}")
+        count = self._streams.disconnect_sender(
+            name, f"{self._context.name} accepts no links from {name}"
+        )
         self._context.note("info", "peer disallowed", peer=name)
         inbound = self._context.config.link.inbound
         self._ok(session, message.request_id, {"connections": count, "inbound": inbound})

@@ -12,7 +12,7 @@ from qmgrd.core.requests.groups import GroupAdmin
 from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
-from qmgrd.core.requests.queues import Admin
+from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.requests.set_aside import Parts
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.requests.templates import TemplateAdmin
@@ -46,7 +46,7 @@ class Services(NamedTuple):
     subscriptions: Subscriptions
     connections: Connections
     template_pass: TemplatePass
-    admin: Admin
+    admin: QueueAdmin
 
 
 def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:

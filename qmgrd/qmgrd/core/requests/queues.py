@@ -28,7 +28,7 @@ ORIGINS_SHOWN = 1_000
 _URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
-class Admin:
+class QueueAdmin:
     """Answers administrative requests. Holds no state."""
 
     def __init__(
@@ -220,7 +220,7 @@ class Admin:
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
             found = browse.placed(browse.behind(queue, tx, lane, after))
-        return group_browse.all_there(queue, tx, found) if message.all_available else found
+        return group_browse.without_incomplete(queue, tx, found) if message.all_available else found
 
     def _check_ordered(self, message: m.Browse, *, is_selecting: bool) -> None:
         is_by_arrival = message.order == m.ARRIVAL

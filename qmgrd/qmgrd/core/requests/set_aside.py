@@ -11,7 +11,7 @@ from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 
@@ -27,7 +27,7 @@ class Parts(NamedTuple):
     jobs: Jobs
 
 
-def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
+def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
     """Sets *work* aside, in a turn that does nothing else.
 
     Args:
@@ -43,10 +43,10 @@ def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
         return
     if not is_mark and _remove_cause(parts, work, why):
         return
-    context.aside.add(context, work, in_words(parts, work), why)
+    context.aside.add(context, work, described(parts, work), why)
 
 
-def _remove_cause(parts: Parts, work: Work, why: str) -> bool:
+def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
     """Sets aside the message or job that makes *work* fail; returns whether no mark is needed."""
     if work.kind == "job" and isinstance(work.key, int):
         parts.jobs.set_aside(work.key, why)
@@ -55,7 +55,7 @@ def _remove_cause(parts: Parts, work: Work, why: str) -> bool:
         value = parts.context.tx.get(work.key)
         if queue is not None and value is not None:
             lane.set_aside(queue, parts.context.tx, work.key, value)
-            parts.context.touch(queue)
+            parts.context.mark_changed(queue)
     elif work.kind == "queue" and (queue := parts.catalogue.by_id.get(int(work.key))):
         return _set_aside_damaged(parts, queue)
     return False
@@ -73,7 +73,7 @@ def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
                 lane.set_aside(queue, context.tx, key, value)
                 count += 1
     if count:
-        context.touch(queue)
+        context.mark_changed(queue)
         context.note("error", "damaged messages set aside", queue=queue.name, count=count)
     return count > 0
 
@@ -89,7 +89,7 @@ def _queue_of(parts: Parts, key: bytes) -> Queue | None:
     return parts.catalogue.by_id.get(int.from_bytes(key[1 : keys.POSITION_AT], "big"))
 
 
-def in_words(parts: Parts, work: Work) -> str:
+def described(parts: Parts, work: WorkId) -> str:
     """Returns what *work* is, in words."""
     by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):
@@ -133,12 +133,12 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
             f"item {number}: {item.what} is among the damaged messages of its queue and stays "
             f"there; delete the item instead",
         )
-    context.aside.put_back(context, number)
+    context.aside.restore(context, number)
     if item.work.kind == "job":
         parts.jobs.resume(int(item.work.key))
     context.schedule.load(context.tx)
     for queue in parts.catalogue.by_id.values():
-        context.awake(queue)
+        context.wake(queue)
     return item, RESTART if item.work.kind == "row" else "at once"
 
 

@@ -64,7 +64,7 @@ class TemplatePass:
         queue, templates = self._catalogue.queues[name], self._catalogue.templates
         if not isinstance(queue, Queue) or queue.is_transmission:
             return
-        if templates.of(name) is not templates.held(name):
-            self._catalogue.hold(queue)
+        if templates.of(name) is not templates.applied(name):
+            self._catalogue.apply_attributes(queue)
             self._delivery.queue_altered(queue)
             self._context.count_read(1, 0)

@@ -32,7 +32,7 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.put import append, prepare
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
-from qmgrd.core.returns.transfer import Place, transfer
+from qmgrd.core.returns.transfer import Destination, transfer
 
 UNKNOWN = "?"  # the origin of a copy without a note
 _FAILURES = frozenset(
@@ -85,7 +85,7 @@ class DeadLetters:
                     continue
                 # A publication becomes one dead letter, even for many subscriptions.
                 lane.remove(queue, self._context.tx, key, value)
-                self._context.touch(queue)
+                self._context.mark_changed(queue)
                 self._gone(queue, key, entry, name, cause)
                 return name
             make_room(self._context, self.bury, place.queue, 1, entries.record_bytes(entry))
@@ -109,13 +109,13 @@ class DeadLetters:
     ) -> None:
         queue.counters.count_dead()
         entry = entry._replace(
-            delivered=entries.raised(entry.delivered, cause.delivered),
-            failed=entries.raised(entry.failed, cause.failed),
+            delivered=entries.raised_count(entry.delivered, cause.delivered),
+            failed=entries.raised_count(entry.failed, cause.failed),
         )
         queue.record_history(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
-    def _copy_of(self, place: Place, entry: entries.Entry) -> str:
+    def _copy_of(self, place: Destination, entry: entries.Entry) -> str:
         """Returns the queue from which the copy at *place* of that message came, or nothing.
 
         Copies from different queues are different work, and must not be confused.
@@ -145,10 +145,10 @@ class DeadLetters:
 
     def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
         context = self._context
-        queue = self._catalogue.own(DEAD_LETTERS)
+        queue = self._catalogue.own_queue(DEAD_LETTERS)
         context.reserve([record])
         make_room(context, self.bury, queue, 1, len(record))
-        context.touch(queue)
+        context.mark_changed(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
             queue,
@@ -180,7 +180,7 @@ class DeadLetters:
             return True
         for name in self._ways(queue, code):
             with suppress(RequestError):  # No queue has that name.
-                if self._catalogue.keeper(name) is not queue:
+                if self._catalogue.storing_queue(name) is not queue:
                     return True
         return False
 
@@ -198,12 +198,12 @@ class DeadLetters:
             limit = self._catalogue.topics.value(topic, "redelivery_limit")
         return limit + 1, int(ErrorCode.REDELIVERY_LIMIT_EXCEEDED)
 
-    def _place(self, name: str, source: Queue) -> Place | None:
+    def _place(self, name: str, source: Queue) -> Destination | None:
         try:
             if name == DEAD_LETTERS:
-                place = Place(self._catalogue.own(name))
+                place = Destination(self._catalogue.own_queue(name))
             else:
-                place = Place(*self._catalogue.destination(name))
+                place = Destination(*self._catalogue.destination(name))
         except RequestError:
             return None
         return None if place.queue is source else place
@@ -223,8 +223,8 @@ class DeadLetters:
             "queue": queue.name,
             "manager": context.name,
             "us": now_us,
-            "failed": entries.raised(entry.failed, cause.failed),
-            "delivered": entries.raised(entry.delivered, cause.delivered),
+            "failed": entries.raised_count(entry.failed, cause.failed),
+            "delivered": entries.raised_count(entry.delivered, cause.delivered),
         }
         if cause.code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)

@@ -28,7 +28,7 @@ _OF_THE_QUEUE_ITSELF = frozenset(
 )
 
 
-def tell(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+def put_events(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
     """Puts the events of this turn on the queue of events."""
     if not context.events:
         return
@@ -42,7 +42,7 @@ def tell(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> N
         batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
     queue = catalogue.system(EVENTS)
     put_records(context, dead_letters.bury, queue, batch)
-    context.touch(queue)
+    context.mark_changed(queue)
     context.events = {}
 
 

@@ -50,7 +50,7 @@ def park(
     # The entry, its note, the index, the schedule.
     context.count_read(3 + bool(parked.due_ms), 0)
     queue.record_history(history.PARKED, key, parked, code=note.get("code", 0))
-    context.touch(queue)
+    context.mark_changed(queue)
 
 
 def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
@@ -72,7 +72,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
     notes.write(tx, queue.id, arrival, notes.encode(note))
     context.count_read(1, 0)
     queue.record_history(history.REPUBLISHED, key, again)
-    context.touch(queue)
+    context.mark_changed(queue)
     return True
 
 
@@ -89,7 +89,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
     entry = lane.remove(queue, context.tx, key, value)
     queue.record_history(history.REMOVED, key, entry)
     queue.counters.count_purged()
-    context.touch(queue)
+    context.mark_changed(queue)
 
 
 class Parked(NamedTuple):

@@ -24,7 +24,7 @@ from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.queue import notes, settle
-from qmgrd.core.queue.breaker import State
+from qmgrd.core.queue.breaker import BreakerState
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
@@ -35,7 +35,7 @@ RETURNS_PER_TURN = 500
 _EXPONENT_MAX = 100
 
 
-class How(NamedTuple):
+class ReturnTerms(NamedTuple):
     """How a message returns to its queue."""
 
     delivered: bool = True  # the consumer has seen it
@@ -48,12 +48,12 @@ class How(NamedTuple):
     is_own: bool = True  # False: it returns because another member of its group did
 
 
-RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
+RELEASED = ReturnTerms(failed=True, delay_ms=DELAY_OF_QUEUE)
 LEASE_ENDED = RELEASED._replace(code=int(ErrorCode.LEASE_LOST))
 BACKED_OUT = RELEASED._replace(code=int(ErrorCode.UNIT_BACKED_OUT))
-CONNECTION_LOST = How()
-UNREAD = How(delivered=False)
-TAKEN_BACK = How(is_own=False)
+CONNECTION_LOST = ReturnTerms()
+UNREAD = ReturnTerms(delivered=False)
+TAKEN_BACK = ReturnTerms(is_own=False)
 
 
 class Returns:
@@ -62,13 +62,13 @@ class Returns:
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
         self._context = context
         self._dead_letters = dead_letters
-        self.waiting: deque[tuple[Lease, How]] = deque()
+        self.waiting: deque[tuple[Lease, ReturnTerms]] = deque()
 
-    def later(self, leases: Iterable[Lease], how: How) -> None:
+    def give_back_later(self, leases: Iterable[Lease], how: ReturnTerms) -> None:
         """Returns *leases* later, in slices, as no client waits for that."""
         self.waiting.extend((lease, how) for lease in leases)
 
-    def slice(self, count: int) -> None:
+    def give_back_slice(self, count: int) -> None:
         """Returns up to *count* of the leases that wait, looking at RETURNS_PER_TURN at most."""
         for at in range(min(RETURNS_PER_TURN, len(self.waiting))):
             if not count or (at and not at % LOOK_EACH and self._context.budget.is_over):
@@ -80,7 +80,7 @@ class Returns:
             self.give_back(lease, how)
             count -= 1
 
-    def give_back(self, lease: Lease, how: How) -> None:
+    def give_back(self, lease: Lease, how: ReturnTerms) -> None:
         """Ends *lease*; its message can be had again, in time, or is a dead letter."""
         if not self._context.begin_work("message", lease.key):
             return
@@ -94,19 +94,19 @@ class Returns:
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:
             return
-        event = "breaker opened" if state is State.OPEN else "breaker closed"
+        event = "breaker opened" if state is BreakerState.OPEN else "breaker closed"
         context.event(event, queue=queue.name)
-        context.note("warning" if state is State.OPEN else "info", event, queue=queue.name)
-        if state is State.OPEN:
-            context.timers.at(queue.breaker.until_ms, lambda: context.awake(queue))
-        context.awake(queue)
+        context.note("warning" if state is BreakerState.OPEN else "info", event, queue=queue.name)
+        if state is BreakerState.OPEN:
+            context.timers.at(queue.breaker.until_ms, lambda: context.wake(queue))
+        context.wake(queue)
 
-    def _give_back(self, lease: Lease, how: How) -> None:
+    def _give_back(self, lease: Lease, how: ReturnTerms) -> None:
         context, queue = self._context, lease.lessee.queue
         value = queue.value_of(context.tx, lease)
         entry = entries.decode(value)
         context.count_read(1, 0)
-        context.touch(queue)
+        context.mark_changed(queue)
         is_over = 0 < entry.expires_ms <= context.now.ms  # Then it expires once it is returned.
         code = 0 if is_over else self._end_of(queue, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
@@ -129,7 +129,7 @@ class Returns:
             ready_ms=context.now.ms + delay_ms if delay_ms else 0,
             note=self._note(queue, entry, lease, how),
         )
-        self.later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
+        self.give_back_later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
 
     def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:
         """Parks a group if one of its members is a dead letter; returns whether it is in a group.
@@ -144,14 +144,14 @@ class Returns:
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False
-        queue.groups.holds.let_go(group[0])  # Its reader continues with other groups.
+        queue.groups.held_groups.release(group[0])  # Its reader continues with other groups.
         if not row.parked_number:  # The first member that failed gives the reason.
             row.parked_number, row.parked_code = group[1], int(code)
-            queue.groups.touch(group[0])
+            queue.groups.mark_changed(group[0])
             self._context.event("group parked", queue=queue.name, group=shown(group[0]))
         return True
 
-    def _end_of(self, queue: Queue, entry: entries.Entry, how: How) -> int:
+    def _end_of(self, queue: Queue, entry: entries.Entry, how: ReturnTerms) -> int:
         """Returns why the message is a dead letter from here on, or 0."""
         bounds = queue.bounds
         if how.rejected:
@@ -166,7 +166,7 @@ class Returns:
             return ErrorCode.DELIVERY_LIMIT_REACHED
         return 0
 
-    def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: How) -> bytes:
+    def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: ReturnTerms) -> bytes:
         if not how.failed or self._context.store_full:
             return b""  # Its counts are raised in any case; a note would use the last room.
         note = notes.read(self._context.tx, queue.id, lease.arrival) if entry.noted else {}
@@ -175,7 +175,7 @@ class Returns:
         return notes.encode(note)
 
 
-def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
+def _counts(bounds: Bounds, entry: entries.Entry, how: ReturnTerms) -> bool:
     """Returns whether a delivery is counted that came to nothing.
 
     A message that returns because of its group does not use up a delivery limit. It is counted only
@@ -184,7 +184,7 @@ def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
     return how.delivered and (how.is_own or not (bounds.delivery_limit and entry.delivered))
 
 
-def _delay_ms(bounds: Bounds, entry: entries.Entry, how: How) -> int:
+def _delay_ms(bounds: Bounds, entry: entries.Entry, how: ReturnTerms) -> int:
     """Returns for how long a message that comes back cannot be had."""
     if how.delay_ms != DELAY_OF_QUEUE:
         return how.delay_ms

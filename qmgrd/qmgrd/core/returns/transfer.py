@@ -14,11 +14,11 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import lane, notes
-from qmgrd.core.queue.dedup import Verdict
+from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.queue import Queue
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """The destination of a message."""
 
     queue: Queue
@@ -38,7 +38,7 @@ def transfer(
     source: Queue,
     key: bytes,
     value: bytes,
-    place: Place,
+    place: Destination,
     *,
     expires_ms: int,
     note: bytes,
@@ -52,14 +52,14 @@ def transfer(
     tx, queue = context.tx, place.queue
     entry = entries.decode(value)
     verdict = _judge(context, place, entry)
-    if verdict is Verdict.DUPLICATE and _is_remembered(context, place, entry):
+    if verdict is UidVerdict.DUPLICATE and _is_remembered(context, place, entry):
         # It was consumed there. To treat it as a duplicate would lose it.
-        verdict = Verdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
-    if verdict is Verdict.DUPLICATE:
+        verdict = UidVerdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
+    if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
         lane.remove(source, tx, key, value, for_good=for_good)
-        context.touch(source)
-        context.touch(queue)
+        context.mark_changed(source)
+        context.mark_changed(queue)
         return True
     if verdict is None:
         return False
@@ -71,7 +71,7 @@ def transfer(
     lane.unlink(source, tx, key, value, for_good=for_good)
     if entry.shared:
         lane.release_record(source, tx, entry, arrival)
-    context.touch(source)
+    context.mark_changed(source)
     _arrive(context, place, moved, front, priority, verdict, note)
     return True
 
@@ -104,7 +104,7 @@ def copy(
     source: Queue,
     key: bytes,
     value: bytes,
-    place: Place,
+    place: Destination,
     *,
     expires_ms: int,
     note: bytes,
@@ -121,7 +121,7 @@ def copy(
     verdict = _judge(context, place, entry)
     if verdict is None:
         return Copied.HELD
-    if verdict is Verdict.DUPLICATE:
+    if verdict is UidVerdict.DUPLICATE:
         return Copied.DUPLICATE
     record = entries.record(tx, entry)
     context.reserve([record])
@@ -131,19 +131,19 @@ def copy(
     return Copied.NEW
 
 
-def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | None:
+def _judge(context: Context, place: Destination, entry: entries.Entry) -> UidVerdict | None:
     """Returns whether the message exists at *place*; None if it cannot be put there now."""
     queue, bound_for = place.queue, place.target.encode()
     trailer = entries.uid_trailer(entry)
     if queue.is_uncommitted(trailer, bound_for):
         return None
-    verdict = queue.origins.judge(context.tx, trailer, bound_for)
-    if verdict is Verdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):
+    verdict = queue.origins.check_uid(context.tx, trailer, bound_for)
+    if verdict is UidVerdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):
         return verdict
     return None
 
 
-def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool:
+def _is_remembered(context: Context, place: Destination, entry: entries.Entry) -> bool:
     """Returns whether *place* only remembers the UID of the message, which was consumed."""
     trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
     return place.queue.origins.place(context.tx, trailer, bound_for) is None
@@ -151,11 +151,11 @@ def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool
 
 def _arrive(
     context: Context,
-    place: Place,
+    place: Destination,
     entry: entries.Entry,
     front: bytes,
     priority: int,
-    verdict: Verdict,
+    verdict: UidVerdict,
     note: bytes,
 ) -> None:
     """Stores *entry* as a new arrival at *place*."""
@@ -168,5 +168,5 @@ def _arrive(
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-    queue.counters.count_put(is_fast=verdict is Verdict.FAST)
-    context.touch(queue)
+    queue.counters.count_put(is_fast=verdict is UidVerdict.FAST)
+    context.mark_changed(queue)

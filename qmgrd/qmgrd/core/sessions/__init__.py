@@ -8,7 +8,7 @@ A session is what one connection holds: consumers, leases, producer streams, uni
   `undeliverable.py` gives up link messages that cannot be stored. `units.py` holds units of work,
   and `unit.py` is one of them. `refusal_rows.py` shortens the list of refused puts in an answer.
 * Deliveries: `delivery.py` opens and ends consumers and gets. `pump.py` decides which consumer
-  receives messages next. `readers.py` tracks which group each reader is in. `link_rota.py` does
+  receives messages next. `readers.py` tracks which group each reader is in. `link_rotation.py` does
   the same for links: it decides which link sends next.
 * Ends of leases: `settlements.py` handles acks, releases, renewals and lease timeouts.
   `settle_part.py` cuts a long settle into pieces.

@@ -13,11 +13,11 @@ from qmgrd.core.catalogue.attributes import get_inhibited
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.limits.amount import amount
-from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
-from qmgrd.core.sessions.pump import Pump, can_hand, refusal
+from qmgrd.core.sessions.pump import DeliveryPump, can_hand, refusal
 from qmgrd.core.sessions.readers import Readers
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settlements import Settlements
@@ -45,7 +45,7 @@ class Delivery:
         self._sessions = sessions
         self._settlements = settlements
         self._readers = Readers(context)
-        self._pump = Pump(context, settlements, self._end)
+        self._pump = DeliveryPump(context, settlements, self._end)
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
@@ -170,7 +170,7 @@ class Delivery:
         session.add_consumer(consumer)
         queue = consumer.queue
         queue.waiting.join(consumer)
-        self._context.awake(queue)
+        self._context.wake(queue)
         self.used(queue)
 
     def used(self, queue: Queue) -> None:
@@ -197,7 +197,7 @@ class Delivery:
         if self._may_have(consumer):  # A message that this turn put is still in time.
             consumer.wait_over = True  # It searches the rest of the queue, in slices.
             consumer.queue.waiting.ending[consumer] = None
-            self._context.awake(consumer.queue)
+            self._context.wake(consumer.queue)
         else:
             self._end(consumer, m.Ok(consumer.request_id))
 
@@ -228,7 +228,7 @@ class Delivery:
             consumer.reader.has_credit = consumer.wants
         queue = consumer.queue
         queue.waiting.resume(consumer)
-        self._context.awake(queue)
+        self._context.wake(queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
         """Ends a consumer or a get. The client may still settle what it has leased."""
@@ -250,11 +250,11 @@ class Delivery:
         if session is None:
             return
         if session.path is not None:
-            self._context.awake(session.path.link.queue)
+            self._context.wake(session.path.link.queue)
         for consumer in session.consumers.values():
             if consumer.seeks:
                 consumer.queue.waiting.sought[consumer.prefix] = None
-            self._context.awake(consumer.queue)
+            self._context.wake(consumer.queue)
 
     def queue_altered(self, queue: Queue) -> None:
         """Refuses the waiting gets if *queue* is inhibited now; otherwise wakes its consumers."""
@@ -265,7 +265,7 @@ class Delivery:
         queue.waiting.seek_all()
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)
-        self._context.awake(queue)
+        self._context.wake(queue)
         if not queue.waiting:
             self.used(queue)
 

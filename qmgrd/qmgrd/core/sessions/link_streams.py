@@ -19,7 +19,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
-from qmgrd.core.link.inbox import Inflow, LinkInbox
+from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
@@ -41,8 +41,10 @@ class LinkStreams:
         self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
         self._open_of: dict[bytes, set[bytes]] = {}  # by store id of the peer: stream ids
         self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
-        self._untold: dict[Inflow, None] = {}  # the peer awaits an answer at the end of this turn
-        self._draining: dict[bytes, Inflow] = {}  # by stream id: their lines hold more puts
+        self._untold: dict[
+            InboundPath, None
+        ] = {}  # the peer awaits an answer at the end of this turn
+        self._draining: dict[bytes, InboundPath] = {}  # by stream id: their lines hold more puts
         self._incarnations = int.from_bytes(context.life[:4], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
@@ -72,8 +74,8 @@ class LinkStreams:
         self.open_streams[stream.stream_id] = stream
         self._open_of.setdefault(session.store_id, set()).add(stream.stream_id)
         stream.life, stream.is_ordered = message.life, message.ordered
-        inflow = stream.paths[message.path] = Inflow(stream, session, message.path)
-        inflow.number = session.add_stream(inflow)
+        inbound_path = stream.paths[message.path] = InboundPath(stream, session, message.path)
+        inbound_path.number = session.add_stream(inbound_path)
         lost = stream.begin_at(message.lowest_id)
         if lost:
             stream.lost, stream.lost_us = stream.lost + lost, self._context.now.wall_us
@@ -84,7 +86,7 @@ class LinkStreams:
                 "this store was restored to an older state: messages that it had committed are lost"
             )
             self._context.note("warning", "link messages lost", link=stream.peer, why=why)
-        value = stream.opened(inflow.number, stream.inbox.window, lost)
+        value = stream.opened(inbound_path.number, stream.inbox.window, lost)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def _admit(self, session: Session) -> None:
@@ -99,23 +101,23 @@ class LinkStreams:
         else:
             peers.admit(name, store_id, has_link=has_link)
 
-    def expel(self, name: str, why: str) -> int:
+    def disconnect_sender(self, name: str, why: str) -> int:
         """Closes the connections over which *name* sends here, except those dialled from here.
 
         Returns how many there were.
         """
         found = {
-            inflow.session.connection: inflow.session
+            inbound_path.session.connection: inbound_path.session
             for stream in self.open_streams.values()
             if stream.peer == name
-            for inflow in stream.paths.values()
-            if inflow.session.path is None or inflow.session.path.is_fetched
+            for inbound_path in stream.paths.values()
+            if inbound_path.session.path is None or inbound_path.session.path.is_fetched
         }
         for connection, session in found.items():
-            for number, inflow in list(session.streams.items()):
-                if isinstance(inflow, Inflow):
+            for number, inbound_path in list(session.streams.items()):
+                if isinstance(inbound_path, InboundPath):
                     del session.streams[number]
-                    self._let_go(inflow)
+                    self._close_path(inbound_path)
             self._context.close(connection, ErrorCode.PEER_NOT_ALLOWED, why)
         return len(found)
 
@@ -157,24 +159,24 @@ class LinkStreams:
         self._dirty.pop(oldest, None)
         self._context.wrote = True
 
-    def _fence(self, inflows: list[Inflow], session: Session) -> None:
+    def _fence(self, inflows: list[InboundPath], session: Session) -> None:
         """Takes the paths of a stream from the connections that have them.
 
         Raises:
             StreamFenced: a newer connection has one of them; this request arrived late.
         """
         fenced = StreamFenced(ErrorCode.LINK_FENCED)
-        if max(inflow.session.connection for inflow in inflows) > session.connection:
+        if max(inbound_path.session.connection for inbound_path in inflows) > session.connection:
             raise fenced
-        for inflow in inflows:
-            del inflow.session.streams[inflow.number]
-            self._let_go(inflow)
-            if inflow.session is not session:
-                self._context.close(inflow.session.connection, fenced.code, str(fenced))
+        for inbound_path in inflows:
+            del inbound_path.session.streams[inbound_path.number]
+            self._close_path(inbound_path)
+            if inbound_path.session is not session:
+                self._context.close(inbound_path.session.connection, fenced.code, str(fenced))
 
-    def _let_go(self, inflow: Inflow) -> None:
-        stream = inflow.stream
-        del stream.paths[inflow.path]
+    def _close_path(self, inbound_path: InboundPath) -> None:
+        stream = inbound_path.stream
+        del stream.paths[inbound_path.path]
         if not stream.paths:
             del self.open_streams[stream.stream_id]
             store_id = stream.stream_id[:STORE_ID_BYTES]
@@ -184,65 +186,65 @@ class LinkStreams:
 
     def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
         """Reports the stored position to a link's sender at the end of this turn."""
-        inflow = session.streams.get(message.stream)
-        if not isinstance(inflow, Inflow):
+        inbound_path = session.streams.get(message.stream)
+        if not isinstance(inbound_path, InboundPath):
             raise StreamUnknown(message.stream)
-        inflow.is_asked = True
-        self._untold[inflow] = None
+        inbound_path.is_asked = True
+        self._untold[inbound_path] = None
 
-    def tell(self, session: Session) -> None:
+    def report_commits(self, session: Session) -> None:
         """Reports to the senders on a closing connection how far their streams are stored."""
-        for inflow in session.streams.values():
-            if isinstance(inflow, Inflow) and inflow.news:
-                self._context.send(session.connection, inflow.tell())
+        for inbound_path in session.streams.values():
+            if isinstance(inbound_path, InboundPath) and inbound_path.news:
+                self._context.send(session.connection, inbound_path.commit_message())
 
     def close(self, session: Session) -> None:
         """Frees the paths of a closed connection."""
-        for inflow in session.streams.values():
-            if isinstance(inflow, Inflow):
-                self._let_go(inflow)
+        for inbound_path in session.streams.values():
+            if isinstance(inbound_path, InboundPath):
+                self._close_path(inbound_path)
 
-    def put(self, inflow: Inflow, put: m.Put) -> None:
+    def put(self, inbound_path: InboundPath, put: m.Put) -> None:
         """Stores the new records of *put*; reports to the sender if one is refused."""
-        stream = inflow.stream
+        stream = inbound_path.stream
         if put.extras:  # Fields of a later version, which we do not know.
             put = put._replace(extras=[row[:2] for row in put.extras])
-        self._untold[inflow] = None
+        self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:
             raise FieldInvalid("Put", "first_id", f"is {put.first_id}: ids end at {SEQ_END - 1}")
         if not put.queue and any(put.records):
             raise FieldInvalid("Put", "queue", "is empty, yet there are messages")
-        inflow.take(put)
+        inbound_path.take(put)
         if not stream.is_ordered:
-            self._take(inflow, put)
+            self._take(inbound_path, put)
         elif put.first_id > stream.inbox.commit_id + 1:
-            self._line_up(inflow, put)
+            self._line_up(inbound_path, put)
         else:
-            self._take_in_order(inflow, put)
+            self._take_in_order(inbound_path, put)
 
-    def _line_up(self, inflow: Inflow, put: m.Put) -> None:
+    def _line_up(self, inbound_path: InboundPath, put: m.Put) -> None:
         try:
-            inflow.stream.line_up(put, self._context.config.link.window_bytes)
+            inbound_path.stream.line_up(put, self._context.config.link.window_bytes)
         except RequestError as error:
-            blocked = link_inbox.blocked(inflow, put.first_id, error, 0)
-            self._context.send(inflow.session.connection, blocked)
+            blocked = link_inbox.blocked(inbound_path, put.first_id, error, 0)
+            self._context.send(inbound_path.session.connection, blocked)
 
-    def _take_in_order(self, inflow: Inflow, put: m.Put) -> None:
+    def _take_in_order(self, inbound_path: InboundPath, put: m.Put) -> None:
         """Stores *put* record by record, then the puts that waited for it; stops at a refusal.
 
         A long line is stored in slices, one per turn. The sender gets no report in between.
         """
-        stream, wanted = inflow.stream, put
+        stream, wanted = inbound_path.stream, put
         stream.is_draining = False
         while True:
-            if not all(self._take(inflow, single) for single in _singles(wanted)):
+            if not all(self._take(inbound_path, single) for single in _singles(wanted)):
                 stream.clear_line()
                 return
             context = self._context
             if stream.in_line and (context.rows > context.turn_rows or context.budget.is_over):
                 stream.is_draining = True
-                self._draining[stream.stream_id] = inflow
+                self._draining[stream.stream_id] = inbound_path
                 return
             following = stream.next_in_line()
             if following is None:
@@ -260,25 +262,25 @@ class LinkStreams:
         Yields the connections whose waiting puts break the protocol, with the error.
         """
         draining, self._draining = self._draining, {}
-        for stream_id, inflow in draining.items():
-            stream = inflow.stream
+        for stream_id, inbound_path in draining.items():
+            stream = inbound_path.stream
             if self.open_streams.get(stream_id) is not stream:
                 continue  # The sender sends again what this line held.
-            inflow = stream.paths.get(inflow.path) or next(iter(stream.paths.values()))
+            inbound_path = stream.paths.get(inbound_path.path) or next(iter(stream.paths.values()))
             stream.is_draining = False
             following = stream.next_in_line()
             if following is None:
                 continue
             self._dirty[stream_id] = stream
-            self._untold[inflow] = None
+            self._untold[inbound_path] = None
             try:
-                self._take_in_order(inflow, following)
+                self._take_in_order(inbound_path, following)
             except RemoteProtocolError as error:
-                yield inflow.session.connection, error
+                yield inbound_path.session.connection, error
 
-    def _take(self, inflow: Inflow, put: m.Put) -> bool:
+    def _take(self, inbound_path: InboundPath, put: m.Put) -> bool:
         """Stores the new records of *put*; returns whether all of them are stored now."""
-        stream = inflow.stream
+        stream = inbound_path.stream
         if not put.queue:
             stream.skip(put)
             self._undeliverable.forget_held(stream)
@@ -288,15 +290,17 @@ class LinkStreams:
         if held_back:
             held = any(stream.inbox.holds(put.first_id + i) for i in range(len(put.records)))
             is_all_told = not held and not stream.is_ordered
-            blocked = link_inbox.blocked(inflow, *held_back, len(put.records) if is_all_told else 0)
-            self._context.send(inflow.session.connection, blocked)
+            blocked = link_inbox.blocked(
+                inbound_path, *held_back, len(put.records) if is_all_told else 0
+            )
+            self._context.send(inbound_path.session.connection, blocked)
         self._undeliverable.forget_held(stream)
         return not held_back
 
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         """Stores the new records of a link's *put*; returns the ids that were refused, and why."""
         context = self._context
-        if not route.goes_on(put.queue, context.name):
+        if not route.may_forward(put.queue, context.name):
             return self._store(stream, put)
         stream.inbox.check(put.first_id + len(put.records) - 1)
         refused = list[tuple[int, RequestError]]()
@@ -323,7 +327,7 @@ class LinkStreams:
                 )
             if not target:
                 put = route.arrived(put)
-            fitting = context.fitting(put.records, evicts=queue.bounds.overflow != "refuse")
+            fitting = context.count_fitting(put.records, evicts=queue.bounds.overflow != "refuse")
             if fitting < count:
                 refused = self._no_pages(stream, put, fitting)
                 put = put._replace(
@@ -341,7 +345,7 @@ class LinkStreams:
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
         refused = done.refused + refused
         report_full(context, queue, refused, count)
-        context.touch(queue)
+        context.mark_changed(queue)
         return refused
 
     def _no_pages(
@@ -350,7 +354,7 @@ class LinkStreams:
         """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
-        return [(seq_id, self._context.no_pages()) for seq_id in missing]
+        return [(seq_id, self._context.too_few_pages()) for seq_id in missing]
 
     def end_turn(self) -> None:
         """Writes the rows of the streams that changed, and answers their senders."""
@@ -358,17 +362,17 @@ class LinkStreams:
             rows.put(self._context.tx, stream.key, stream.encode())
             self._context.wrote = True
         self._dirty.clear()
-        for inflow in list(self._untold):
-            if inflow.stream.paths.get(inflow.path) is not inflow:
-                del self._untold[inflow]
+        for inbound_path in list(self._untold):
+            if inbound_path.stream.paths.get(inbound_path.path) is not inbound_path:
+                del self._untold[inbound_path]
                 continue
-            if inflow.stream.is_draining:
+            if inbound_path.stream.is_draining:
                 continue  # An early answer would make the sender resend puts that wait here.
-            commit = inflow.due(self._context)
+            commit = inbound_path.due(self._context)
             if commit is not None:
-                self._context.send(inflow.session.connection, commit)
-            if not inflow.news:
-                del self._untold[inflow]
+                self._context.send(inbound_path.session.connection, commit)
+            if not inbound_path.news:
+                del self._untold[inbound_path]
 
     def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
         """Returns up to *rows_max* connected links that lead here, and how many exist."""

@@ -15,7 +15,7 @@ from qmgrd.core.queue.group.select import MatchInconsistent
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import Found, seek
+from qmgrd.core.queue.seek import SeekResult, seek
 from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.settlements import Settlements
@@ -23,7 +23,7 @@ from qmgrd.core.sessions.settlements import Settlements
 SHARE_MESSAGES = 256  # at most, to one consumer before the next one is served
 
 
-class Pump:
+class DeliveryPump:
     """Hands out messages of the queues that are awake.
 
     Args:
@@ -39,18 +39,18 @@ class Pump:
         self._context = context
         self._settlements = settlements
         self._end = end
-        self._outflow = context.outflow
+        self._unread_replies = context.unread_replies
         self._rows_max = context.turn_rows  # beyond it, nothing is handed out
         self._starved: dict[int, Queue] = {}  # there is no room for their next message
 
     def feed_starved(self) -> None:
         """Wakes the queues whose next message had no room, once there is room."""
-        if self._outflow.is_tight or not self._starved:
+        if self._unread_replies.is_room_short or not self._starved:
             return
         for queue in self._starved.values():
             if not queue.deleted:
                 queue.waiting.seek_all()
-                self._context.awake(queue)
+                self._context.wake(queue)
         self._starved.clear()
 
     def run(self, budget_rows: int) -> None:
@@ -81,7 +81,7 @@ class Pump:
             moved |= self._pump_rotation(queue, allowed)
         if moved:  # Otherwise nothing can be handed out until something changes.
             self._context.totals.count(queue)  # A delivery alone writes nothing.
-            self._context.awake(queue)
+            self._context.wake(queue)
         elif queue.waiting.unasked:
             self._context.awake_queues[queue.id] = queue  # For the consumers not asked yet.
 
@@ -112,12 +112,12 @@ class Pump:
                 break  # The next turn serves the others.
             consumer = next(iter(rotation))
             if not consumer.wants:
-                waiting.rest(consumer)
+                waiting.pause(consumer)
                 continue
             rotation.move_to_end(consumer)
             if self._may_have(consumer):
                 way = consumer.order, consumer.all_available
-                is_new = consumer.is_new and not queue.groups.holds.has_assigned
+                is_new = consumer.is_new and not queue.groups.held_groups.has_assigned
                 if is_new and way in in_vain and not consumer.wait_over:
                     continue
                 had = self._hand(queue, consumer, allowed or share)
@@ -160,12 +160,12 @@ class Pump:
 
     def _may_have(self, consumer: Consumer) -> bool:
         """Returns whether *consumer* may be sent a message now."""
-        return consumer.wants and consumer.connection not in self._outflow.held
+        return consumer.wants and consumer.connection not in self._unread_replies.held
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
         """Leases a share to *consumer*; returns whether that changed anything."""
-        context, outflow = self._context, self._outflow
-        consumer.frame_bytes, consumer.lacks_room = outflow.frame_bytes, False
+        context, unread_replies = self._context, self._unread_replies
+        consumer.frame_bytes, consumer.lacks_room = unread_replies.frame_bytes, False
         damaged_before = queue.counters.damaged
         try:
             items, at_end = self._take(queue, consumer, share)
@@ -187,7 +187,7 @@ class Pump:
             return bool(damaged) or not at_end
         size_bytes = sum(map(len, items))
         context.count_read(len(items), size_bytes)
-        outflow.made(consumer.connection, size_bytes)
+        unread_replies.count_made(consumer.connection, size_bytes)
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
         queue.breaker.handed(items)
@@ -210,7 +210,7 @@ class Pump:
             found = take_in_order(queue, context.tx, context.now, consumer, share)
         elif is_any and not queue.counters.grouped:
             items = take(queue, context.tx, context.now, consumer, share)
-            found = Found(items, 0, at_end=True)
+            found = SeekResult(items, 0, at_end=True)
         else:
             found = seek(queue, context.tx, context.now, consumer, share)
         if found.items and reader is not None and not consumer.is_ordered:

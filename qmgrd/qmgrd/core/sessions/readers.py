@@ -10,8 +10,8 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.limits.amount import amount
-from qmgrd.core.queue.group.hold import Member, Reader
-from qmgrd.core.queue.group.take import stand_in
+from qmgrd.core.queue.group.held_groups import Member, Reader
+from qmgrd.core.queue.group.take import continue_group
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.session import Session
 
@@ -27,7 +27,7 @@ class Readers:
         if order == m.PHYSICAL:
             return None
         reader = Reader(session.connection, session.name, queue.id, order)
-        queue.groups.holds.open(reader)
+        queue.groups.held_groups.open(reader)
         return reader
 
     def find(self, session: Session, queue: Queue, number: int) -> Reader:
@@ -47,7 +47,7 @@ class Readers:
             found = session.readers[number] = Reader(
                 session.connection, session.name, queue.id, m.LOGICAL
             )
-            queue.groups.holds.open(found)
+            queue.groups.held_groups.open(found)
         if found.queue_id != queue.id:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
@@ -57,9 +57,9 @@ class Readers:
 
     def close(self, queue: Queue, reader: Reader) -> None:
         """Frees a reader's groups; others get them once its leased messages are settled."""
-        for group_id in queue.groups.holds.close(reader):
-            queue.groups.touch(group_id)
-        self._context.touch(queue)
+        for group_id in queue.groups.held_groups.close(reader):
+            queue.groups.mark_changed(group_id)
+        self._context.mark_changed(queue)
 
 
 def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
@@ -76,7 +76,7 @@ def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: b
     stands = (
         row is not None
         and group is not None
-        and stand_in(queue, reader, Member(*group), arrival, row)
+        and continue_group(queue, reader, Member(*group), arrival, row)
     )
     if not stands and reader.current is not None:
         leave_group(queue, reader.current)
@@ -84,5 +84,5 @@ def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: b
 
 def leave_group(queue: Queue, group_id: bytes) -> None:
     """Removes a group's reader from the group."""
-    queue.groups.holds.let_go(group_id)
-    queue.groups.touch(group_id)
+    queue.groups.held_groups.release(group_id)
+    queue.groups.mark_changed(group_id)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.link.inbox import Inflow
+from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.link.path import Path
-from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.sessions.unit import Unit
+from qmgrd.core.sessions.unit import SessionUnit
 
 STREAMS_MAX = 100
 
@@ -44,7 +44,7 @@ class SessionFenced(RemoteProtocolError):
 
 
 @dataclass(slots=True)
-class Answers:
+class StreamAnswers:
     """The answers to a stream at the end of the turn."""
 
     refused: list[list[object]] = field(default_factory=list)
@@ -64,16 +64,16 @@ class Session:
     software: str = ""
     opened_ms: int = 0  # store clock
     next_stream: int = 1
-    streams: dict[int, Producer | Inflow] = field(default_factory=dict)
+    streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     # By queue id, lease_ms and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
     subscriptions: dict[str, None] = field(default_factory=dict)  # those that end with it
-    units: dict[int, Unit] = field(default_factory=dict)
+    units: dict[int, SessionUnit] = field(default_factory=dict)
     unit_bytes: int = 0  # in memory, of the puts of its units
     readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
     lessees_max: int = 64  # beyond it, those without leases are dropped
-    answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
+    answers: dict[int, StreamAnswers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # of this turn
     part_exceptions: list[list[int]] = field(
@@ -88,7 +88,7 @@ class Session:
                 f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
             )
 
-    def add_stream(self, stream: Producer | Inflow) -> int:
+    def add_stream(self, stream: Producer | InboundPath) -> int:
         """Adds *stream*; returns its number on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream

@@ -13,8 +13,8 @@ from qmgrd.core.returns.returns import (
     RELEASED,
     RETURNS_PER_TURN,
     UNREAD,
-    How,
     Returns,
+    ReturnTerms,
 )
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import SettlePart
@@ -73,7 +73,7 @@ class Settlements:
         else:
             failed = self._one_by_one(session, queue, message)
             self._context.count_read(2 * len(message.handles) // m.HANDLE.size, 0)
-        self._context.touch(queue)
+        self._context.mark_changed(queue)
         return [[message.settle_id, first_index + index, code] for index, code in failed]
 
     def _ack(self, session: Session, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
@@ -94,7 +94,7 @@ class Settlements:
             lease = queue.leases.get(arrival)
             if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
                 continue  # It was returned or settled before.
-            if arrival in queue.groups.holds.taken_back:
+            if arrival in queue.groups.held_groups.taken_back:
                 if message.action in (m.ACK, m.RENEW, m.REJECT):
                     exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue  # It returns by itself, after an earlier member that failed.
@@ -158,15 +158,17 @@ class Settlements:
         for lessee in session.lessees.values():
             leases = list(lessee.leases.values())
             if lessee.is_started:
-                self._returns.later(leases, CONNECTION_LOST)
+                self._returns.give_back_later(leases, CONNECTION_LOST)
             else:
-                self._returns.later(reversed(leases), UNREAD)  # Reversed as in _one_by_one.
+                self._returns.give_back_later(
+                    reversed(leases), UNREAD
+                )  # Reversed as in _one_by_one.
         self._units.close(session)
 
     def return_leases(self) -> None:
         """Returns a slice of what lost connections held, after the timers of this turn."""
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
-        self._returns.slice(left)
+        self._returns.give_back_slice(left)
 
 
 def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
@@ -182,7 +184,7 @@ def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
     return lessee.is_of(session.numbers)
 
 
-def _how(message: m.Settle) -> How:
+def _how(message: m.Settle) -> ReturnTerms:
     """Returns how a message returns to its queue when *message* settles it."""
     how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
     if message.action == m.REJECT:

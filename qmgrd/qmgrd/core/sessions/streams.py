@@ -15,7 +15,7 @@ from qmgrd.core.puts import client_put
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.refusal_rows import shortened
-from qmgrd.core.sessions.session import Answers, Session, StreamFenced, StreamUnknown
+from qmgrd.core.sessions.session import Session, StreamAnswers, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 
 ROW_WHEN_FULL_BYTES = 4_000  # of a producer, beyond which it may not grow while the store is full
@@ -144,11 +144,11 @@ class Streams:
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
 
-    def _answers(self, session: Session, stream: int) -> Answers:
+    def _answers(self, session: Session, stream: int) -> StreamAnswers:
         """Returns the answers that the stream gets at the end of the turn."""
         answers = session.answers.get(stream)
         if answers is None:
-            answers = session.answers[stream] = Answers()
+            answers = session.answers[stream] = StreamAnswers()
             self._answering[session.connection] = session
         return answers
 
@@ -174,7 +174,12 @@ class Streams:
         sender.inbox.receive_all([seq_id])
 
     def _store(
-        self, name: str, batch: list[bytes], sender: Producer, answers: Answers, ids: Sequence[int]
+        self,
+        name: str,
+        batch: list[bytes],
+        sender: Producer,
+        answers: StreamAnswers,
+        ids: Sequence[int],
     ) -> list[tuple[int, RequestError]]:
         """Puts *batch* on queue *name*; returns which records were refused, and why."""
         try:
@@ -197,7 +202,7 @@ class Streams:
 
     def _tell_matches(
         self,
-        answers: Answers,
+        answers: StreamAnswers,
         ids: Sequence[int],
         topic: str,
         refused: list[tuple[int, RequestError]],
@@ -215,13 +220,13 @@ class Streams:
             rows.put(self._context.tx, key, row)
             self._context.wrote = True
             if self._context.store_full and len(row) > ROW_WHEN_FULL_BYTES:
-                self._part_from(stream)
+                self._close_connection_of(stream)
             if stream.producer_id not in self._holders:  # Closed in this turn; its row is new.
                 self._jobs.producers_in_use.pop(stream.producer_id, None)
         self._dirty.clear()
         self.links.end_turn()
 
-    def _part_from(self, sender: Producer) -> None:
+    def _close_connection_of(self, sender: Producer) -> None:
         """Closes the connection of a producer whose row keeps growing.
 
         The producer sees its refusals when it opens the stream again. Its next put marks them as

@@ -140,7 +140,7 @@ class Subscriptions:
         found = self._topics.subscriptions[name]
         if found.queue is not None:
             found.queue.counters.skip_arrivals(row["first"])
-            context.touch(found.queue)
+            context.mark_changed(found.queue)
             self._delivery.used(found.queue)
         return found
 

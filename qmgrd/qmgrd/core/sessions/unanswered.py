@@ -19,7 +19,7 @@ _REQUESTS = frozenset(kind for kind in layout.NUMBERS if kind._fields[:1] == ("r
 }
 
 
-class Unanswered:
+class UnansweredRequests:
     """The requests and settles of one connection."""
 
     __slots__ = ("_requests", "_settles")

@@ -94,7 +94,7 @@ class Undeliverable:
                 except RequestError as cause:
                     why = _of_both(error, cause)
                 else:
-                    stream.hold(seq_id, record)
+                    stream.mark_held(seq_id, record)
                     continue
             else:
                 why, times = error, times + may_end

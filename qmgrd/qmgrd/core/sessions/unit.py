@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core.layout.index import is_last
 from qmgrd.core.limits.timers import Timer
-from qmgrd.core.queue.held import Held
+from qmgrd.core.queue.held_puts import HeldPut
 from qmgrd.core.queue.lease import Lessee
 from qmgrd.core.queue.queue import Queue
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PUT_BYTES = 1024  # in memory, in addition to the record
 
 
-class Unit:
+class SessionUnit:
     """One unit of work. Invariant: ``gets`` counts the leases of ``lessees``."""
 
     __slots__ = ("bytes", "held_bytes", "lessees", "number", "puts", "rows", "session", "timer")
@@ -29,7 +29,7 @@ class Unit:
     def __init__(self, number: int, session: "Session") -> None:
         self.number = number
         self.session = session
-        self.puts: list[Held] = []
+        self.puts: list[HeldPut] = []
         self.lessees: dict[int, Lessee] = {}  # by queue id
         self.bytes = 0
         self.held_bytes = 0  # of the puts in memory
@@ -50,7 +50,7 @@ class Unit:
             self.lessees[queue.id] = found
         return found
 
-    def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:
+    def add_puts(self, queue: Queue, puts: list[HeldPut], rows: int) -> int:
         """Adds puts to *queue*; returns their bytes in memory. The commit writes so many *rows*."""
         size, arrivals = 0, dict[bytes, int]()
         for held in puts:
@@ -68,7 +68,7 @@ class Unit:
         self.session.unit_bytes += size
         return size
 
-    def let_go(self) -> list[Held]:
+    def remove_puts(self) -> list[HeldPut]:
         """Removes all puts from the unit, and returns them."""
         self.session.unit_bytes -= self.held_bytes
         self.held_bytes = 0

@@ -16,15 +16,15 @@ from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
-from qmgrd.core.queue.held import Held, append_held
+from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.returns.returns import BACKED_OUT, How, Returns
+from qmgrd.core.returns.returns import BACKED_OUT, Returns, ReturnTerms
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.unit import PUT_BYTES, Unit
+from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
 
 # Entry, UID, and the rows that find it by correlation id, group and time: at most these.
 ROWS_OF_A_GET = 7
@@ -56,12 +56,12 @@ class Units:
                 f"{amount(len(session.units), 'open unit')} of work on this "
                 f"connection, at most {limits.units_per_connection_max}",
             )
-        unit = session.units[message.unit] = Unit(message.unit, session)
+        unit = session.units[message.unit] = SessionUnit(message.unit, session)
         due_ms = self._context.now.ms + limits.age_max_ms
         unit.timer = self._context.timers.at(due_ms, lambda: self._too_old(session, unit))
         self._context.send(session.connection, m.Ok(message.request_id))
 
-    def _find(self, session: Session, number: int) -> Unit:
+    def _find(self, session: Session, number: int) -> SessionUnit:
         unit = session.units.get(number)
         if unit is None:
             raise RequestError(
@@ -107,12 +107,12 @@ class Units:
             return self._catalogue.destination(message.queue)
         except RequestError as error:
             if error.code == ErrorCode.PUT_INHIBITED:
-                keeper = self._catalogue.keeper(message.queue)
-                keeper.counters.count_refused(len(message.records))
-                self._context.dirty_queues[keeper.id] = keeper
+                storing_queue = self._catalogue.storing_queue(message.queue)
+                storing_queue.counters.count_refused(len(message.records))
+                self._context.dirty_queues[storing_queue.id] = storing_queue
             raise
 
-    def _plain_max_bytes(self, unit: Unit, queue: Queue, batch: list[bytes]) -> int:
+    def _plain_max_bytes(self, unit: SessionUnit, queue: Queue, batch: list[bytes]) -> int:
         """Returns how long a plain record of *batch* may be; 0 if some may not fit."""
         size = puts.bytes_max(batch)
         rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
@@ -125,7 +125,7 @@ class Units:
         return puts.plain_max_bytes(queue, batch, self._longest(queue))
 
     def _hold_plain(
-        self, unit: Unit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
+        self, unit: SessionUnit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
     ) -> list[Prepared]:
         """Adds the plain puts at the start of *batch*, which fits, to *unit*; returns them."""
         if not plain_max or not puts.looks_plain(queue, batch[0]):
@@ -137,7 +137,9 @@ class Units:
             self._keep(unit, queue, found, bound_for, lane.ROWS_OF_A_PUT * len(found) + indexed)
         return found
 
-    def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> list[Prepared]:
+    def _hold(
+        self, unit: SessionUnit, queue: Queue, record: bytes, bound_for: bytes
+    ) -> list[Prepared]:
         """Adds a put to *unit*.
 
         Raises:
@@ -164,26 +166,26 @@ class Units:
         return [prepared]
 
     def _keep(
-        self, unit: Unit, queue: Queue, found: list[Prepared], bound_for: bytes, rows: int
+        self, unit: SessionUnit, queue: Queue, found: list[Prepared], bound_for: bytes, rows: int
     ) -> None:
         """Adds the checked puts *found* to *unit*, each with its arrival number."""
         index_prefix, has_place = queue.origins.index_prefix(bound_for), not queue.is_transmission
         held = [
-            Held(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
+            HeldPut(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
             for x in found
         ]
-        self._held_bytes += unit.hold(queue, held, rows)
+        self._held_bytes += unit.add_puts(queue, held, rows)
         self._context.count_read(len(held), 0)
 
-    def _let_go(self, unit: Unit) -> list[Held]:
+    def _let_go(self, unit: SessionUnit) -> list[HeldPut]:
         """Removes the puts of *unit* and returns them."""
         self._held_bytes -= unit.held_bytes
-        return unit.let_go()
+        return unit.remove_puts()
 
     def _longest(self, queue: Queue) -> int:
         return queue.longest(self._context.config.limits.message_max_bytes)
 
-    def _check_room(self, unit: Unit, messages: int, bytes_: int, rows: int) -> None:
+    def _check_room(self, unit: SessionUnit, messages: int, bytes_: int, rows: int) -> None:
         limits = self._context.config.unit
         for count, most, word in (
             (len(unit.puts) + unit.gets + messages, limits.messages_max, "messages"),
@@ -262,7 +264,7 @@ class Units:
             context.reserve(list(self._carried(unit)))
         self._close(session, unit)
         self._consume(unit)  # This frees room, too.
-        by_queue: dict[int, list[Held]] = {}
+        by_queue: dict[int, list[HeldPut]] = {}
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
@@ -270,25 +272,25 @@ class Units:
             make_room_for_all(context, bury, queue, held, is_put=False)
             append_held(queue, context.tx, held)
             make_room_for_all(context, bury, queue, held, is_put=True)
-            context.touch(queue)
+            context.mark_changed(queue)
 
-    def _carried(self, unit: Unit) -> Iterator[bytes]:
+    def _carried(self, unit: SessionUnit) -> Iterator[bytes]:
         """Yields the publications of *unit* once for each link that carries them."""
         for held in unit.puts:
             if held.queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(held.prepared.target.decode())
                 yield from [held.prepared.record] * len(proxies)
 
-    def _consume(self, unit: Unit) -> None:
+    def _consume(self, unit: SessionUnit) -> None:
         context = self._context
         for lessee in unit.lessees.values():
             queue, leases = lessee.queue, list(lessee.leases.values())
             for lease in leases:
                 settle.consume(queue, context.tx, context.now, lease)
-            context.touch(queue)
+            context.mark_changed(queue)
             self._returns.count(queue, len(leases), 0)
 
-    def _check(self, session: Session, unit: Unit, message: m.UnitCommit) -> None:
+    def _check(self, session: Session, unit: SessionUnit, message: m.UnitCommit) -> None:
         """Raises, and backs *unit* out, if it does not hold what the commit expects."""
         gone = [held.queue.name for held in unit.puts if held.queue.deleted]
         gone += [x.queue.name for x in unit.lessees.values() if x.queue.deleted]
@@ -314,7 +316,7 @@ class Units:
         self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
-    def undo(self, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
+    def undo(self, session: Session, unit: SessionUnit, how: ReturnTerms = BACKED_OUT) -> None:
         """Discards *unit*; its gets return to their original positions.
 
         They return at the end of this turn, or over several turns if they exceed a slice.
@@ -324,20 +326,20 @@ class Units:
             if arrival and not queue.deleted:  # The position stays empty, also after a crash.
                 self._context.dirty_queues[queue.id] = queue
         for lessee in unit.lessees.values():
-            self._returns.later(lessee.leases.values(), how)
+            self._returns.give_back_later(lessee.leases.values(), how)
 
-    def _close(self, session: Session, unit: Unit) -> None:
+    def _close(self, session: Session, unit: SessionUnit) -> None:
         del session.units[unit.number]
         if unit.timer is not None:
             self._context.timers.cancel(unit.timer)
             unit.timer = None
 
-    def _too_old(self, session: Session, unit: Unit) -> None:
+    def _too_old(self, session: Session, unit: SessionUnit) -> None:
         age_ms = self._context.config.unit.age_max_ms
         self._context.event("unit of work backed out", client=session.name, age_ms=age_ms)
         self.undo(session, unit)
 
-    def close(self, session: Session, how: How = BACKED_OUT) -> None:
+    def close(self, session: Session, how: ReturnTerms = BACKED_OUT) -> None:
         """Backs out the units of a closed connection."""
         for unit in list(session.units.values()):
             self.undo(session, unit, how)

@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, QUEUE_LIMITS
-from qmgrd.core.catalogue.attribute import check, said
+from qmgrd.core.catalogue.attribute import check, label
 
 
 @pytest.mark.parametrize("attribute", QUEUE_LIMITS)
@@ -15,7 +15,7 @@ def test_ends_of_a_span_belong_to_it(attribute: str) -> None:
     check("queue", "Q", attribute, low)
     check("queue", "Q", attribute, high)
     for value, word in ((low - 1, "small"), (high + 1, "large")):
-        with pytest.raises(RequestError, match=f"{said(attribute)} of queue Q: .*too {word}"):
+        with pytest.raises(RequestError, match=f"{label(attribute)} of queue Q: .*too {word}"):
             check("queue", "Q", attribute, value)
 
 
@@ -29,6 +29,6 @@ def test_value_of_another_type_is_refused_in_few_words(attribute: str, value: An
 
 
 def test_unit_is_no_part_of_what_people_call_it() -> None:
-    assert said("expiry_max_ms") == "expiry max"
-    assert said("message_max_bytes") == "message max"
-    assert said("bytes_max") == "bytes max"
+    assert label("expiry_max_ms") == "expiry max"
+    assert label("message_max_bytes") == "message max"
+    assert label("bytes_max") == "bytes max"

@@ -5,7 +5,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue import route
-from qmgrd.core.catalogue.named import Alias, Proxy, Remote
+from qmgrd.core.catalogue.named import Alias, ProxySubscription, Remote
 from qmgrd.core.catalogue.remotes import Remotes
 from tests.qmgrd.core.harness import Client
 
@@ -14,7 +14,11 @@ QUEUES = 500
 
 def test_names_are_found_by_their_queue_manager_until_none_is_left() -> None:
     remotes = Remotes()
-    found = [Remote("Q@NYC", "Q", "NYC"), Proxy(":p@NYC", "NYC"), Remote("Q@BOS", "Q", "BOS")]
+    found = [
+        Remote("Q@NYC", "Q", "NYC"),
+        ProxySubscription(":p@NYC", "NYC"),
+        Remote("Q@BOS", "Q", "BOS"),
+    ]
     for one in (*found, Alias("A", "Q@NYC"), None):
         remotes.add(one)
     assert list(remotes.managers()) == ["NYC", "BOS"]

@@ -76,7 +76,7 @@ def test_own_link_goes_before_a_route_and_a_route_before_any(app: Client) -> Non
     for name, routes in (("A", ["C", "*"]), ("B", ["X"]), ("C", [])):
         app.ask(m.LinkCreate, name, {"addresses": ["h:1"], "routes": routes, "stopped": True})
     catalogue = app.manager.turns.broker.catalogue
-    ways = [route.way(catalogue, "Q", manager) for manager in ("C", "X", "Y")]
+    ways = [route.route_to(catalogue, "Q", manager) for manager in ("C", "X", "Y")]
     assert [(queue.name, target) for queue, target in ways] == [
         ("@C", "Q"),
         ("@B", "Q@X"),

@@ -9,7 +9,7 @@ from qmgrd.core.broker import Broker
 from qmgrd.core.context import aside
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from tests.qmgrd.core.harness import AnyStore, Manager
 
 KEY = keys.SPACE_TOPIC + b"flights"
@@ -29,18 +29,18 @@ def items(manager: Manager) -> list[aside.Item]:
     return list(manager.turns.broker.context.aside.items.values())
 
 
-def add(manager: Manager, work: Work, row: bytes = b"") -> None:
+def add(manager: Manager, work: WorkId, row: bytes = b"") -> None:
     do(manager, lambda x: x.context.aside.add(x.context, work, "a thing", "a test", row))
 
 
 def test_work_stays_set_aside_over_restarts_and_is_reported(store: AnyStore) -> None:
     manager = Manager(store)
-    add(manager, Work("link", "NYC"))
+    add(manager, WorkId("link", "NYC"))
     (note,) = manager.last.notes
     assert (note.event, note.facts["what"], note.facts["why"]) == ("set aside", "a thing", "a test")
     manager.crash()
     (item,) = items(manager)
-    assert (item.number, item.work, item.what) == (1, Work("link", "NYC"), "a thing")
+    assert (item.number, item.work, item.what) == (1, WorkId("link", "NYC"), "a thing")
     assert not manager.turns.broker.context.begin_work("link", "NYC")
     assert manager.turns.broker.context.begin_work("link", "SFO")
     manager.store.abort()
@@ -51,8 +51,8 @@ def test_work_stays_set_aside_over_restarts_and_is_reported(store: AnyStore) -> 
 def test_work_set_aside_twice_is_one_item_but_no_row_is_lost() -> None:
     manager = Manager()
     for _ in range(2):
-        add(manager, Work("events"))
-        add(manager, Work("row", KEY), b"row")
+        add(manager, WorkId("events"))
+        add(manager, WorkId("row", KEY), b"row")
     assert [item.work.kind for item in items(manager)] == ["events", "row", "row"]
 
 
@@ -61,17 +61,17 @@ def test_row_is_set_aside_and_restored() -> None:
     do(manager, lambda x: rows.put(x.context.tx, KEY, b"row"))
     do(manager, lambda x: x.context.aside.move(x.context, "row", KEY, "a test"))
     assert manager.scan(KEY) == []
-    do(manager, lambda x: x.context.aside.put_back(x.context, 1))
+    do(manager, lambda x: x.context.aside.restore(x.context, 1))
     assert manager.scan(KEY) == [(KEY, rows.seal(KEY, b"row"))]
     assert items(manager) == []
 
 
 def test_row_is_not_restored_over_another() -> None:
     manager = Manager()
-    add(manager, Work("row", KEY), b"old")
+    add(manager, WorkId("row", KEY), b"old")
     do(manager, lambda x: rows.put(x.context.tx, KEY, b"new"))
     with pytest.raises(RequestError, match="exists again"):
-        manager.turns.broker.context.aside.put_back(manager.turns.broker.context, 1)
+        manager.turns.broker.context.aside.restore(manager.turns.broker.context, 1)
     assert len(items(manager)) == 1
 
 
@@ -81,7 +81,7 @@ def test_oldest_item_beyond_the_limit_is_forgotten_and_logged(
     monkeypatch.setattr(aside, "ITEMS_MAX", 3)
     manager = Manager()
     for number in range(5):
-        add(manager, Work("job", number))
+        add(manager, WorkId("job", number))
     assert [item.number for item in items(manager)] == [3, 4, 5]
     assert manager.last.notes[-1].facts["number"] == 2
     manager.crash()

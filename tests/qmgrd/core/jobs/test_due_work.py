@@ -29,7 +29,7 @@ def run_due_work(manager: Manager, ms: int = 0) -> int:
     manager.turn(ms)
     for count in range(1, 10_000):
         due_ms = manager.turns.broker.context.schedule.next_ms
-        if (due_ms is None or due_ms > manager.now().ms) and not manager.turns.wanted:
+        if (due_ms is None or due_ms > manager.now().ms) and not manager.turns.has_work:
             return count
         manager.turn()
     raise AssertionError("it never comes to rest")
@@ -555,7 +555,7 @@ def test_long_ones_are_swept_in_bounded_slices(manager: Manager, app: Client) ->
         app.put("Q", bytes(1_000_000), flags=VOLATILE)  # 250 rows each
     manager.crash()
     turns = 0
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         turns += 1
         assert manager.turns.broker.context.rows < 6 * SLICE_ROWS

@@ -2,7 +2,7 @@
 
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from tests.qmgrd.core.harness import Manager, record
 
 GROUP = b"g" * 24
@@ -15,7 +15,7 @@ def test_groups_that_are_set_aside_are_passed_over_and_fail_no_turn() -> None:
     queue = manager.queue("Q")
 
     def set_aside(broker: Broker) -> None:
-        broker.context.aside.add(broker.context, Work("groups", queue.id), "groups", "a test")
+        broker.context.aside.add(broker.context, WorkId("groups", queue.id), "groups", "a test")
 
     manager.turns.intake.event(0, set_aside)
     manager.turn()

@@ -129,7 +129,7 @@ def test_many_that_wait_look_at_a_message_each_and_compile_nothing(app: Client) 
     before = [job.row["cursor"] for job in app.manager.turns.broker.jobs.running.values()]
     rows, turns = 0, 0
     app.manager.advance(1_000)
-    while app.manager.turns.wanted or not turns:
+    while app.manager.turns.has_work or not turns:
         app.manager.turn()
         assert context.rows < context.turn_rows + 100
         rows, turns = rows + context.rows, turns + 1
@@ -148,7 +148,7 @@ def test_turn_looks_at_no_more_jobs_than_it_has_rows_for(store: AnyStore) -> Non
     app.manager.rest()
     app.manager.advance(1_000)
     app.manager.turn()
-    assert app.manager.turns.wanted
+    assert app.manager.turns.has_work
     assert app.manager.rest() >= 2
 
 
@@ -164,10 +164,10 @@ def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:
     app.put("Q", b"x")
     job = app.ask(m.QueueMove, "Q", "FULL")["job"]
     app.manager.rest()
-    assert not app.manager.turns.wanted
+    assert not app.manager.turns.has_work
     app.ask(m.JobCancel, job)
     app.manager.turn(1_000)
-    assert not app.manager.turns.wanted
+    assert not app.manager.turns.has_work
 
 
 def test_republish_knows_what_was_parked_before_it_by_no_clock(app: Client) -> None:

@@ -55,7 +55,7 @@ def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
     app.put("Q", b"1", uid=("O77", 1))
     manager.turn(RETENTION_PERIOD_MS)
     limit = manager.config.limits.turn_rows
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         assert manager.turns.broker.context.rows <= 2 * limit
     assert origins(manager) == ["O77"]

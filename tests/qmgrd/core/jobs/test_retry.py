@@ -138,9 +138,13 @@ def test_dead_letter_whose_alias_leads_nowhere_says_so(app: Client) -> None:
 
 
 def test_note_that_says_of_no_origin_leads_nowhere() -> None:
-    assert retry.home({"queue": "Q", "manager": "M"}, "M") == "Q"
-    assert retry.home({"queue": "Q", "manager": "M"}, "N") == "Q@M"
-    assert retry.home({"queue": "Q"}, "M") == retry.home({"manager": 1, "queue": "Q"}, "M") == ""
+    assert retry.original_queue({"queue": "Q", "manager": "M"}, "M") == "Q"
+    assert retry.original_queue({"queue": "Q", "manager": "M"}, "N") == "Q@M"
+    assert (
+        retry.original_queue({"queue": "Q"}, "M")
+        == retry.original_queue({"manager": 1, "queue": "Q"}, "M")
+        == ""
+    )
     assert retry.missing("") == "the original queue is unknown"
 
 

@@ -47,8 +47,8 @@ def test_encode_writes_what_was_decoded() -> None:
 
 
 def test_counts_stop_at_their_width() -> None:
-    assert (entries.raised(7, True), entries.raised(7, False)) == (8, 7)
-    assert entries.raised(0xFFFF, True) == 0xFFFF
+    assert (entries.raised_count(7, True), entries.raised_count(7, False)) == (8, 7)
+    assert entries.raised_count(0xFFFF, True) == 0xFFFF
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from qmgr_config.model import Config, Store
+from qmgr_config.model import Config, StoreConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.layout.kv import Space
 from qmgrd.core.limits import room
-from qmgrd.core.limits.room import PAGE_BYTES, Room, is_in_sequence, marks_of, room_of
+from qmgrd.core.limits.room import PAGE_BYTES, TurnRoom, is_in_sequence, marks_of, room_of
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.growing import heavy
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 MIB = 1 << 20
-CONFIG = Config(store=Store(map_bytes=100 * MIB, free_disk_min_bytes=40 * MIB))
+CONFIG = Config(store=StoreConfig(map_bytes=100 * MIB, free_disk_min_bytes=40 * MIB))
 
 
-def at(used_mib: int, disk_mib: int = 1_000, held_mib: int = 0) -> Room:
+def at(used_mib: int, disk_mib: int = 1_000, held_mib: int = 0) -> TurnRoom:
     marks = marks_of(CONFIG, 100 * MIB)
     return room_of(marks, Space(used_mib * MIB, 100 * MIB, disk_mib * MIB, held_mib * MIB, 0))
 

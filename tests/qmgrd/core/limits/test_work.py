@@ -1,12 +1,12 @@
 """Names of work, and how often each failed."""
 
-from qmgrd.core.limits.work import Failures, Work
+from qmgrd.core.limits.work import Failures, WorkId
 
-DUE, JOB = Work("due", b"\x13\x01"), Work("job", 7)
+DUE, JOB = WorkId("due", b"\x13\x01"), WorkId("job", 7)
 
 
 def test_name_is_readable() -> None:
-    assert [str(work) for work in (DUE, JOB, Work("link", "NYC"), Work("events"))] == [
+    assert [str(work) for work in (DUE, JOB, WorkId("link", "NYC"), WorkId("events"))] == [
         "due 1301",
         "job 7",
         "link NYC",
@@ -30,7 +30,7 @@ def test_failures_of_work_set_aside_do_not_end_the_process() -> None:
     failures = Failures()
     for number in range(100):
         for _ in range(2):
-            failures.add(Work("job", number), 0)
+            failures.add(WorkId("job", number), 0)
     assert failures.since(-1) == 0
 
 
@@ -45,5 +45,5 @@ def test_single_old_failure_is_forgotten() -> None:
     failures = Failures()
     failures.add(DUE, 0)
     for number in range(1_000):
-        failures.add(Work("job", number), 0)
+        failures.add(WorkId("job", number), 0)
     assert not failures.add(DUE, 0)

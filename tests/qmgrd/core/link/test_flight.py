@@ -16,18 +16,18 @@ def flown() -> Flight:
 def test_put_lands_once_the_peer_has_taken_all_of_it() -> None:
     flight = flown()
     assert (flight.messages, flight.bytes) == (6, 370)
-    assert flight.land(2) == []
+    assert flight.remove_received(2) == []
     assert (flight.messages, flight.bytes) == (4, 370)
-    assert [put.first_id for put in flight.land(4)] == [1, 4]
+    assert [put.first_id for put in flight.remove_received(4)] == [1, 4]
     assert (flight.messages, flight.bytes) == (2, 20)
-    assert [put.at_ms for put in flight.land(6)] == [9]
+    assert [put.at_ms for put in flight.remove_received(6)] == [9]
     assert (flight.messages, flight.bytes, list(flight.puts)) == (0, 0, [])
 
 
 def test_what_was_taken_before_changes_nothing() -> None:
     flight = flown()
-    flight.land(4)
-    assert flight.land(3) == []
+    flight.remove_received(4)
+    assert flight.remove_received(3) == []
     assert flight.messages == 2
 
 
@@ -35,14 +35,14 @@ def test_copy_that_is_sent_again_is_in_flight_as_well() -> None:
     """Seed 7501: the first copy may have been received and committed while the other is unread."""
     flight = flown()
     flight.add(1, 3, 300, now_ms=20)
-    flight.land(6)
+    flight.remove_received(6)
     assert (flight.messages, flight.bytes, list(flight.ids())) == (3, 300, [1, 2, 3])
 
 
 def test_more_than_was_sent_cannot_land() -> None:
     flight = flown()
     with pytest.raises(FieldInvalid, match=r"taken.*is 7, but 6 were sent"):
-        flight.land(7)
+        flight.remove_received(7)
     assert flight.messages == 6
 
 

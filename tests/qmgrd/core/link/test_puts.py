@@ -7,10 +7,10 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import HEAD_BYTES
 from qmgrd.core.link.outbox import LinkOutbox
-from qmgrd.core.link.puts import EXTRA_BYTES, Room, cut, size_of
+from qmgrd.core.link.puts import EXTRA_BYTES, SendRoom, cut, size_of
 from tests.qmgrd.core.harness import Client
 
-ROOMY = Room(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
+ROOMY = SendRoom(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_what_the_peer_has_or_gets_another_way_is_passed_over(outbox: LinkOutbox
     assert told(cut(outbox, ROOMY._replace(messages=4), {}))
     outbox.hold([2])
     outbox.go_back(0)
-    outbox.flying = {4}
+    outbox.in_flight = {4}
     assert told(cut(outbox, ROOMY, {})) == [("F", 1, 1), ("F", 3, 1), ("G", 5, 1)]
     assert outbox.sent_id == 5
 

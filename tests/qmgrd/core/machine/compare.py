@@ -8,7 +8,7 @@ from qmgr_protocol.codec import unpack
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as sealed
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 from tests.qmgrd.core.audit_groups import indexed
 from tests.qmgrd.core.harness import Delivery, Manager

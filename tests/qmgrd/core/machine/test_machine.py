@@ -7,7 +7,7 @@ import pytest
 
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import seek, settle, take
-from qmgrd.core.queue.dedup import OriginTable, Verdict
+from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import Groups
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.lease import Lease, Lessee
@@ -41,12 +41,12 @@ def test_there_are_enough_rules() -> None:
 
 
 def what_comes_back_is_passed_over(patch: Patch) -> None:
-    patch.setattr(Queue, "lower", lambda *_: None)
+    patch.setattr(Queue, "lower_position", lambda *_: None)
 
 
 def what_has_expired_is_handed_out(patch: Patch) -> None:
     for module in (take, seek):
-        patch.setattr(module, "is_there", lambda *_: True)
+        patch.setattr(module, "is_available", lambda *_: True)
 
 
 def a_commit_forgets_all_gets_but_one(patch: Patch) -> None:
@@ -70,7 +70,7 @@ def failures_are_not_counted(patch: Patch) -> None:
 
 
 def duplicates_are_taken(patch: Patch) -> None:
-    patch.setattr(OriginTable, "judge", lambda *_: Verdict.SLOW)
+    patch.setattr(OriginTable, "check_uid", lambda *_: UidVerdict.SLOW)
 
 
 def what_is_parked_is_handed_out(patch: Patch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgrd.core.catalogue.system import EVENTS
 from qmgrd.core.layout.bounds import Bounds
-from qmgrd.core.queue.breaker import Breaker, State
+from qmgrd.core.queue.breaker import Breaker, BreakerState
 from tests.qmgrd.core.harness import Client, Manager
 
 BOUNDS = Bounds(
@@ -33,13 +33,18 @@ def test_breaker_opens_at_the_share_of_failures() -> None:
     breaker = Breaker()
     assert breaker.note(BOUNDS, 1, 3, 0) is None
     assert breaker.note(BOUNDS, 2, 0, 2) is None
-    assert breaker.note(BOUNDS, 3, 0, 1) is State.OPEN
+    assert breaker.note(BOUNDS, 3, 0, 1) is BreakerState.OPEN
     assert breaker.until_ms == 5_003
 
 
 def test_breaker_needs_a_number_of_messages() -> None:
     breaker = Breaker()
-    assert [breaker.note(BOUNDS, 1, 0, 1) for _ in range(4)] == [None, None, None, State.OPEN]
+    assert [breaker.note(BOUNDS, 1, 0, 1) for _ in range(4)] == [
+        None,
+        None,
+        None,
+        BreakerState.OPEN,
+    ]
 
 
 def test_messages_older_than_the_window_do_not_count() -> None:
@@ -47,7 +52,7 @@ def test_messages_older_than_the_window_do_not_count() -> None:
     breaker.note(BOUNDS, 10_000, 0, 3)
     assert breaker.note(BOUNDS, 20_000, 0, 1) is None
     assert breaker.note(BOUNDS, 24_000, 0, 2) is None
-    assert breaker.note(BOUNDS, 25_000, 0, 1) is State.OPEN  # The previous half counts.
+    assert breaker.note(BOUNDS, 25_000, 0, 1) is BreakerState.OPEN  # The previous half counts.
 
 
 def test_breaker_without_a_share_lets_everything_pass() -> None:
@@ -59,7 +64,7 @@ def test_breaker_without_a_share_lets_everything_pass() -> None:
 def opened() -> Breaker:
     breaker = Breaker()
     breaker.note(BOUNDS, 1_000, 0, 4)
-    assert breaker.state is State.OPEN
+    assert breaker.state is BreakerState.OPEN
     return breaker
 
 
@@ -73,13 +78,15 @@ def test_open_breaker_lets_one_pass_after_its_pause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("consumed", "failed", "state"), [(1, 0, State.CLOSED), (0, 1, State.OPEN)]
+    ("consumed", "failed", "state"), [(1, 0, BreakerState.CLOSED), (0, 1, BreakerState.OPEN)]
 )
-def test_result_of_the_tried_message_decides(consumed: int, failed: int, state: State) -> None:
+def test_result_of_the_tried_message_decides(
+    consumed: int, failed: int, state: BreakerState
+) -> None:
     breaker = opened()
     breaker.allowance(6_000, {})
     assert breaker.note(BOUNDS, 7_000, consumed, failed) is state
-    assert breaker.allowance(7_000, {}) == (None if state is State.CLOSED else 0)
+    assert breaker.allowance(7_000, {}) == (None if state is BreakerState.CLOSED else 0)
 
 
 # -- at work

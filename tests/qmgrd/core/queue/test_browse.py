@@ -9,7 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.browse import LOOKED_AT_MAX
 from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Delivery, delivery, record
 from tests.qmgrd.core.queue.test_selection import browsed, got

@@ -13,7 +13,7 @@ from qmgr_protocol.record import Uid, encode_uid
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import dedup
-from qmgrd.core.queue.dedup import OriginTable, Verdict
+from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 from tests.qmgrd.core.naive import NaiveQueue
@@ -301,7 +301,7 @@ def run_differential(steps: int, seed: int) -> None:
     rng = random.Random(seed)
     tx, table, naive = MemoryStore(), OriginTable(1), NaiveQueue()
     ticks = dict.fromkeys((b"A", b"B", b"AB"), 0)
-    verdicts: Counter[Verdict] = Counter()
+    verdicts: Counter[UidVerdict] = Counter()
     for step in range(steps):
         if naive.uids and (len(naive.uids) > 60 or rng.random() < 0.3):
             gone = rng.choice(naive.uids)
@@ -315,15 +315,15 @@ def run_differential(steps: int, seed: int) -> None:
         else:
             timestamp = rng.randint(max(0, ticks[origin] - 80), ticks[origin])
         uid = origin + timestamp.to_bytes(8, "big")
-        verdict = table.judge(tx, uid)
-        assert (verdict is not Verdict.DUPLICATE) == naive.put(uid), f"seed {seed}, step {step}"
+        verdict = table.check_uid(tx, uid)
+        assert (verdict is not UidVerdict.DUPLICATE) == naive.put(uid), f"seed {seed}, step {step}"
         verdicts[verdict] += 1
-        if verdict is not Verdict.DUPLICATE:
+        if verdict is not UidVerdict.DUPLICATE:
             append(tx, table, uid, step)
         if step % 1_000 == 0:
             table.flush(tx)
             table = OriginTable(1)  # A restart: only stored data is left.
-    assert min(verdicts[verdict] for verdict in Verdict) > steps / 50
+    assert min(verdicts[verdict] for verdict in UidVerdict) > steps / 50
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -357,11 +357,13 @@ def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     tx, table = MemoryStore(), OriginTable(1)
     for i in range(25):
         uid = encode_uid(Uid(f"O{i}", 5))
-        assert table.judge(tx, uid) is Verdict.FAST
+        assert table.check_uid(tx, uid) is UidVerdict.FAST
         append(tx, table, uid, i)
         table.flush(tx)
         assert len(table._highest) <= 10
-    assert all(table.judge(tx, encode_uid(Uid(f"O{i}", 5))) is Verdict.DUPLICATE for i in range(25))
+    assert all(
+        table.check_uid(tx, encode_uid(Uid(f"O{i}", 5))) is UidVerdict.DUPLICATE for i in range(25)
+    )
     shown, further = table.entries(tx, "", 7)
     found, pages = list(shown), 1
     while further is not None:

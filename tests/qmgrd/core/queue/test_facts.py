@@ -10,7 +10,7 @@ from qmgr_client.message import encode as encode_outgoing
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.record import Fields, Uid
-from qmgrd.core.queue.facts import BUILT_IN, Facts
+from qmgrd.core.queue.facts import BUILT_IN, MessageFacts
 from qmgrd.core.selector.selector import Value, compile_selector
 from tests.qmgr_protocol.strategies import RECORD_FIELDS
 
@@ -37,8 +37,8 @@ def record(**fields: Any) -> bytes:
     return records.encode(Fields(**{"body": b"12345", **fields}))
 
 
-def facts_of(record: bytes, extra: Mapping[str, Any] | None = None) -> Facts:
-    return Facts(record, 7, 2, 1, 1_700_000_000_999_999, extra or {})
+def facts_of(record: bytes, extra: Mapping[str, Any] | None = None) -> MessageFacts:
+    return MessageFacts(record, 7, 2, 1, 1_700_000_000_999_999, extra or {})
 
 
 FULL = record(
@@ -102,7 +102,7 @@ def test_each_built_in_fact_is_known() -> None:
 
 
 def test_first_delivery_is_not_a_redelivery() -> None:
-    facts = Facts(FULL, 4, 0, 0, 0)
+    facts = MessageFacts(FULL, 4, 0, 0, 0)
     assert facts.value_of("redelivered") is facts.value_of("JMSRedelivered") is False
     assert facts.value_of("JMSXDeliveryCount") == 1
 

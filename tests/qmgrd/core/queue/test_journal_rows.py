@@ -37,7 +37,7 @@ def test_state_that_matches_the_rows_is_accepted() -> None:
 def test_impossible_state_is_invalid(state: tuple[int, int, int, int]) -> None:
     tx = stored(3, 5)
     rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(*state))
-    with pytest.raises((rows.RowSenseless, ValueError)):
+    with pytest.raises((rows.RowInvalid, ValueError)):
         read_state(tx, 3, 6)
 
 

@@ -10,7 +10,7 @@ from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.queue import Queue
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
@@ -589,7 +589,7 @@ def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -
     rotten = message_keys(manager)[1]
     flip(manager, rotten, index, mask)
     ((_, value),) = manager.scan(rotten)
-    ends_frame = entries.length_apart(value) > DELIVER_MAX_BYTES  # so it is left for the next one
+    ends_frame = entries.separate_bytes(value) > DELIVER_MAX_BYTES  # so it is left for the next one
     leased = app.get("Q", 3)
     assert (len(leased) == 1) is ends_frame
     if ends_frame:

@@ -345,7 +345,7 @@ def test_equal_selections_share_the_rows_of_a_turn(way: dict[str, Any]) -> None:
     for _ in range(8):
         app.send(m.Consume(app.next_id(), "Q", MANY // 8, 1 << 30, 0, **way))
     deliveries, turns = 0, 0
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         turns += 1
         found = len([x for x in app.hear() if type(x) is m.Deliver])
@@ -401,13 +401,13 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        kept = facts.Facts
+        kept = facts.MessageFacts
 
         def counting(*args: Any) -> Any:
             self.count += 1
             return kept(*args)
 
-        monkeypatch.setattr(selection, "Facts", counting)
+        monkeypatch.setattr(selection, "MessageFacts", counting)
 
 
 def test_selector_checks_each_message_once(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +476,7 @@ def test_many_searches_in_vain_share_the_rows_of_many_turns(
     producer = small.producer(b"P" * 16)
     small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * messages))
     most = 0
-    while small.manager.turns.wanted:
+    while small.manager.turns.has_work:
         before = looks.count
         small.manager.turn()
         most = max(most, looks.count - before)

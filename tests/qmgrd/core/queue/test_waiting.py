@@ -37,7 +37,7 @@ def test_consumer_without_credit_rests_until_it_has_some(app: Client) -> None:
     waiting, one = Waiting(), consumer(app, 1)
     waiting.join(one)
     one.credit_messages = 0
-    waiting.rest(one)
+    waiting.pause(one)
     waiting.resume(one)
     assert (list(waiting.rotation), list(waiting.resting)) == ([], [one])
     assert list(waiting) == [one]

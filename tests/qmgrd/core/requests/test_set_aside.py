@@ -14,7 +14,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.jobs import due_work, move
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.work import Failures, Work
+from qmgrd.core.limits.work import Failures, WorkId
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import take
@@ -48,7 +48,7 @@ def survive(manager: Manager, ms: int = 0) -> list[str]:
             if is_poisoned and failed.work:
                 manager.turns.set_aside(failed.work, failed.why, manager.now(), is_mark=False)
             continue
-        if not manager.turns.wanted:
+        if not manager.turns.has_work:
             return failed_at
     raise AssertionError("it never comes to rest")
 
@@ -140,7 +140,7 @@ def test_job_that_alone_can_remove_what_is_left_is_not_dropped(
 
 
 def test_events_that_cannot_be_written_are_not_told(app: Client, monkeypatch: Patch) -> None:
-    manager, work = app.manager, Work("events")
+    manager, work = app.manager, WorkId("events")
     monkeypatch.setattr("qmgrd.core.returns.events._record", planted)
     manager.turns.broker.context.event("anything")
     assert survive(manager) == ["events"]  # The event was only in memory.
@@ -193,7 +193,7 @@ def test_only_so_many_messages_of_a_queue_are_looked_at(app: Client, monkeypatch
 
     monkeypatch.setattr("qmgrd.core.requests.set_aside.LOOKED_AT_MAX", 3)
     monkeypatch.setattr(MemoryStore, "scan", counted)
-    work = Work("queue", queue_id)
+    work = WorkId("queue", queue_id)
     manager.turns.set_aside(work, "Bug: planted", manager.now(), is_mark=False)
     assert sum(key[:1] == keys.SPACE_MESSAGE for key in looked_at) == 3
 
@@ -209,7 +209,7 @@ def test_job_that_is_set_aside_gets_no_slice(
     manager.crash()
     monkeypatch.setattr(move, "next_rows", planted)
     (job_id,) = manager.turns.broker.jobs.running
-    manager.turns.set_aside(Work("job", job_id), "planted", manager.now(), is_mark=is_mark)
+    manager.turns.set_aside(WorkId("job", job_id), "planted", manager.now(), is_mark=is_mark)
     assert survive(manager) == []
     monkeypatch.undo()
     app = manager.connect()
@@ -250,9 +250,9 @@ def test_what_cannot_even_be_set_aside_is_passed_over(app: Client, monkeypatch: 
     app.put("Q", b"1")
     monkeypatch.setattr("qmgrd.core.requests.set_aside.lane.set_aside", planted)
     with pytest.raises(TurnFailed):
-        manager.turns.set_aside(Work("message", key), "why", manager.now(), is_mark=False)
+        manager.turns.set_aside(WorkId("message", key), "why", manager.now(), is_mark=False)
     manager.crash()
-    manager.turns.set_aside(Work("message", key), "why", manager.now(), is_mark=True)
+    manager.turns.set_aside(WorkId("message", key), "why", manager.now(), is_mark=True)
     assert len(items(manager)) == 1
 
 

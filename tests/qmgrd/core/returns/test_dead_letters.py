@@ -274,9 +274,9 @@ def test_long_notes_count_towards_a_frame(
     app: Client, monkeypatch: pytest.MonkeyPatch, kind: str, way: dict[str, Any]
 ) -> None:
     """A page of dead letters, however long their notes, fits in a frame that a client accepts."""
-    for module in ("queue.lease", "limits.outflow", "queue.browse"):
+    for module in ("queue.lease", "limits.unread_replies", "queue.browse"):
         monkeypatch.setattr(f"qmgrd.core.{module}.DELIVER_MAX_BYTES", FRAME_BYTES)
-    app.manager.turns.broker.context.outflow.set_room(1 << 40)
+    app.manager.turns.broker.context.unread_replies.set_room(1 << 40)
     count = 30
     app.put_records(
         "Q",

@@ -220,6 +220,6 @@ def test_event_of_the_very_end_of_a_turn_is_told_by_the_next(manager: Manager, a
 
     broker.context.journal.write = write_and_tell  # type: ignore[method-assign]
     app.put("Q", b"x")
-    assert manager.turns.wanted
+    assert manager.turns.has_work
     manager.rest()
     assert [x["event"] for x in told(app)] == ["history nearly full"]

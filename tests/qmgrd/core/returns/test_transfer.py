@@ -12,7 +12,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import order
 from qmgrd.core.returns import transfer
-from qmgrd.core.returns.transfer import Copied, Place
+from qmgrd.core.returns.transfer import Copied, Destination
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, note_of, settle
@@ -31,7 +31,7 @@ def move(app: Client, to: str, note: bytes = b"", expires_ms: int = 0) -> Moved:
     def now(broker: Broker) -> None:
         context, source = broker.context, broker.catalogue.local("Q")
         key, value = next(order.behind(source, context.tx, keys.PRIORITY_TOP, 0))
-        place = Place(*broker.catalogue.destination(to))
+        place = Destination(*broker.catalogue.destination(to))
         taken = transfer.transfer(
             context, source, key, value, place, expires_ms=expires_ms, note=note
         )
@@ -205,7 +205,7 @@ def rows(context: Context, app: Client, queue: str) -> list[tuple[bytes, bytes]]
 
 
 def test_message_that_is_moved_takes_its_body_rows_along(context: Context, app: Client) -> None:
-    source, place = app.manager.queue("Q"), Place(app.manager.queue("OLD"))
+    source, place = app.manager.queue("Q"), Destination(app.manager.queue("OLD"))
     bodies = list(context.tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY)))
     for key, value in rows(context, app, "Q"):
         assert transfer.transfer(context, source, key, value, place, expires_ms=0, note=b"")
@@ -216,7 +216,7 @@ def test_message_that_is_moved_takes_its_body_rows_along(context: Context, app: 
 
 
 def test_copy_has_body_rows_of_its_own(context: Context, app: Client) -> None:
-    place = Place(app.manager.queue("OLD"))
+    place = Destination(app.manager.queue("OLD"))
     bodies = len(list(context.tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY))))
     for key, value in rows(context, app, "Q"):
         source = app.manager.queue("Q")
@@ -229,7 +229,7 @@ def test_copy_has_body_rows_of_its_own(context: Context, app: Client) -> None:
 
 
 def test_queue_without_room_takes_neither(context: Context, app: Client) -> None:
-    source, place = app.manager.queue("Q"), Place(app.manager.queue("OLD"))
+    source, place = app.manager.queue("Q"), Destination(app.manager.queue("OLD"))
     place.queue.uncommitted.messages = 2
     (key, value), _ = rows(context, app, "Q")
     before = rows(context, app, "Q")

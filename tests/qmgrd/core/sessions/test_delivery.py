@@ -283,7 +283,7 @@ def test_lost_connection_gives_back_in_slices(manager: Manager, app: Client) -> 
     manager.rest()
     other.hang_up()
     returned = []
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         before = manager.queue("Q").counters.returned
         manager.turn()
         returned.append(manager.queue("Q").counters.returned - before)
@@ -379,7 +379,7 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
     app.put("Q", *[b"x"] * 50)
     leased = lease_all(app, 50)
     leases = manager.queue("Q").leases.values()
-    manager.turns.broker.settlements._returns.later(leases, CONNECTION_LOST)
+    manager.turns.broker.settlements._returns.give_back_later(leases, CONNECTION_LOST)
     handles = b"".join(delivery.handle for delivery in leased)
     app.send(m.Settle(9, m.ACK, leased[0].queue_id, handles))
     assert manager.rest() < 10

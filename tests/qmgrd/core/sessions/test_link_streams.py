@@ -238,7 +238,7 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
     assert ordered.send(1, message(1)) == []
     depths = [manager.queue("Q").counters.depth]
     told: list[m.Message] = []
-    while manager.turns.wanted or not told:
+    while manager.turns.has_work or not told:
         outcome = manager.turn(1)
         depths.append(manager.queue("Q").counters.depth)
         told += [x for _, x in outcome.sends]

@@ -3,11 +3,11 @@
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgrd.core.sessions.unanswered import Unanswered
+from qmgrd.core.sessions.unanswered import UnansweredRequests
 
 
 def after(*messages: m.Message, answers: tuple[m.Message, ...] = ()) -> int:
-    found = Unanswered()
+    found = UnansweredRequests()
     for message in messages:
         found.asked(message)
     for answer in answers:

@@ -4,12 +4,12 @@ from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
-from qmgrd.core.queue.dedup import Verdict
-from qmgrd.core.queue.held import Held
+from qmgrd.core.queue.dedup import UidVerdict
+from qmgrd.core.queue.held_puts import HeldPut
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.unit import PUT_BYTES, Unit
+from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
 from tests.qmgrd.core.harness import numbers
 
 
@@ -22,16 +22,16 @@ def session() -> Session:
     return Session(1, "app", b"", numbers())
 
 
-def held(queue: Queue, size: int, name: bytes) -> Held:
+def held(queue: Queue, size: int, name: bytes) -> HeldPut:
     record = bytes(size)
-    prepared = Prepared(record, name, False, Verdict.FAST, 4, 0, 0, 0, False, b"")
-    return Held(queue, prepared, 1, name)
+    prepared = Prepared(record, name, False, UidVerdict.FAST, 4, 0, 0, 0, False, b"")
+    return HeldPut(queue, prepared, 1, name)
 
 
 def test_unit_and_queues_count_what_is_held() -> None:
-    unit, first, second = Unit(7, session()), queue(1), queue(2)
+    unit, first, second = SessionUnit(7, session()), queue(1), queue(2)
     for each in (held(first, 10, b"a"), held(second, 20, b"b"), held(first, 30, b"c")):
-        unit.hold(each.queue, [each], 3)
+        unit.add_puts(each.queue, [each], 3)
     assert (unit.number, len(unit.puts), unit.bytes, unit.rows) == (7, 3, 60, 9)
     assert (first.uncommitted.messages, first.uncommitted.bytes, [*first.uncommitted.arrivals]) == (
         2,
@@ -43,29 +43,29 @@ def test_unit_and_queues_count_what_is_held() -> None:
 
 
 def test_what_is_let_go_is_held_by_nobody() -> None:
-    unit, first = Unit(7, session()), queue(1)
-    unit.hold(first, [held(first, 10, b"a")], 3)
-    assert [found.index_key for found in unit.let_go()] == [b"a"]
+    unit, first = SessionUnit(7, session()), queue(1)
+    unit.add_puts(first, [held(first, 10, b"a")], 3)
+    assert [found.index_key for found in unit.remove_puts()] == [b"a"]
     assert (first.uncommitted.arrivals, first.uncommitted.messages, first.uncommitted.bytes) == (
         {},
         0,
         0,
     )
-    assert unit.let_go() == []
+    assert unit.remove_puts() == []
 
 
 def test_session_counts_what_its_units_hold_in_memory() -> None:
     owner, target = session(), queue(1)
-    first, second = Unit(7, owner), Unit(8, owner)
-    first.hold(target, [held(target, 10, b"a"), held(target, 20, b"b")], 6)
-    second.hold(target, [held(target, 5, b"c")], 3)
+    first, second = SessionUnit(7, owner), SessionUnit(8, owner)
+    first.add_puts(target, [held(target, 10, b"a"), held(target, 20, b"b")], 6)
+    second.add_puts(target, [held(target, 5, b"c")], 3)
     assert (first.held_bytes, owner.unit_bytes) == (30 + 2 * PUT_BYTES, 35 + 3 * PUT_BYTES)
-    first.let_go()
+    first.remove_puts()
     assert (first.held_bytes, owner.unit_bytes) == (0, 5 + PUT_BYTES)
 
 
 def test_unit_holds_gets_by_queue_and_knows_whose_it_is() -> None:
-    unit, first, second = Unit(7, session()), queue(1), queue(2)
+    unit, first, second = SessionUnit(7, session()), queue(1), queue(2)
     lessee = unit.lessee(first)
     assert lessee.is_unit
     assert unit.lessee(first) is lessee

@@ -7,14 +7,14 @@ repeated must not add it twice. Puts of open units of work count, too.
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 
 NO_GROUP = bytes(24)
 UNCOMMITTED_MS = 1_000  # until a number that a unit of work uses may be free again
 
 
-class Pending:
+class UncommittedMembers:
     """The members that open units of work will put on one queue.
 
     Invariant: each group in it has a member, and ``_last`` is the number of one of them.

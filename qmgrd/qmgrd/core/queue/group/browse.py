@@ -71,7 +71,7 @@ def in_logical_order(
                 continue
             rank, at = keys.PLACE.unpack(_place((key, value)))
             where = [keys.PRIORITY_TOP - rank, at]
-            if not all_available or queue.groups.is_all_there(tx, value):
+            if not all_available or queue.groups.is_complete(tx, value):
                 yield from _members(queue, tx, where, value, 0)
             else:
                 yield key, b"", [*where, GROUP_NUMBER_MAX, LOGICAL, *_GROUP.unpack(value)]
@@ -83,14 +83,14 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
     return row[0][-keys.PLACE.size :]
 
 
-def all_there(queue: Queue, tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
+def without_incomplete(queue: Queue, tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
     """Yields *found*, but members of incomplete groups without an entry."""
     for key, value, cursor in found:
         group = index.selected_by(entries.front(tx, entries.decode(value)))[1]
         if group is None or key[keys.POSITION_AT] == keys.LANE_READY:
             yield key, value, cursor
         else:
-            yield key, value if queue.groups.is_all_there(tx, group[0]) else b"", cursor
+            yield key, value if queue.groups.is_complete(tx, group[0]) else b"", cursor
 
 
 def _members(

@@ -9,13 +9,13 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import OUT_MAX, Hold, Member, Reader
+from qmgrd.core.queue.group.held_groups import OUT_MAX, HeldGroup, Member, Reader
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.group.run import take_run
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import LOOKED_AT_MAX, Found, lease
-from qmgrd.core.queue.take import is_there, tail_of
+from qmgrd.core.queue.seek import LOOKED_AT_MAX, SeekResult, lease
+from qmgrd.core.queue.take import is_available, tail_of
 
 
 class Following:
@@ -36,17 +36,17 @@ class Following:
         self._at_end = True
         self._is_full = False  # The next message does not fit in the frame.
 
-    def settle(self) -> Found:
+    def settle(self) -> SeekResult:
         """Counts the messages that were leased."""
         consumer, queue, reader = self._consumer, self._queue, self._reader
         consumer.credit_messages -= len(self._items)
         consumer.credit_bytes -= self._size
         reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
-        self._groups.holds.end_stalled(reader)
+        self._groups.held_groups.end_stalled(reader)
         queue.counters.count_delivered(len(self._items))
         for key, value in dict(self._damaged).items():  # A second look may find one twice.
             lane.set_aside(queue, self._tx, key, value)
-        return Found(self._items, self._looked_at + 1, self._at_end)
+        return SeekResult(self._items, self._looked_at + 1, self._at_end)
 
     @property
     def _has_room(self) -> bool:
@@ -55,7 +55,7 @@ class Following:
         self._at_end &= has
         return has
 
-    def _follow(self, group_id: bytes, hold: Hold) -> None:
+    def _follow(self, group_id: bytes, held_group: HeldGroup) -> None:
         """Leases the members of a held group, from its position on.
 
         In logical order these are all available members. In pinned order these are the members with
@@ -63,84 +63,89 @@ class Following:
         """
         row = self._groups.row(self._tx, group_id)
         self._reader.calling.pop(group_id, None)
-        self._reader.line.leave(group_id)
+        self._reader.line.remove(group_id)
         if row is None:  # The group is over and forgotten.
-            hold.has_ended = True
+            held_group.has_ended = True
             if self._reader.current == group_id:
                 self._reader.current = None
-            self._end_if_idle(group_id, hold)
+            self._end_if_idle(group_id, held_group)
             return
         if row.is_stopped:
-            self._end_if_idle(group_id, hold)
+            self._end_if_idle(group_id, held_group)
             return
         is_pinned, before = self._reader.order != LOGICAL, len(self._items)
-        while self._take_run(group_id, hold, row) and not is_pinned:
+        while self._take_run(group_id, held_group, row) and not is_pinned:
             pass
         if self._has_room and not (is_pinned and len(self._items) > before):
-            self._take_next(group_id, hold, row)
+            self._take_next(group_id, held_group, row)
         if is_pinned:
             if len(self._items) > before or self._is_full:
-                self._line_up(group_id, hold)
+                self._line_up(group_id, held_group)
             else:
-                self._end_if_idle(group_id, hold)
+                self._end_if_idle(group_id, held_group)
             return
         if not self._has_room:
             self._reader.calling[group_id] = None  # More members may be available.
-        hold.has_ended = 0 < row.last < row.after(hold.next)
-        if hold.has_ended and self._reader.current == group_id:
+        held_group.has_ended = 0 < row.last < row.after(held_group.next)
+        if held_group.has_ended and self._reader.current == group_id:
             self._reader.current = None
-        self._end_if_idle(group_id, hold)
+        self._end_if_idle(group_id, held_group)
 
-    def _line_up(self, group_id: bytes, hold: Hold) -> None:
+    def _line_up(self, group_id: bytes, held_group: HeldGroup) -> None:
         """Lines up a held group at the place of its next member, if that is available."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)
-        if row is not None and (row.is_stopped or hold.is_full):
-            reader.line.leave(group_id)
-            self._end_if_idle(group_id, hold)
+        if row is not None and (row.is_stopped or held_group.is_full):
+            reader.line.remove(group_id)
+            self._end_if_idle(group_id, held_group)
             return
-        position = row and self._groups.position(self._tx, Member(group_id, row.after(hold.next)))
+        position = row and self._groups.position(
+            self._tx, Member(group_id, row.after(held_group.next))
+        )
         if position and position[0] == keys.LANE_GROUPED:
-            reader.line.stand(group_id, position[1:])
+            reader.line.add(group_id, position[1:])
         else:
-            reader.line.leave(group_id)
-            self._end_if_idle(group_id, hold)
+            reader.line.remove(group_id)
+            self._end_if_idle(group_id, held_group)
 
-    def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
+    def _take_next(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> None:
         """Leases the next members one by one, of any kind."""
-        number, beside = row.after(hold.next), b""  # in pinned order, the position of the next
+        number, beside = (
+            row.after(held_group.next),
+            b"",
+        )  # in pinned order, the position of the next
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
             found = int.from_bytes(key[-4:], "big")
             if found != number or position[0] != keys.LANE_GROUPED:
                 return
-            if not self._has_room or hold.is_full:
+            if not self._has_room or held_group.is_full:
                 return
             if self._reader.order != LOGICAL and beside and position != beside:
                 return
-            if not self._take_member(Member(group_id, number), hold, position):
+            if not self._take_member(Member(group_id, number), held_group, position):
                 return
             number, beside = row.after(number + 1), keys.after(position)
-            hold.next = number
+            held_group.next = number
 
-    def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> int:
+    def _take_run(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> int:
         """Leases the next members while they are consecutive and plain; returns how many.
 
         None, if some of them left before their turn.
         """
-        if row.ahead or self._groups.holds.taken_back or not self._has_room:
+        if row.ahead or self._groups.held_groups.taken_back or not self._has_room:
             return 0
-        hold.is_delivered |= self._groups.holds.last_reader(group_id) is self._reader
-        number, before, size = max(hold.next, row.due), len(self._items), self._size
-        count = min(self._count, before + OUT_MAX - len(hold.out))
-        hold.next, self._size = take_run(
+        held_group.is_delivered |= self._groups.held_groups.last_reader(group_id) is self._reader
+        number, before, size = max(held_group.next, row.due), len(self._items), self._size
+        count = min(self._count, before + OUT_MAX - len(held_group.out))
+        held_group.next, self._size = take_run(
             self._queue,
             self._tx,
             self._now,
             self._consumer,
             group_id,
-            hold,
+            held_group,
             number,
             count,
             self._items,
@@ -148,17 +153,17 @@ class Following:
             self._frame_bytes,
         )
         more = len(self._items) - before
-        hold.is_delivered |= more > 0
+        held_group.is_delivered |= more > 0
         self._looked_at += more
         self._frame_bytes += self._size - size + DELIVERY.size * more
         return more
 
-    def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
-        """Ends the hold on a group of which no member is leased or available."""
-        if hold.is_settled and self._reader.current != group_id:
-            self._groups.holds.end(group_id)
+    def _end_if_idle(self, group_id: bytes, held_group: HeldGroup) -> None:
+        """Frees a held group of which no member is leased or available."""
+        if held_group.is_settled and self._reader.current != group_id:
+            self._groups.held_groups.end(group_id)
 
-    def _take_member(self, member: Member, hold: Hold, position: bytes) -> bool:
+    def _take_member(self, member: Member, held_group: HeldGroup, position: bytes) -> bool:
         """Leases a member; returns whether it is available, and fits in the delivery."""
         queue, arrival = self._queue, int.from_bytes(position[2:], "big")
         self._looked_at += 1
@@ -168,25 +173,25 @@ class Following:
         value = self._tx.get(key)
         if value is None:
             return False
-        if not self._fits(entries.length_apart(value)):
+        if not self._fits(entries.separate_bytes(value)):
             return False
         sound = self._open(key, value)
-        if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
+        if sound is None or not self._lease(key, sound, self._taken_over(member, held_group)):
             return False
-        self._groups.holds.hand_out(member.group_id, hold, member.number, arrival)
+        self._groups.held_groups.record_lease(member.group_id, held_group, member.number, arrival)
         return True
 
-    def _taken_over(self, member: Member, hold: Hold) -> int:
+    def _taken_over(self, member: Member, held_group: HeldGroup) -> int:
         """Returns the flag of a delivery that tells a reader that it took over a group."""
-        last_reader = self._groups.holds.last_reader(member.group_id)
-        return 0 if hold.is_delivered or last_reader is self._reader else STATE_TAKEN_OVER
+        last_reader = self._groups.held_groups.last_reader(member.group_id)
+        return 0 if held_group.is_delivered or last_reader is self._reader else STATE_TAKEN_OVER
 
     def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
         sound = entries.open_sound(self._tx, value)
         if sound is None:
             self._damaged.append((key, value))
             return None
-        is_here = is_there(self._queue, sound.entry, keys.place(key)[1], self._now)
+        is_here = is_available(self._queue, sound.entry, keys.place(key)[1], self._now)
         return sound if is_here else None
 
     def _fits(self, size_bytes: int) -> bool:

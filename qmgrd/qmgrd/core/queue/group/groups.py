@@ -23,8 +23,8 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.group import chain as group_chain
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.admission import Pending, check_number, check_row, taken
-from qmgrd.core.queue.group.hold import Holds, Member
+from qmgrd.core.queue.group.admission import UncommittedMembers, check_number, check_row, taken
+from qmgrd.core.queue.group.held_groups import HeldGroups, Member
 from qmgrd.core.queue.group.restore import read
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 
@@ -48,7 +48,7 @@ class Groups:
     """
 
     def __init__(self, queue_id: int, name: str, schedule: Schedule) -> None:
-        self.holds = Holds()
+        self.held_groups = HeldGroups()
         self.heads = [0] * len(_PRIORITIES)
         self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
         self.ripe: dict[
@@ -57,7 +57,7 @@ class Groups:
         self.sweeps = 0  # jobs that remove what a restart lost, and which is still counted
         self.wrote = False  # in this turn
         self.restored: dict[bytes, None] = {}  # Their rows made no sense: to be logged.
-        self.is_held_anew = False  # The limits changed: all groups need a look.
+        self.has_new_bounds = False  # The limits changed: all groups need a look.
         self._is_freed = False  # A reader may begin another group, or a sweep has ended.
         self._id = queue_id
         self._name = name
@@ -65,7 +65,7 @@ class Groups:
         self._rows: dict[bytes, GroupRow] = {}
         self._stored: dict[bytes, bytes] = {}  # the stored rows of these
         self._touched: dict[bytes, None] = {}  # Their place or row may have changed.
-        self.pending = Pending()
+        self.pending = UncommittedMembers()
 
     def row(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
         """Returns the row of a group, or None."""
@@ -83,14 +83,14 @@ class Groups:
             found, _ = read(tx, self._id, self._name, group_id, self.restored)
         return found
 
-    def is_all_there(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
+    def is_complete(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
         """Returns whether all members of a group are available, and none is leased.
 
         With *or_rest*, only those that have not left count. While a job removes messages that a
         restart lost, no group counts as available.
         """
         row = self.peek(tx, group_id)
-        if row is None or self.sweeps or self.holds.leased_of(group_id):
+        if row is None or self.sweeps or self.held_groups.leased_of(group_id):
             return False
         return row.is_rest_ready if or_rest else row.is_whole
 
@@ -102,8 +102,8 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        waiting = self._touched or self.ripe or self._is_freed or self.is_held_anew
-        return not (waiting or self.holds.freed or self.holds.idle)
+        waiting = self._touched or self.ripe or self._is_freed or self.has_new_bounds
+        return not (waiting or self.held_groups.freed or self.held_groups.idle)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -146,7 +146,7 @@ class Groups:
         if not row.born:
             row.born, row.lowest, row.first_us = arrival, arrival, put_us
         row.lowest = min(row.lowest, arrival)
-        run = group_index.Run(member.number, member.number, position)
+        run = group_index.MemberRun(member.number, member.number, position)
         tx.put(*group_index.row(group_index.prefix_of(self._id, member.group_id), run))
         if position[0] == keys.LANE_GROUPED:
             row.count += 1
@@ -197,7 +197,7 @@ class Groups:
             row.leave_all(numbers)
             row.changed_ms = _NOW_MS
         self._touched[group_id] = None
-        self.holds.end_if_over(group_id)
+        self.held_groups.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Removes a member that was at *position*; returns whether it was one."""
@@ -222,22 +222,22 @@ class Groups:
         """Continues a group, which comes from another queue, where it was *there*."""
         if there.gone and self.row(tx, group_id) is None:
             # Numbers that units of work will put here are still to come, even if they left there.
-            row = there.what_left(below=self.pending.first(group_id, 0, there.highest + 1))
+            row = there.only_left(below=self.pending.first(group_id, 0, there.highest + 1))
             if row.gone:  # Stores it even if its message is not a member here.
                 row.changed_ms = _NOW_MS
                 self._rows[group_id], self._touched[group_id] = row, None
 
     # Places in the chain
 
-    def touch(self, group_id: bytes) -> None:
+    def mark_changed(self, group_id: bytes) -> None:
         """Makes :meth:`refresh` look at a group, and write its row if it changed."""
         self._touched[group_id] = None
 
-    def pass_over(self) -> None:
+    def skip_refresh(self) -> None:
         """Forgets the groups to refresh, so that the chain no longer matches the rows."""
-        self.holds.end_idle()
+        self.held_groups.end_idle()
         self._touched, self.ripe = {}, {}
-        self._is_freed = self.is_held_anew = False
+        self._is_freed = self.has_new_bounds = False
 
     def refresh(self, tx: Transaction, now: Now, bounds: Bounds) -> tuple[list[bytes], int]:
         """Updates the chain to match the rows.
@@ -247,7 +247,7 @@ class Groups:
             be complete now, else NEVER.
         """
         touched, self._touched = self._touched, {}
-        touched |= self.holds.end_idle()
+        touched |= self.held_groups.end_idle()
         whole_from = NEVER
         called: list[bytes] = []
         for group_id in touched:
@@ -255,7 +255,7 @@ class Groups:
             if row is not None:
                 if row.changed_ms == _NOW_MS:
                     row.changed_ms = now.ms
-                called += self._turn(tx, group_id, row)
+                called += self._update_chain(tx, group_id, row)
                 if row.is_whole:
                     whole_from = min(whole_from, row.lowest)
                 self._store(tx, now, bounds, group_id, row)
@@ -268,7 +268,7 @@ class Groups:
             self._stored.clear()
         return called, whole_from
 
-    def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
+    def _update_chain(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
         """Adds a group to the chain or removes it; returns its place if more may be available."""
         place, position = NO_PLACE, None
         if row.count and not row.is_stopped:
@@ -276,14 +276,14 @@ class Groups:
         if position is not None and position[0] == keys.LANE_GROUPED:
             place = position[1:]
         self.wrote |= group_chain.move(tx, self._id, group_id, row, place)
-        return [place] if self._call(group_id, row) else []
+        return [place] if self._notify_reader(group_id, row) else []
 
-    def _call(self, group_id: bytes, row: GroupRow) -> bool:
+    def _notify_reader(self, group_id: bytes, row: GroupRow) -> bool:
         """Notifies the reader of a group that more of it may be available."""
-        hold = self.holds.by_group.get(group_id)
-        if hold is not None:
-            if hold.reader is not None and not row.is_stopped:
-                hold.reader.calling[group_id] = None
+        held_group = self.held_groups.by_group.get(group_id)
+        if held_group is not None:
+            if held_group.reader is not None and not row.is_stopped:
+                held_group.reader.calling[group_id] = None
                 return True
             return False
         if not row.place:
@@ -314,7 +314,7 @@ class Groups:
     def _store(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
-        if row.is_ripe:
+        if row.must_end:
             self.ripe[group_id] = None
         if self._is_over(row):
             self.forget(tx, group_id)
@@ -398,10 +398,10 @@ class Groups:
             return
         row.parked_number, row.parked_code = 0, 0  # Remembers for a while that it was closed.
         self.ripe.pop(group_id, None)
-        self.touch(group_id)
+        self.mark_changed(group_id)
 
     def _free(self, group_id: bytes) -> None:
         """Lets the reader of a group that has ended begin others."""
-        if group_id in self.holds.by_group:
-            self.holds.end(group_id)
+        if group_id in self.held_groups.by_group:
+            self.held_groups.end(group_id)
             self._is_freed = True

@@ -21,7 +21,7 @@ _KEY_BYTES = len(keys.group(0, bytes(24), 0))
 _POSITION_BYTES = keys.POSITION.size
 
 
-class Run(NamedTuple):
+class MemberRun(NamedTuple):
     """Consecutive members of one group."""
 
     first: int
@@ -36,12 +36,12 @@ class Run(NamedTuple):
         return position.to_bytes(_POSITION_BYTES, "big")
 
 
-def decode(key: bytes, value: bytes) -> Run:
+def decode(key: bytes, value: bytes) -> MemberRun:
     """Returns the run of a row."""
     last, count = int.from_bytes(key[-_NUMBER_BYTES:], "big"), 1
     if len(value) == _POSITION_BYTES + _COUNT.size:
         (count,) = _COUNT.unpack_from(value, _POSITION_BYTES)
-    return Run(last - count + 1, last, value[:_POSITION_BYTES])
+    return MemberRun(last - count + 1, last, value[:_POSITION_BYTES])
 
 
 def is_sound(key: bytes, value: bytes) -> bool:
@@ -52,7 +52,7 @@ def is_sound(key: bytes, value: bytes) -> bool:
     return 0 < run.first <= run.last and (key, value) == row(key[:-_NUMBER_BYTES], run)
 
 
-def row(prefix: bytes, run: Run) -> tuple[bytes, bytes]:
+def row(prefix: bytes, run: MemberRun) -> tuple[bytes, bytes]:
     """Returns key and value of the row of *run*; *prefix* is that of its group."""
     count = run.last - run.first + 1
     value = run.position if count == 1 else run.position + _COUNT.pack(count)
@@ -64,7 +64,7 @@ def prefix_of(queue_id: int, group_id: bytes) -> bytes:
     return keys.group(queue_id, group_id, 0)[:-_NUMBER_BYTES]
 
 
-def run_at(tx: Transaction, prefix: bytes, number: int) -> Run | None:
+def run_at(tx: Transaction, prefix: bytes, number: int) -> MemberRun | None:
     """Returns the run with that *number*, or None if it does not exist."""
     key = prefix + number.to_bytes(_NUMBER_BYTES, "big")
     if (value := tx.get(key)) is not None:
@@ -127,7 +127,7 @@ def _take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
         if until == run.last:
             tx.delete(found[0])
         else:
-            tx.put(*row(prefix, Run(until + 1, run.last, run.at(until + 1))))
+            tx.put(*row(prefix, MemberRun(until + 1, run.last, run.at(until + 1))))
         if run.first < first:
-            tx.put(*row(prefix, Run(run.first, first - 1, run.position)))
+            tx.put(*row(prefix, MemberRun(run.first, first - 1, run.position)))
         first = until + 1

@@ -115,7 +115,7 @@ class GroupRow:
         return 0 < self.last == self.count + self.waiting + self.gone
 
     @property
-    def is_ripe(self) -> bool:
+    def must_end(self) -> bool:
         """Whether all members must leave, as one failed or the group expired."""
         is_over = self.is_rest_here or self.is_closed or self.parked_code == _EXPIRED
         return self.parked_number > 0 and is_over
@@ -182,7 +182,7 @@ class GroupRow:
             self.done += runs.pop(0)[1]
         del runs[AHEAD_MAX_RUNS:]  # They become gaps, which an operator skips.
 
-    def what_left(self, below: int) -> "GroupRow":
+    def only_left(self, below: int) -> "GroupRow":
         """Returns the row of a group of which only the numbers that left are known.
 
         Args:

@@ -19,7 +19,7 @@ from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group.admission import NO_GROUP
-from qmgrd.core.queue.group.hold import Hold
+from qmgrd.core.queue.group.held_groups import HeldGroup
 from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 from qmgrd.core.queue.order import Rows
@@ -37,7 +37,7 @@ _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
 
 
-def looks_like_a_run(record: bytes) -> bool:
+def may_begin_run(record: bytes) -> bool:
     """Returns whether *record*, which may be malformed, may begin a run."""
     return record[17:18] in b"\1\3" and record[16:17] == b"\0" and len(record) >= _PUT_BYTES
 
@@ -93,7 +93,7 @@ def put_run(
         tx.put_all(rows)
         tx.put_all(uids)
         tx.rows_used += lane.ROWS_OF_A_PUT * count + 1
-        run = group_index.Run(first, number - 1, rows[0][0][keys.POSITION_AT :])
+        run = group_index.MemberRun(first, number - 1, rows[0][0][keys.POSITION_AT :])
         tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
@@ -118,7 +118,7 @@ def take_run(
     now: Now,
     consumer: Consumer,
     group_id: bytes,
-    hold: Hold,
+    held_group: HeldGroup,
     number: int,
     count: int,
     items: list[bytes],
@@ -133,15 +133,15 @@ def take_run(
     Returns:
         The number after them, and the bytes of all records in *items*.
     """
-    leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
-    own, leased, out, numbers = lessee.leases, holds.leased, hold.out, lessee.numbers
+    leases, lessee, held_groups = queue.leases, consumer.lessee, queue.groups.held_groups
+    own, leased, out, numbers = lessee.leases, held_groups.leased, held_group.out, lessee.numbers
     lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
     deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
     index_prefix = queue.origins.index_prefix()
     room = consumer.frame_bytes + size + DELIVERY.size * len(items) - frame_bytes
     place, unpack = keys.unpack_place, _TAKE.unpack_from
     pack_item, new, add = DELIVERY.pack, tuple.__new__, items.append
-    taken_over = 0 if hold.is_delivered else STATE_TAKEN_OVER
+    taken_over = 0 if held_group.is_delivered else STATE_TAKEN_OVER
     stop, credit, least = number + count - len(items), consumer.credit_bytes, _LEAST_BYTES
     there = -1
     for key, value in _beside(queue, tx, group_id, number):

@@ -9,7 +9,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import fits
@@ -30,8 +30,8 @@ def check_selection(queue: Queue, tx: Transaction, consumer: Consumer, group_id:
     """Raises MatchInconsistent if the next member of a group is not selected."""
     if consumer.selector is None and not consumer.prefix:
         return
-    hold, row = queue.groups.holds.by_group[group_id], queue.groups.row(tx, group_id)
-    number = hold.next if row is None else row.after(hold.next)
+    held_group, row = queue.groups.held_groups.by_group[group_id], queue.groups.row(tx, group_id)
+    number = held_group.next if row is None else row.after(held_group.next)
     if consumer.prefix.startswith(keys.SPACE_GROUP):
         if not keys.group(queue.id, group_id, number).startswith(consumer.prefix):
             raise MatchInconsistent(number)

@@ -16,17 +16,19 @@ from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue.group import chain as group_chain
 from qmgrd.core.queue.group.follow import Following
-from qmgrd.core.queue.group.hold import Member, Reader
+from qmgrd.core.queue.group.held_groups import Member, Reader
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 from qmgrd.core.queue.group.select import check_selection
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import Found, candidates, fits, passed
+from qmgrd.core.queue.seek import SeekResult, candidates, fits, move_past
 from qmgrd.core.queue.selection import weight
 from qmgrd.core.queue.take import scan_ready
 
 
-def take_in_order(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+def take_in_order(
+    queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
+) -> SeekResult:
     """Leases up to *count* of the next messages to *consumer*, which has a reader.
 
     Raises:
@@ -49,36 +51,38 @@ class _Round(Following):
         for group_id in list(reader.calling) if reader.order != LOGICAL else ():
             if not self._has_room:
                 return
-            self._line_up(group_id, self._groups.holds.by_group[group_id])
+            self._line_up(group_id, self._groups.held_groups.by_group[group_id])
         if self._is_in_a_group():
             return
         if self._consumer.selector is None and not self._consumer.prefix:
             self._take_first()
         else:
             while self._has_room and (own := reader.line.first()) is not None:
-                self._follow(own[1], self._groups.holds.by_group[own[1]])
+                self._follow(own[1], self._groups.held_groups.by_group[own[1]])
             self._take_selected()
 
     def _go_on(self) -> None:
         """Leases the next members of the group that a reader in logical order is in."""
         reader = self._reader
         if reader.current is None:
-            reader.current = self._groups.holds.begun(reader)
+            reader.current = self._groups.held_groups.first_unfinished(reader)
             if reader.current is not None:
                 reader.calling[reader.current] = None
         if reader.current is not None and self._consumer.is_get:
             check_selection(self._queue, self._tx, self._consumer, reader.current)
         if reader.current in reader.calling and self._has_room:
-            self._follow(reader.current, self._groups.holds.by_group[reader.current])
+            self._follow(reader.current, self._groups.held_groups.by_group[reader.current])
 
     def _is_in_a_group(self) -> bool:
         """Returns whether a reader in logical order is in a group and waits for a member."""
-        reader, holds = self._reader, self._groups.holds
+        reader, held_groups = self._reader, self._groups.held_groups
         if reader.order != LOGICAL:
             return False
-        while reader.current is None and (begun := holds.begun(reader)) is not None:
+        while (
+            reader.current is None and (begun := held_groups.first_unfinished(reader)) is not None
+        ):
             reader.current = begun
-            self._follow(begun, holds.by_group[begun])
+            self._follow(begun, held_groups.by_group[begun])
         return reader.current is not None
 
     # In order of places
@@ -97,7 +101,7 @@ class _Round(Following):
                 return
             place, group_id = found
             if is_own:
-                self._follow(group_id, self._groups.holds.by_group[group_id])
+                self._follow(group_id, self._groups.held_groups.by_group[group_id])
                 if self._is_full:
                     return
                 continue
@@ -122,7 +126,7 @@ class _Round(Following):
                 break
             if mine is not None and mine[0] < place:
                 return mine
-            if not self._groups.holds.is_assigned(group_id) and self._may_begin(group_id):
+            if not self._groups.held_groups.is_assigned(group_id) and self._may_begin(group_id):
                 return place, group_id
             self._step_over(place)
             self._looked_at += 1
@@ -133,7 +137,7 @@ class _Round(Following):
     def _assigned(self) -> tuple[bytes, bytes] | None:
         """Returns place and id of the first group in the chain that is assigned to this reader."""
         found = []
-        for group_id in self._groups.holds.assigned_to(self._reader):
+        for group_id in self._groups.held_groups.assigned_to(self._reader):
             row = self._groups.row(self._tx, group_id)
             if row is not None and row.place and self._may_begin(group_id):
                 found.append((row.place, group_id))
@@ -154,32 +158,32 @@ class _Round(Following):
 
     def _may_begin(self, group_id: bytes) -> bool:
         """Returns whether this reader may begin a group of the chain."""
-        holds = self._groups.holds
-        hold = holds.by_group.get(group_id)
-        if hold is not None:
-            return hold.reader is self._reader and self._reader.order == LOGICAL
-        if not holds.is_for(group_id, self._reader):
+        held_groups = self._groups.held_groups
+        held_group = held_groups.by_group.get(group_id)
+        if held_group is not None:
+            return held_group.reader is self._reader and self._reader.order == LOGICAL
+        if not held_groups.may_begin(group_id, self._reader):
             return False
         if not self._consumer.all_available:
             return True
         or_rest = self._reader.order != LOGICAL  # A reader may have begun it before.
-        return self._groups.is_all_there(self._tx, group_id, or_rest=or_rest)
+        return self._groups.is_complete(self._tx, group_id, or_rest=or_rest)
 
     def _begin(self, group_id: bytes) -> bool:
         """Begins a group, or continues it; returns whether a member was leased."""
-        holds, row = self._groups.holds, self._groups.row(self._tx, group_id)
+        held_groups, row = self._groups.held_groups, self._groups.row(self._tx, group_id)
         if row is None:
             return False
-        hold = holds.by_group.get(group_id)
-        if hold is None:
-            hold = holds.begin(group_id, self._reader, row.due)
+        held_group = held_groups.by_group.get(group_id)
+        if held_group is None:
+            held_group = held_groups.begin(group_id, self._reader, row.due)
         before = len(self._items)
         if self._reader.order == LOGICAL:
             self._reader.current = group_id
-        self._follow(group_id, hold)
+        self._follow(group_id, held_group)
         if len(self._items) == before and self._reader.current == group_id:
             self._reader.current = None  # Its member is leased in physical order, or gone.
-            self._end_if_idle(group_id, hold)
+            self._end_if_idle(group_id, held_group)
         return len(self._items) > before
 
     def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
@@ -222,7 +226,7 @@ class _Round(Following):
             self._looked_at += weight(self._consumer.selector, self._tx, value)
             if self._is_full or self._reader.current is not None:
                 return  # The next frame begins with it, or a group was begun with it.
-            passed(self._queue, self._consumer, key, behind)
+            move_past(self._queue, self._consumer, key, behind)
 
     def _take_group(self, prefix: bytes) -> None:
         """Begins the selected group, if the selected number, if any, is its due member."""
@@ -236,7 +240,7 @@ class _Round(Following):
 
     def _take_one_selected(self, key: bytes, value: bytes) -> None:
         """Leases a message if it is selected, or begins a group with it."""
-        if not self._fits(entries.length_apart(value)):
+        if not self._fits(entries.separate_bytes(value)):
             return
         sound = self._open(key, value)
         if sound is None or not fits(self._queue, self._tx, self._consumer, key, sound):
@@ -251,20 +255,22 @@ class _Round(Following):
             self._begin(group[0])
 
 
-def stand_in(queue: Queue, reader: Reader, member: Member, arrival: int, row: GroupRow) -> bool:
+def continue_group(
+    queue: Queue, reader: Reader, member: Member, arrival: int, row: GroupRow
+) -> bool:
     """Makes *reader* continue the group of a member that it received in physical order.
 
     Returns:
         Whether it does: not after the last member, nor if another reader holds the group.
     """
-    holds, next_ = queue.groups.holds, row.after(member.number + 1)
-    hold = holds.by_group.get(member.group_id)
-    if 0 < row.last < next_ or (hold is not None and hold.reader is not reader):
+    held_groups, next_ = queue.groups.held_groups, row.after(member.number + 1)
+    held_group = held_groups.by_group.get(member.group_id)
+    if 0 < row.last < next_ or (held_group is not None and held_group.reader is not reader):
         return False
-    if hold is None:
-        hold = holds.begin(member.group_id, reader, next_)
-    hold.next, hold.is_delivered, hold.has_ended = next_, True, False
+    if held_group is None:
+        held_group = held_groups.begin(member.group_id, reader, next_)
+    held_group.next, held_group.is_delivered, held_group.has_ended = next_, True, False
     reader.current = member.group_id
     reader.calling[member.group_id] = None
-    holds.adopt(member, arrival)
+    held_groups.adopt(member, arrival)
     return True

@@ -5,22 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.queue.group.admission import NO_GROUP, Pending, check_number, check_row
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.admission import NO_GROUP, UncommittedMembers, check_number, check_row
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 
 A, B = b"A".ljust(24, b"\0"), b"B".ljust(24, b"\0")
 members = st.builds(Member, st.sampled_from([A, B]), st.integers(1, 6))
 
 
-def refusal(pending: Pending, member: Member, *, is_last: bool = False) -> str:
+def refusal(pending: UncommittedMembers, member: Member, *, is_last: bool = False) -> str:
     error = pending.error("Q", member, is_last=is_last)
     return "" if error is None else ErrorCode(error.code).name
 
 
 @given(st.lists(members, unique=True), members)
 def test_what_a_unit_is_going_to_put_nobody_else_does(held: list[Member], other: Member) -> None:
-    pending = Pending()
+    pending = UncommittedMembers()
     for member in held:
         pending.keep(member, is_last=False)
     assert refusal(pending, other) == ("GROUP_NUMBER_TAKEN" if other in held else "")
@@ -32,7 +32,7 @@ def test_what_a_unit_is_going_to_put_nobody_else_does(held: list[Member], other:
 
 
 def test_last_member_in_a_unit_ends_its_group() -> None:
-    pending = Pending()
+    pending = UncommittedMembers()
     pending.keep(Member(A, 3), is_last=True)
     assert refusal(pending, Member(A, 4)) == "GROUP_ENDED"
     assert refusal(pending, Member(A, 2)) == ""

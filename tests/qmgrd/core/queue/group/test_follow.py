@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
-from qmgrd.core.queue.group.hold import OUT_MAX
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
+from qmgrd.core.queue.group.held_groups import OUT_MAX
 from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, record

@@ -15,7 +15,7 @@ from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.group import groups
 from qmgrd.core.queue.group.admission import NO_GROUP
 from qmgrd.core.queue.group.groups import Groups
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 from tests.group_player import group_id, member
 from tests.memory_store import MemoryStore
@@ -247,7 +247,7 @@ def test_stopped_group_has_no_turn(table: Table, change: dict[str, Any]) -> None
     table.enter(1)
     for name, value in change.items():
         setattr(table.known(), name, value)
-    table.groups.touch(A)
+    table.groups.mark_changed(A)
     assert table.refresh() == []
     assert table.chain() == {}
 
@@ -274,7 +274,7 @@ def test_row_is_written_only_when_it_changes(table: Table) -> None:
     table.enter(1)
     assert table.groups.wrote
     table.groups.wrote = False
-    table.groups.touch(A)
+    table.groups.mark_changed(A)
     table.refresh()
     assert not table.groups.wrote
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import Member
-from qmgrd.core.queue.group.index import Run
+from qmgrd.core.queue.group.held_groups import Member
+from qmgrd.core.queue.group.index import MemberRun
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit_groups import indexed
 
@@ -20,14 +20,14 @@ def position(arrival: int, lane: int = keys.LANE_GROUPED) -> bytes:
 
 
 def put(store: MemoryStore, first: int, last: int, arrival: int) -> dict[int, bytes]:
-    store.put(*group_index.row(PREFIX, Run(first, last, position(arrival))))
+    store.put(*group_index.row(PREFIX, MemberRun(first, last, position(arrival))))
     return {number: position(arrival + number - first) for number in range(first, last + 1)}
 
 
 def neighbours(store: MemoryStore) -> None:
     for group_id in (b"F" * 24, NEIGHBOUR):
         prefix = group_index.prefix_of(1, group_id)
-        store.put(*group_index.row(prefix, Run(1, 9, position(900))))
+        store.put(*group_index.row(prefix, MemberRun(1, 9, position(900))))
 
 
 def members(store: MemoryStore) -> dict[int, bytes]:

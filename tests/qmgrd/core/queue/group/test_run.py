@@ -20,7 +20,7 @@ from qmgrd.core.queue import lease as leases
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.group import follow as group_follow
-from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.put import put
@@ -89,7 +89,7 @@ class Both:
         self.consumer = Consumer(1, 1, lessee(self.queue), 10**6, 10**9)
         self.consumer.order = order
         self.consumer.reader = Reader(1, "app", 1, order)
-        self.queue.groups.holds.open(self.consumer.reader)
+        self.queue.groups.held_groups.open(self.consumer.reader)
 
     def put(self, batch: list[bytes]) -> Any:
         done = put(self.queue, self.store, NOW, self.stamper, batch, 10_000)
@@ -120,10 +120,10 @@ class Both:
 
     def state(self) -> Any:
         self.queue.flush(self.store)
-        groups, holds = self.queue.groups, self.queue.groups.holds
+        groups, held_groups = self.queue.groups, self.queue.groups.held_groups
         held = {
             x: (hold.next, hold.has_ended, hold.out, hold.going)
-            for x, hold in holds.by_group.items()
+            for x, hold in held_groups.by_group.items()
         }
         leases = {
             x.arrival: (x.priority, x.size, x.key, x.index_key) for x in self.queue.leases.values()
@@ -151,7 +151,7 @@ def test_runs_are_put_taken_and_acknowledged_as_all_others(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leases, "DELIVER_MAX_BYTES", 12_000)
         fast = outcome(told, todo, order, depth_max)
-        patch.setattr(puts, "looks_like_a_run", lambda record: False)
+        patch.setattr(puts, "may_begin_run", lambda record: False)
         patch.setattr(group_follow, "take_run", lambda *x: (x[6], x[9]))
         slow = outcome(told, todo, order, depth_max)
     assert fast == slow

@@ -9,7 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.layout.kv import Now
-from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue

@@ -6,7 +6,7 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.queue.held import Held, append_held
+from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.put import prepare, prepare_plain, put
 from qmgrd.core.queue.queue import Queue
 from tests.memory_store import MemoryStore
@@ -30,7 +30,7 @@ def test_held_puts_are_appended_as_others_are() -> None:
     prepared = prepare_plain(queue, NOW, stamper, PLAIN, 1_000, b"")
     prepared.append(prepare(queue, store, NOW, stamper, OTHER, 1_000, b""))
     assert store.rows == {}
-    held = [Held(queue, one, 0, queue.origins.index_key(one.trailer)) for one in prepared]
+    held = [HeldPut(queue, one, 0, queue.origins.index_key(one.trailer)) for one in prepared]
     append_held(queue, store, held)
     assert store.rows_used == expected_store.rows_used
 

@@ -3,8 +3,14 @@
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgrd.core.limits import outflow
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES, ENOUGH_BYTES, SHARE_BYTES, Outflow, weight
+from qmgrd.core.limits import unread_replies
+from qmgrd.core.limits.unread_replies import (
+    DELIVER_MAX_BYTES,
+    ENOUGH_BYTES,
+    SHARE_BYTES,
+    UnreadReplies,
+    estimated_bytes,
+)
 from tests.qmgrd.core.harness import Client, Manager
 
 LARGE = bytes(300_000)
@@ -33,20 +39,20 @@ def sent(client: Client) -> list[m.Message]:
 
 
 def test_connection_with_enough_output_is_held_until_the_turn_ends() -> None:
-    flow = Outflow()
-    flow.made(1, ENOUGH_BYTES)
+    flow = UnreadReplies()
+    flow.count_made(1, ENOUGH_BYTES)
     assert not flow.held
-    flow.made(1, 1_024)
-    flow.made(2, 1_024)
+    flow.count_made(1, 1_024)
+    flow.count_made(2, 1_024)
     assert flow.held == {1}
     assert flow.end_turn() == [1]
     assert not flow.held
-    flow.made(1, ENOUGH_BYTES)
+    flow.count_made(1, ENOUGH_BYTES)
     assert not flow.held
 
 
 def test_connection_that_is_blocked_stays_held() -> None:
-    flow = Outflow()
+    flow = UnreadReplies()
     flow.block(1)
     assert (flow.held, flow.end_turn()) == ({1}, [])
     flow.unblock(1)
@@ -54,18 +60,22 @@ def test_connection_that_is_blocked_stays_held() -> None:
 
 
 def test_space_is_tight_if_the_longest_frame_does_not_fit() -> None:
-    flow = Outflow(LONGEST)
+    flow = UnreadReplies(LONGEST)
     flow.set_room(3 * LONGEST)
-    assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (False, DELIVER_MAX_BYTES, 3)
-    flow.made(1, 2 * LONGEST + 1)
-    assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (True, SHARE_BYTES, 0)
+    assert (flow.is_room_short, flow.frame_bytes, flow.long_answers) == (
+        False,
+        DELIVER_MAX_BYTES,
+        3,
+    )
+    flow.count_made(1, 2 * LONGEST + 1)
+    assert (flow.is_room_short, flow.frame_bytes, flow.long_answers) == (True, SHARE_BYTES, 0)
 
 
 @pytest.mark.parametrize("value", [None, 7, b"x" * 900, "é" * 90, [1, [b"x" * 80]] * 9, {"a": [1]}])
 def test_weight_is_about_that_on_the_wire(value: object) -> None:
     from qmgr_protocol.codec import pack
 
-    assert len(pack(value)) * 0.5 <= weight(value) + 1 <= len(pack(value)) * 6 + 6
+    assert len(pack(value)) * 0.5 <= estimated_bytes(value) + 1 <= len(pack(value)) * 6 + 6
 
 
 # -- requests
@@ -109,7 +119,7 @@ def test_held_connection_can_be_closed() -> None:
     manager.rest()
     assert manager.queue("KEPT")
     assert stream not in manager.turns.intake._pending
-    assert not manager.turns.broker.context.outflow.held
+    assert not manager.turns.broker.context.unread_replies.held
     assert len(client.ask(m.ConnectionList)["connections"]) == 1
 
 
@@ -142,7 +152,7 @@ def test_only_as_many_long_replies_are_made_as_fit() -> None:
     manager, _ = filled(1, bytes(4_000_000))
     clients = [manager.connect(f"app {number}") for number in range(20)]
     manager.turn()
-    room = manager.turns.broker.context.outflow._longest_bytes * 2 + 1_000
+    room = manager.turns.broker.context.unread_replies._longest_bytes * 2 + 1_000
     for client in clients:
         client.send(m.Browse(1, "Q"))
     manager.turns.intake.set_room(room)
@@ -159,14 +169,14 @@ def test_waiting_replies_follow_in_later_turns_as_space_allows() -> None:
     manager, _ = filled(1)
     clients = [manager.connect(f"app {number}") for number in range(5)]
     manager.turn()
-    intake, flow = manager.turns.intake, manager.turns.broker.context.outflow
+    intake, flow = manager.turns.intake, manager.turns.broker.context.unread_replies
     intake.set_room(0)
     for client in clients:
         client.send(m.Browse(1, "Q"))
     manager.turn()
     intake.set_room(flow._longest_bytes * 3 // 2)
     manager.turn()
-    assert flow.is_tight or manager.turns.wanted
+    assert flow.is_room_short or manager.turns.has_work
     manager.rest()
     intake.set_room(1 << 40)
     manager.rest()
@@ -210,7 +220,7 @@ def test_turn_sends_a_connection_only_so_much_whatever_its_consumers() -> None:
     for request_id in range(1, 6):
         client.send(m.Consume(request_id, "Q", 10_000, 1 << 40))
     found, turns = 0, 0
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         manager.turn()
         size_bytes = sum(len(delivery.record) for delivery in client.delivered())
         assert size_bytes < 2 * ENOUGH_BYTES
@@ -274,7 +284,7 @@ def test_message_that_does_not_fit_in_the_frame_is_not_read_in_vain(
 
 
 def test_only_long_output_is_counted() -> None:
-    flow = Outflow()
+    flow = UnreadReplies()
     for _ in range(10_000):
-        flow.made(1, outflow.COUNTED_BYTES - 1)
+        flow.count_made(1, unread_replies.COUNTED_BYTES - 1)
     assert not flow.held

@@ -11,7 +11,7 @@ MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class Outages:
     """The periods of trouble in milliseconds; 0 is never. Pauses are 0.5 to 1.5 times as long."""
 
     cut_every_ms: int = 0  # All connections are cut.
@@ -20,39 +20,39 @@ class Weather:
     stall_ms: int = 0
 
 
-async def run(proxy: Proxy, weather: Weather, seed: int, tell: Callable[[str, int], None]) -> None:
+async def run(proxy: Proxy, outages: Outages, seed: int, tell: Callable[[str, int], None]) -> None:
     """Makes trouble until cancelled; *tell* is called with each event and its number of
     connections.
     """
     async with asyncio.TaskGroup() as tasks:
-        if weather.cut_every_ms:
-            tasks.create_task(_cuts(proxy, weather, Random(f"{seed}/cut"), tell))
-        if weather.stall_every_ms:
-            tasks.create_task(_stalls(proxy, weather, Random(f"{seed}/stall"), tell))
+        if outages.cut_every_ms:
+            tasks.create_task(_cuts(proxy, outages, Random(f"{seed}/cut"), tell))
+        if outages.stall_every_ms:
+            tasks.create_task(_stalls(proxy, outages, Random(f"{seed}/stall"), tell))
 
 
 async def _cuts(
-    proxy: Proxy, weather: Weather, chance: Random, tell: Callable[[str, int], None]
+    proxy: Proxy, outages: Outages, chance: Random, tell: Callable[[str, int], None]
 ) -> None:
     while True:
-        await _pause(weather.cut_every_ms, chance)
+        await _pause(outages.cut_every_ms, chance)
         tell("cut", len(proxy.connections))
         proxy.cut()
-        if weather.refuse_ms:
+        if outages.refuse_ms:
             proxy.refuse()
-            await asyncio.sleep(weather.refuse_ms / MS)
+            await asyncio.sleep(outages.refuse_ms / MS)
             await proxy.accept()
             tell("accepting again", len(proxy.connections))
 
 
 async def _stalls(
-    proxy: Proxy, weather: Weather, chance: Random, tell: Callable[[str, int], None]
+    proxy: Proxy, outages: Outages, chance: Random, tell: Callable[[str, int], None]
 ) -> None:
     while True:
-        await _pause(weather.stall_every_ms, chance)
+        await _pause(outages.stall_every_ms, chance)
         tell("stalled", len(proxy.connections))
         proxy.stall()
-        await asyncio.sleep(weather.stall_ms / MS)
+        await asyncio.sleep(outages.stall_ms / MS)
         proxy.resume()
         tell("passing again", len(proxy.connections))
 

@@ -10,7 +10,7 @@ from qmgr_config.model import UNIX_PLACES
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd import daemon as daemons
-from qmgrd.net import doorkeeper
+from qmgrd.net import connection_limits
 from tests.qmgrd.net.wire import Wire
 from tests.qmgrd.test_daemon import Running, running
 
@@ -35,7 +35,7 @@ async def at_the_end(wire: Wire) -> None:
 
 async def greeting(here: Running, count: int) -> None:
     """Waits until *count* handshakes are unfinished."""
-    while len(here.daemon._doors._greetings) != count:
+    while len(here.daemon._admission._greetings) != count:
         await asyncio.sleep(0)
 
 
@@ -106,7 +106,7 @@ async def test_connections_are_limited_and_the_next_is_reported(tmp_path: Path) 
         assert "2 are open (listen.connections_max); the unix socket" in goaway.text
         await late.close()
         await wires[0].close()
-        while here.daemon._doors.open_count > 1:
+        while here.daemon._admission.open_count > 1:
             await asyncio.sleep(0)
         wires[0] = await Wire.connect(tcp)
         for wire in wires:
@@ -130,7 +130,7 @@ async def test_unix_socket_has_places_of_its_own(tmp_path: Path) -> None:
 async def test_one_address_cannot_take_all_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorkeeper, "LOOPBACK", "none")
+    monkeypatch.setattr(connection_limits, "LOOPBACK", "none")
     limits = TCP | {"connections_per_address_max": 2}
     async with running(tmp_path, listen=limits) as here:
         tcp, unix = addresses(here)
@@ -188,7 +188,7 @@ async def test_bad_connections_do_not_fill_the_log(tmp_path: Path) -> None:
                 await at_the_end(bad)
             while here.daemon._sessions:
                 await asyncio.sleep(0)
-            here.daemon._doors.look(here.daemon.now_ms() + 60_000)
+            here.daemon._admission.tick(here.daemon.now_ms() + 60_000)
     told = [log for log in logs if log["event"] == "connection closed"]
     assert len(told) == 11
     assert (told[-1]["from"], told[-1]["code"], told[-1]["more"]) == ("unix", 100, 20)
@@ -207,4 +207,4 @@ async def test_bad_connections_do_not_fill_the_log(tmp_path: Path) -> None:
     ],
 )
 def test_processes_of_this_machine_may_have_all_places(origin: str, is_bounded: bool) -> None:
-    assert doorkeeper.is_of_this_machine(origin) is not is_bounded
+    assert connection_limits.is_of_this_machine(origin) is not is_bounded

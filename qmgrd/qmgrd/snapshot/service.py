@@ -12,7 +12,7 @@ from qmgr_config.model import Config
 from qmgr_protocol.errors import RequestError
 from qmgrd.core.broker import Broker
 from qmgrd.core.context.context import Note, TakeSnapshot
-from qmgrd.snapshot.schedule import Schedule
+from qmgrd.snapshot.schedule import SnapshotTimetable
 from qmgrd.snapshot.snapshot import Snapshotter
 from qmgrd.store.lmdb_store import LmdbStore
 
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 InTurn = Callable[[Callable[[Broker], None]], object]
 
 
-class SnapshotDesk:
+class SnapshotService:
     """All snapshots of a daemon; used on its thread."""
 
     def __init__(
@@ -42,7 +42,7 @@ class SnapshotDesk:
             puts_stop_bytes=store.map_bytes * config.store.high_water_percent // 100,
             staging=str(data_dir / "staging"),
         )
-        self._schedule = Schedule(config.snapshots, config.queue_manager.name, data_dir)
+        self._schedule = SnapshotTimetable(config.snapshots, config.queue_manager.name, data_dir)
         self._timer: asyncio.TimerHandle | None = None
         self.give_way = self._snapshotter.give_way
         self.close = self._snapshotter.close

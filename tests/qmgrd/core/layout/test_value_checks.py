@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol.window import runs_of
-from qmgrd.core.layout.sense import IDS_MAX, NUMBER_MAX, number, stored_ids, typed
+from qmgrd.core.layout.value_checks import IDS_MAX, NUMBER_MAX, number, stored_ids, typed
 
 
 @pytest.mark.parametrize("value", [-1, NUMBER_MAX + 1, True, 1.0, "1", None, b"1"])

@@ -6,7 +6,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.link.link import Link
 
 
-class LinkRota:
+class LinkRotation:
     """The order in which links send."""
 
     def __init__(self, context: Context, links: Mapping[str, Link]) -> None:

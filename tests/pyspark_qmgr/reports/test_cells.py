@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports import cells
 from pyspark_qmgr.reports.report import Kind
 
 
@@ -27,7 +27,7 @@ from pyspark_qmgr.reports.report import Kind
     ],
 )
 def test_duration(ms: float, text: str) -> None:
-    assert shown.duration(ms) == text
+    assert cells.duration(ms) == text
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_duration(ms: float, text: str) -> None:
     ],
 )
 def test_cell(kind: Kind, value: object, text: str) -> None:
-    assert shown.cell(kind, value) == text
+    assert cells.cell(kind, value) == text
 
 
 def test_name_is_one_line_of_limited_length() -> None:
-    assert shown.text("a\nb\x1b[31m\u202e") == "a\ufffdb\ufffd[31m\ufffd"
-    assert shown.text("x" * 81) == "x" * 79 + "…"
-    assert shown.text("x" * 80) == "x" * 80
+    assert cells.text("a\nb\x1b[31m\u202e") == "a\ufffdb\ufffd[31m\ufffd"
+    assert cells.text("x" * 81) == "x" * 79 + "…"
+    assert cells.text("x" * 80) == "x" * 80
 
 
 def test_words_follow_their_number() -> None:
-    assert shown.of(1, "queue") == "1 queue"
-    assert shown.of(2_000, "delivery") == "2,000 deliveries"
+    assert cells.of(1, "queue") == "1 queue"
+    assert cells.of(2_000, "delivery") == "2,000 deliveries"

@@ -10,7 +10,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.store.image import faults_of_pages
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.verify.census import census
+from qmgrd.verify.content import store_content
 from qmgrd.verify.definitions import SPACES
 from qmgrd.verify.verify import LEAK
 from tests.qmgrd.snapshot import stores
@@ -21,7 +21,7 @@ SYSTEM = {"SYSTEM.EVENTS"}  # which records that the group is stopped
 
 
 def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
-    found = census(sound)
+    found = store_content(sound)
     there = rows_of(sound / "store/data.mdb")
     assert found["rows"] == sum(kind["rows"] for kind in found["kinds"]) == len(there)
     size = sum(len(key) + len(value) for key, value in there.items())
@@ -34,18 +34,18 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
 
 
 def test_items_set_aside_are_counted(store: Path) -> None:
-    before = census(store)["rows"]
+    before = store_content(store)["rows"]
     key, value = keys.aside(1), pack(["row", b"k", "a row", "it makes no sense", 0, b"row"])
     sealed = rows.seal(key, value)
     stores.change(store, stores.put(key, sealed))
-    found = census(store)
+    found = store_content(store)
     (kind,) = (kind for kind in found["kinds"] if kind["kind"] == SPACES[keys.SPACE_ASIDE])
     assert (kind["rows"], kind["bytes"]) == (1, len(key) + len(sealed))
     assert found["rows"] == before + 1
 
 
 def test_all_pages_are_accounted_for(sound: Path) -> None:
-    found = census(sound)
+    found = store_content(sound)
     parts = found["used_bytes"] + found["free_bytes"] + found["overhead_bytes"]
     assert found["overhead_bytes"] >= 2 * found["page_bytes"]
     assert parts % found["page_bytes"] == 0
@@ -56,7 +56,7 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
 
 
 def test_queues_tell_what_lies_on_them(sound: Path) -> None:
-    found = {queue["queue"]: queue for queue in census(sound)["queues"]}
+    found = {queue["queue"]: queue for queue in store_content(sound)["queues"]}
     assert set(found) == {"Q", "EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM
     queue = found["Q"]
     assert queue["priorities"] == {4: 5, 0: 2}
@@ -72,7 +72,9 @@ def test_queues_tell_what_lies_on_them(sound: Path) -> None:
 
 
 def test_largest_queue_comes_first(sound: Path) -> None:
-    found = [queue["queue"] for queue in census(sound)["queues"] if queue["queue"] not in SYSTEM]
+    found = [
+        queue["queue"] for queue in store_content(sound)["queues"] if queue["queue"] not in SYSTEM
+    ]
     assert found == ["Q", "LATE", "@NYC", "GROUPS", "EMPTY"]
 
 
@@ -83,7 +85,7 @@ def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
         stores.flip(stores.ready(3), 1),
         stores.flip(keys.CLOCK),
     )
-    found = census(store)
+    found = store_content(store)
     there = {queue["queue"] for queue in found["queues"]}
     assert there == {"EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM
     assert found["queue_manager"] == "QM1"
@@ -92,7 +94,7 @@ def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
 def test_oldest_is_one_that_can_be_read(store: Path) -> None:
     first = stores.ready(3)  # of @NYC, which has one priority
     stores.change(store, lambda txn: txn.put(stores.rows_in(txn, first)[0][0], b"\0\xff" * 50))
-    (queue,) = (queue for queue in census(store)["queues"] if queue["queue"] == "@NYC")
+    (queue,) = (queue for queue in store_content(store)["queues"] if queue["queue"] == "@NYC")
     assert (queue["depth"], queue["oldest_us"]) == (2, 1_700_000_000_000_000)
 
 
@@ -103,7 +105,7 @@ def test_damaged_pages_are_refused_whichever_they_are(store: Path) -> None:
     for at in range(2 * PAGE, len(sound), PAGE):
         data.write_bytes(sound[:at] + bytes(PAGE) + sound[at + PAGE :])
         try:
-            census(store)  # A page may be free, or the middle of a long value.
+            store_content(store)  # A page may be free, or the middle of a long value.
         except StoreUnreadable as error:
             assert ": damaged: " in str(error)  # noqa: PT017 - not all are refused
             refused += 1
@@ -111,11 +113,11 @@ def test_damaged_pages_are_refused_whichever_they_are(store: Path) -> None:
 
 
 def test_reader_that_was_killed_is_counted(store: Path, tmp_path: Path) -> None:
-    assert census(store)["readers"] == 0
+    assert store_content(store)["readers"] == 0
     env = lmdb.open(str(store / "store"), map_size=1 << 30, max_dbs=0, lib_version=0)
     with env.begin() as txn:
         killed = shutil.copytree(store, tmp_path / "killed")
-        found = census(killed)
+        found = store_content(killed)
         assert (found["readers"], found["oldest_reader"]) == (1, txn.id())
     env.close()
 
@@ -129,9 +131,9 @@ def test_pages_that_are_nonsense_are_refused_not_mapped(store: Path, seed: int) 
     data.write_bytes(pages)
     if any(LEAK not in fault for fault in faults_of_pages(data)):
         with pytest.raises(StoreUnreadable, match=r"damaged: .*see: qmctl store verify"):
-            census(store)
+            store_content(store)
     else:
-        census(store)
+        store_content(store)
 
 
 def test_list_of_free_pages_that_is_nonsense_is_reported(store: Path) -> None:
@@ -141,4 +143,4 @@ def test_list_of_free_pages_that_is_nonsense_is_reported(store: Path) -> None:
         pages[meta + 81] ^= 0x40  # the root of the list
     data.write_bytes(pages)
     with pytest.raises(StoreUnreadable, match="damaged"):
-        census(store)
+        store_content(store)

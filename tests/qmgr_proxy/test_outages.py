@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from qmgr_proxy import weather as proxy_weather
-from qmgr_proxy.weather import Weather
+from qmgr_proxy import outages as proxy_outages
+from qmgr_proxy.outages import Outages
 from tests.qmgr_proxy.test_proxy import Place, place, rest
 
 
 class News:
-    """The events of the weather, to wait for."""
+    """The events of outages, to wait for."""
 
     def __init__(self) -> None:
         self._told: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
@@ -23,16 +23,16 @@ class News:
 
 
 @asynccontextmanager
-async def weather(made: Weather) -> AsyncIterator[tuple[Place, News]]:
+async def outages(made: Outages) -> AsyncIterator[tuple[Place, News]]:
     news = News()
     async with asyncio.timeout(30), place() as found, asyncio.TaskGroup() as tasks:
-        making = tasks.create_task(proxy_weather.run(found.proxy, made, 1, news.tell))
+        making = tasks.create_task(proxy_outages.run(found.proxy, made, 1, news.tell))
         yield found, news
         making.cancel()
 
 
 async def test_connections_are_cut_again_and_again() -> None:
-    async with weather(Weather(cut_every_ms=200)) as (found, news):
+    async with outages(Outages(cut_every_ms=200)) as (found, news):
         for _ in range(2):
             (reader, _), _, _ = await found.dial()
             while await news.next() != ("cut", 1):
@@ -41,14 +41,14 @@ async def test_connections_are_cut_again_and_again() -> None:
 
 
 async def test_new_connections_are_refused_for_a_while_after_a_cut() -> None:
-    async with weather(Weather(cut_every_ms=50, refuse_ms=20)) as (found, news):
+    async with outages(Outages(cut_every_ms=50, refuse_ms=20)) as (found, news):
         assert (await news.next())[0] == "cut"
         assert not found.proxy.is_accepting
         assert (await news.next())[0] == "accepting again"
 
 
 async def test_nothing_passes_during_a_stall_and_all_of_it_afterwards() -> None:
-    async with weather(Weather(stall_every_ms=50, stall_ms=50)) as (found, news):
+    async with outages(Outages(stall_every_ms=50, stall_ms=50)) as (found, news):
         (_, writer), (reader, _), connection = await found.dial()
         while (await news.next())[0] != "stalled":
             pass

@@ -16,11 +16,11 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.puts.fan_out import Publication, is_selected
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.dedup import Verdict
+from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.put import Prepared, append
 
 
-def carry(
+def forward(
     context: Context, catalogue: Catalogue, subscription: Subscription, part: list[Publication]
 ) -> None:
     """Forwards *part* over the link of a proxy, except publications that came that way."""
@@ -37,18 +37,18 @@ def carry(
             continue
         if subscription.selector and not is_selected(context, subscription, publication):
             continue
-        hops = _way(context, publication)
+        hops = _hops_of(context, publication)
         if manager in hops or link.name in hops or len(hops) >= notes.HOPS_MAX:
             continue
-        queue, target = route.way(catalogue, topics.MARK + publication.entry.target, manager)
+        queue, target = route.route_to(catalogue, topics.MARK + publication.entry.target, manager)
         note = notes.encode({"hops": hops}) if hops else b""
         entry, trailer = publication.entry, publication.trailer
         bound_for = target.encode()
-        verdict = queue.origins.judge(context.tx, trailer, bound_for)
-        if verdict is Verdict.DUPLICATE:
+        verdict = queue.origins.check_uid(context.tx, trailer, bound_for)
+        if verdict is UidVerdict.DUPLICATE:
             continue
         record = entries.record(context.tx, entry)
-        if not entries.sound(record):
+        if not entries.is_sound(record):
             context.event("publication missed", subscription=subscription.name, why="damaged")
             continue
         prepared = Prepared(
@@ -65,10 +65,10 @@ def carry(
             note,
         )
         append(queue, context.tx, prepared, queue.next_arrival())
-        context.touch(queue)
+        context.mark_changed(queue)
 
 
-def _way(context: Context, publication: Publication) -> list[str]:
+def _hops_of(context: Context, publication: Publication) -> list[str]:
     """Returns the queue managers that a publication came through; none if it was put here."""
     if not publication.entry.noted:
         return []

@@ -12,7 +12,7 @@ from qmgrd.core.queue.put import Prepared, append, kind_of
 from qmgrd.core.queue.queue import Queue
 
 
-class Held(NamedTuple):
+class HeldPut(NamedTuple):
     """A put that waits for the commit."""
 
     queue: Queue
@@ -21,7 +21,7 @@ class Held(NamedTuple):
     index_key: bytes  # of its UID, which no other put may use
 
 
-def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> None:
+def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
     """Stores what a unit of work *held* of *queue*."""
     write, prefixes, has_seekers = tx.put, queue.positions.prefixes, bool(queue.waiting.seeking)
     count = size = 0
@@ -41,7 +41,7 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> None:
         trailer = prepared.trailer
         if queue.account is not None:
             _note_held(queue, key, head + record)
-        queue.lower(prepared.priority, arrival)
+        queue.lower_position(prepared.priority, arrival)
         if has_seekers:
             queue.wake_uid_seekers(trailer)
         count += 1

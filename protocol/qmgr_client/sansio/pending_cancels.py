@@ -13,7 +13,7 @@ from qmgr_client.sansio.settles import Settles
 from qmgr_protocol import messages as m
 
 
-class Unanswered:
+class PendingCancels:
     """The credits and cancels that the queue manager may not have handled yet.
 
     Invariant: ``_sent`` has, for each of them, how many settle frames were sent before it. These

@@ -10,33 +10,33 @@ an open connection. The unix socket has its own greetings and places: the operat
 
 from collections import Counter, OrderedDict
 
-from qmgr_config.model import UNIX_PLACES, Listen
+from qmgr_config.model import UNIX_PLACES, ListenConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.net.log_limit import LogLimit
 from qmgrd.net.quarantine import Quarantine
-from qmgrd.net.session import UNIX, Session
+from qmgrd.net.session import UNIX, SocketSession
 
 LOOPBACK = ("127.", "::ffff:127.", "::1/")  # Each process of this machine has the same address.
 RETRY_MS = 1_000
 _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 
 
-class Doorkeeper:
+class ConnectionLimits:
     """The connections of a daemon.
 
     Invariant: ``sessions`` has each connection that is not closed. A connection that a peer dialled
     is a greeting until it is admitted. ``_open`` counts those that are ``_admitted`` by origin.
     """
 
-    def __init__(self, listen: Listen, quarantine_ms: int, now_ms: int) -> None:
-        self.sessions: dict[int, Session] = {}
+    def __init__(self, listen: ListenConfig, quarantine_ms: int, now_ms: int) -> None:
+        self.sessions: dict[int, SocketSession] = {}
         self.quarantine = Quarantine(quarantine_ms)
         self.log = LogLimit(now_ms)
         self._listen = listen
-        self._greetings: OrderedDict[Session, int] = OrderedDict()  # start times in ms
+        self._greetings: OrderedDict[SocketSession, int] = OrderedDict()  # start times in ms
         self._greeting: Counter[str] = Counter()  # by origin
-        self._admitted: set[Session] = set()
+        self._admitted: set[SocketSession] = set()
         self._open: Counter[str] = Counter()  # by origin
 
     @property
@@ -44,51 +44,51 @@ class Doorkeeper:
         """The number of open connections."""
         return len(self._admitted)
 
-    def entered(self, session: Session, now_ms: int) -> None:
+    def entered(self, session: SocketSession, now_ms: int) -> None:
         """Registers a new connection; closes the oldest greeting if there are too many."""
         self.sessions[session.peer.number] = session
         origin = session.origin
         if session.peer.dial is not None:
-            self._open_up(session)  # A link that we dialled: the operator wants it.
+            self._mark_open(session)  # A link that we dialled: the operator wants it.
             return
         self._greetings[session] = now_ms
         self._greeting[origin] += 1
         listen = self._listen
         if self._greeting[origin] > listen.greetings_per_address_max:
-            self._give_way(origin, listen.greetings_per_address_max)
+            self._close_oldest_greeting(origin, listen.greetings_per_address_max)
         elif self._greeting.total() - self._greeting[UNIX] > listen.greetings_max:
             others = [x for x in self._greeting.items() if x[0] != UNIX]
-            self._give_way(max(others, key=lambda x: x[1])[0], listen.greetings_max)
+            self._close_oldest_greeting(max(others, key=lambda x: x[1])[0], listen.greetings_max)
 
-    def _give_way(self, origin: str, limit: int) -> None:
+    def _close_oldest_greeting(self, origin: str, limit: int) -> None:
         oldest = next(session for session in self._greetings if session.origin == origin)
         why = f"{limit} connections have not said hello yet, and this is the oldest of its address"
-        self._turn_away(oldest, m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS))
+        self._refuse_greeting(oldest, m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS))
 
-    def _turn_away(self, session: Session, goaway: m.Goaway) -> None:
+    def _refuse_greeting(self, session: SocketSession, goaway: m.Goaway) -> None:
         self._end_greeting(session)
         session.cut_off(goaway)
 
-    def _end_greeting(self, session: Session) -> None:
+    def _end_greeting(self, session: SocketSession) -> None:
         if self._greetings.pop(session, None) is not None:
             _count_down(self._greeting, session.origin)
 
-    def _open_up(self, session: Session) -> None:
+    def _mark_open(self, session: SocketSession) -> None:
         self._end_greeting(session)
         self._admitted.add(session)
         self._open[session.origin] += 1
 
-    def admit(self, session: Session, hello: m.Hello, now_ms: int) -> m.Goaway | None:
+    def admit(self, session: SocketSession, hello: m.Hello, now_ms: int) -> m.Goaway | None:
         """Opens the connection that said *hello*; returns the reason if it is refused.
 
         A refused connection stays a greeting until it is closed. So refused ones are limited, too.
         """
         refusal = self._refusal(session, hello, now_ms)
         if refusal is None:
-            self._open_up(session)
+            self._mark_open(session)
         return refusal
 
-    def _refusal(self, session: Session, hello: m.Hello, now_ms: int) -> m.Goaway | None:
+    def _refusal(self, session: SocketSession, hello: m.Hello, now_ms: int) -> m.Goaway | None:
         origin, listen = session.origin, self._listen
         wait_ms = self.quarantine.wait_ms(origin, hello.name, now_ms, session.peer.session_id)
         if wait_ms:
@@ -109,7 +109,7 @@ class Doorkeeper:
             return m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS)
         return None
 
-    def left(self, session: Session, why: str) -> None:
+    def left(self, session: SocketSession, why: str) -> None:
         """Unregisters a closed connection."""
         if self.sessions.pop(session.peer.number, None) is None:
             return
@@ -129,7 +129,7 @@ class Doorkeeper:
                 address=session.address,
             )
 
-    def look(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Closes greetings that took too long, and logs a summary of suppressed lines."""
         limit_ms = self._listen.handshake_ms
         while self._greetings:
@@ -137,7 +137,7 @@ class Doorkeeper:
             if now_ms - since_ms < limit_ms:
                 break
             why = f"the handshake took longer than {limit_ms} ms"
-            self._turn_away(session, m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
+            self._refuse_greeting(session, m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
         self.log.sum_up(now_ms)
 
 

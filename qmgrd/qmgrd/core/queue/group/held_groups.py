@@ -1,4 +1,4 @@
-"""Which reader holds which group: in memory only, so a restart ends all holds.
+"""Which reader holds which group: in memory only, so a restart frees all groups.
 
     free ──begun by a reader──▶ held ──▶ all leased members are settled ──▶ free
                                  │ ▲
@@ -18,7 +18,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
-from qmgrd.core.queue.group.line import Line
+from qmgrd.core.queue.group.group_heap import GroupHeap
 
 LAST_MAX = 10_000  # groups whose last reader is remembered
 # Leased members of one group. In whatever order they are settled, the list in its row of members
@@ -45,8 +45,8 @@ class Assigned(NamedTuple):
 class Reader:
     """A consumer in logical or pinned order, or the gets of one connection under one number.
 
-    Invariant: ``current`` is None except in logical order. Each group in ``holds`` has a
-    :class:`Hold` with this reader.
+    Invariant: ``current`` is None except in logical order. Each group in ``held_groups`` has a
+    :class:`HeldGroup` with this reader.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Reader:
         "connection",
         "current",
         "has_credit",
-        "holds",
+        "held_groups",
         "line",
         "order",
         "queue_id",
@@ -67,9 +67,9 @@ class Reader:
         self.queue_id = queue_id
         self.order = order
         self.current: bytes | None = None  # the group that it is in
-        self.holds: dict[bytes, None] = {}
+        self.held_groups: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # held groups that may have a member for it
-        self.line = Line()  # in pinned order, held groups that have
+        self.line = GroupHeap()  # in pinned order, held groups that have
         self.has_credit = True  # after its last look, or since
 
     @property
@@ -78,7 +78,7 @@ class Reader:
         return self.order != PHYSICAL
 
 
-class Hold:
+class HeldGroup:
     """A group that a reader holds.
 
     Invariant: all members in ``out`` and ``going`` are leased, and none is in both. ``out`` is in
@@ -107,16 +107,17 @@ class Hold:
         return not (self.out or self.going)
 
 
-class Holds:
-    """The holds of one queue.
+class HeldGroups:
+    """The groups of one queue that readers hold.
 
-    Invariant: ``leased`` has the arrivals in ``out`` and ``going`` of all holds, and of strays.
+    Invariant: ``leased`` has the arrivals in ``out`` and ``going`` of all groups, and of members
+    leased singly.
     """
 
     def __init__(self) -> None:
-        self.by_group: dict[bytes, Hold] = {}
+        self.by_group: dict[bytes, HeldGroup] = {}
         self.leased: dict[int, tuple[bytes, int]] = {}  # arrival to group and number
-        self.strays: dict[bytes, int] = {}  # members leased in physical order, by group
+        self.leased_singly: dict[bytes, int] = {}  # members leased in physical order, by group
         # Arrivals of members after one that returned: they are redelivered, so acks of them fail.
         self.taken_back: dict[int, None] = {}
         self.freed: dict[bytes, None] = {}  # groups that became free and need a look
@@ -130,59 +131,61 @@ class Holds:
         """Adds a reader."""
         self._readers[reader] = None
 
-    def begin(self, group_id: bytes, reader: Reader, number: int) -> Hold:
+    def begin(self, group_id: bytes, reader: Reader, number: int) -> HeldGroup:
         """Makes *reader* hold a free group, from *number* on."""
         assert group_id not in self.by_group, "the group is held"
         self._begun += 1
         self._assigned.pop(group_id, None)
-        hold = self.by_group[group_id] = Hold(reader, number, self._begun)
-        reader.holds[group_id] = None
-        return hold
+        held_group = self.by_group[group_id] = HeldGroup(reader, number, self._begun)
+        reader.held_groups[group_id] = None
+        return held_group
 
-    def hand_out(self, group_id: bytes, hold: Hold, number: int, arrival: int) -> None:
-        """Records that a member was leased to the reader of *hold*."""
-        hold.out[number], hold.is_delivered = arrival, True
+    def record_lease(
+        self, group_id: bytes, held_group: HeldGroup, number: int, arrival: int
+    ) -> None:
+        """Records that a member was leased to the reader of *held_group*."""
+        held_group.out[number], held_group.is_delivered = arrival, True
         self.leased[arrival] = group_id, number
         self.taken_back.pop(arrival, None)
 
-    def stray(self, member: Member, arrival: int) -> None:
+    def lease_singly(self, member: Member, arrival: int) -> None:
         """Records that a member was leased in physical order, to any consumer."""
         self.leased[arrival] = member
         self.taken_back.pop(arrival, None)
-        self.strays[member.group_id] = self.strays.get(member.group_id, 0) + 1
+        self.leased_singly[member.group_id] = self.leased_singly.get(member.group_id, 0) + 1
 
     def adopt(self, member: Member, arrival: int) -> None:
-        """Adds a member that was leased in physical order to the hold on its group."""
-        self.take_in(*member, arrival)
-        hold = self.by_group[member.group_id]
-        hold.out = dict(sorted({**hold.out, member.number: arrival}.items()))
+        """Adds a member that was leased in physical order to its held group."""
+        self.remove_member(*member, arrival)
+        held_group = self.by_group[member.group_id]
+        held_group.out = dict(sorted({**held_group.out, member.number: arrival}.items()))
 
-    def take_in(self, group_id: bytes, number: int, arrival: int) -> Hold | None:
-        """Removes a member from the hold on its group; returns the hold.
+    def remove_member(self, group_id: bytes, number: int, arrival: int) -> HeldGroup | None:
+        """Removes a member from its held group; returns that group.
 
         The caller removes it from ``leased``.
         """
-        hold = self.by_group.get(group_id)
-        if hold is not None:
-            for out in (hold.out, hold.going):
+        held_group = self.by_group.get(group_id)
+        if held_group is not None:
+            for out in (held_group.out, held_group.going):
                 if out.get(number) == arrival:
                     del out[number]
-                    return hold
-        left = self.strays[group_id] - 1
+                    return held_group
+        left = self.leased_singly[group_id] - 1
         if left:
-            self.strays[group_id] = left
+            self.leased_singly[group_id] = left
         else:
-            del self.strays[group_id]
+            del self.leased_singly[group_id]
         return None
 
-    def out_of(self, group_id: bytes) -> dict[int, int]:
+    def leased_members(self, group_id: bytes) -> dict[int, int]:
         """Returns the leased members (number to arrival) of a held group; else an empty one.
 
         A caller that removes a member also removes it from ``leased``, and calls
         :meth:`end_if_over`.
         """
-        hold = self.by_group.get(group_id)
-        return {} if hold is None else hold.out
+        held_group = self.by_group.get(group_id)
+        return {} if held_group is None else held_group.out
 
     def settled(self, arrival: int) -> bytes | None:
         """Records that a leased message was removed; returns its group, if it has one."""
@@ -190,11 +193,11 @@ class Holds:
         if member is None:
             return None
         self.taken_back.pop(arrival, None)
-        if self.take_in(*member, arrival) is not None:
+        if self.remove_member(*member, arrival) is not None:
             self.end_if_over(member[0])
         return member[0]
 
-    def came_back(self, arrival: int) -> tuple[list[bytes], list[int]]:
+    def returned(self, arrival: int) -> tuple[list[bytes], list[int]]:
         """Records that a leased message returns to the queue.
 
         Returns:
@@ -205,62 +208,62 @@ class Holds:
         if member is None:
             return [], []
         group_id, first = member
-        hold = self.take_in(group_id, first, arrival)
-        if hold is None:
+        held_group = self.remove_member(group_id, first, arrival)
+        if held_group is None:
             return [group_id], []
-        hold.next = min(hold.next, first)
-        hold.has_ended = False
+        held_group.next = min(held_group.next, first)
+        held_group.has_ended = False
         behind: dict[int, int] = {}
-        for number in reversed(hold.out):
+        for number in reversed(held_group.out):
             if number < first:
                 break
-            behind[number] = hold.out[number]
+            behind[number] = held_group.out[number]
         behind = dict(reversed(behind.items()))
         for number, at in behind.items():
-            hold.going[number] = hold.out.pop(number)
+            held_group.going[number] = held_group.out.pop(number)
             self.taken_back[at] = None
         while len(self.taken_back) > TAKEN_BACK_MAX:
             del self.taken_back[next(iter(self.taken_back))]
         groups = [group_id]
-        left = self._restore(group_id, hold)
+        left = self._restore(group_id, held_group)
         if left is not None:
             groups.append(left)
         for group_id in groups:
             self.end_if_over(group_id)
         return groups, list(behind.values())
 
-    def begun(self, reader: Reader) -> bytes | None:
+    def first_unfinished(self, reader: Reader) -> bytes | None:
         """Returns the first group that *reader* began and has not received completely, or None."""
-        found = [(self.by_group[x].serial, x) for x in reader.holds]
+        found = [(self.by_group[x].serial, x) for x in reader.held_groups]
         open_ = [x for _, x in sorted(found) if not self.by_group[x].has_ended]
         return open_[0] if open_ else None
 
-    def _restore(self, group_id: bytes, hold: Hold) -> bytes | None:
+    def _restore(self, group_id: bytes, held_group: HeldGroup) -> bytes | None:
         """Moves a reader in logical order back to the group of which a member returned.
 
         Returns:
             The group that it was in, which it had begun later.
         """
-        reader = hold.reader
+        reader = held_group.reader
         if reader is None:
             return None
         reader.calling[group_id] = None
         if reader.order != LOGICAL:
             return None
         later = reader.current
-        if later is None or self.by_group[later].serial > hold.serial:
+        if later is None or self.by_group[later].serial > held_group.serial:
             reader.current = group_id
             return later
         return None
 
     def end_if_over(self, group_id: bytes) -> bool:
         """Frees a group if all is settled and no reader is in it; returns whether it is free."""
-        hold = self.by_group.get(group_id)
-        if hold is None:
+        held_group = self.by_group.get(group_id)
+        if held_group is None:
             return False
-        reader = hold.reader
+        reader = held_group.reader
         is_current = reader is not None and reader.current == group_id
-        if is_current or not hold.is_settled:
+        if is_current or not held_group.is_settled:
             return False
         if reader is not None:
             self.idle[reader] = None
@@ -279,7 +282,9 @@ class Holds:
 
     def _is_stalled(self, reader: Reader) -> bool:
         """Returns whether a reader has no leases, and asks for nothing."""
-        return not reader.has_credit and all(self.by_group[x].is_settled for x in reader.holds)
+        return not reader.has_credit and all(
+            self.by_group[x].is_settled for x in reader.held_groups
+        )
 
     def end_stalled(self, reader: Reader) -> None:
         """Frees the groups that line up for a stalled reader."""
@@ -290,12 +295,12 @@ class Holds:
 
     def end(self, group_id: bytes) -> None:
         """Frees a group."""
-        hold = self.by_group.pop(group_id)
-        assert hold.is_settled, "a member of it is leased"
-        if hold.reader is not None:
-            self._leave(group_id, hold.reader)
-            if hold.is_delivered:  # Otherwise it received no member.
-                self._remember(group_id, hold.reader)
+        held_group = self.by_group.pop(group_id)
+        assert held_group.is_settled, "a member of it is leased"
+        if held_group.reader is not None:
+            self._leave(group_id, held_group.reader)
+            if held_group.is_delivered:  # Otherwise it received no member.
+                self._remember(group_id, held_group.reader)
 
     def _remember(self, group_id: bytes, reader: Reader) -> None:
         self._last[group_id] = reader
@@ -313,8 +318,8 @@ class Holds:
         Returns:
             The groups that were assigned to one connection, and that all may begin now.
         """
-        hold = self.by_group.get(group_id)
-        left = hold.reader if hold is not None else self._last.get(group_id)
+        held_group = self.by_group.get(group_id)
+        left = held_group.reader if held_group is not None else self._last.get(group_id)
         self._assigned[group_id] = Assigned(connection, left)
         freed = list(self._assigned)[: max(len(self._assigned) - ASSIGNED_MAX, 0)]
         for one in freed:
@@ -323,7 +328,7 @@ class Holds:
 
     def assigned_to(self, reader: Reader) -> list[bytes]:
         """Returns the groups that only *reader* may begin."""
-        return [x for x in self._assigned if x not in self.by_group and self.is_for(x, reader)]
+        return [x for x in self._assigned if x not in self.by_group and self.may_begin(x, reader)]
 
     @property
     def has_assigned(self) -> bool:
@@ -336,19 +341,19 @@ class Holds:
 
     def can_assign(self, group_id: bytes, connection: int) -> bool:
         """Returns whether a reader exists to which a group may be assigned."""
-        hold = self.by_group.get(group_id)
-        left = hold.reader if hold is not None else self._last.get(group_id)
+        held_group = self.by_group.get(group_id)
+        left = held_group.reader if held_group is not None else self._last.get(group_id)
         if connection:
             return any(reader.connection == connection for reader in self._readers)
         return any(reader is not left for reader in self._readers)
 
     def leased_of(self, group_id: bytes) -> int:
         """Returns how many members of a group are leased."""
-        hold = self.by_group.get(group_id)
-        held = 0 if hold is None else len(hold.out) + len(hold.going)
-        return held + self.strays.get(group_id, 0)
+        held_group = self.by_group.get(group_id)
+        held = 0 if held_group is None else len(held_group.out) + len(held_group.going)
+        return held + self.leased_singly.get(group_id, 0)
 
-    def is_for(self, group_id: bytes, reader: Reader) -> bool:
+    def may_begin(self, group_id: bytes, reader: Reader) -> bool:
         """Returns whether *reader* may begin a free group."""
         assigned = self._assigned.get(group_id)
         if assigned is None:
@@ -372,30 +377,30 @@ class Holds:
         return found
 
     def _leave(self, group_id: bytes, reader: Reader) -> None:
-        reader.holds.pop(group_id, None)
+        reader.held_groups.pop(group_id, None)
         reader.calling.pop(group_id, None)
-        reader.line.leave(group_id)
+        reader.line.remove(group_id)
         if reader.current == group_id:
             reader.current = None
 
-    def let_go(self, group_id: bytes) -> bool:
+    def release(self, group_id: bytes) -> bool:
         """Makes the reader of a group give it up; returns whether the group is free now.
 
         Otherwise it is free once the leased members are settled.
         """
-        hold = self.by_group.get(group_id)
-        if hold is None:
+        held_group = self.by_group.get(group_id)
+        if held_group is None:
             return False
-        if hold.reader is not None:
-            self._leave(group_id, hold.reader)
-            if hold.is_delivered:
-                self._remember(group_id, hold.reader)
-            self.idle[hold.reader] = None
-            hold.reader = None
+        if held_group.reader is not None:
+            self._leave(group_id, held_group.reader)
+            if held_group.is_delivered:
+                self._remember(group_id, held_group.reader)
+            self.idle[held_group.reader] = None
+            held_group.reader = None
         return self.end_if_over(group_id)
 
     def close(self, reader: Reader) -> list[bytes]:
         """Ends a reader, which gives up all groups; returns those that others may begin."""
         self._readers.pop(reader, None)
-        freed = [group_id for group_id in list(reader.holds) if self.let_go(group_id)]
+        freed = [group_id for group_id in list(reader.held_groups) if self.release(group_id)]
         return freed + self._unassign(reader)

@@ -16,7 +16,7 @@ def test_each_link_has_its_turn_where_a_turn_has_the_time_for_one() -> None:
     sent = []
     for _ in range(7):
         for link in broker.catalogue.links.values():
-            broker.context.awake(link.queue)
+            broker.context.wake(link.queue)
         manager.turn()
         awake = broker.context.awake_queues
         sent += [

@@ -21,7 +21,7 @@ from qmgrd.core.catalogue.system import PUBLICATIONS
 from qmgrd.core.catalogue.templates import check_pattern
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.counters import Counters
-from qmgrd.core.layout.sense import NUMBER_MAX, number, typed
+from qmgrd.core.layout.value_checks import NUMBER_MAX, number, typed
 
 _KINDS = ("local", "remote", "transmission")  # in the order of the forms of their names
 _LINK_ATTRIBUTES = ("addresses", "connections", "ordered", "fetch", "routes", "transit")

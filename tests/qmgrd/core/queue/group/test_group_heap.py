@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
-from qmgrd.core.queue.group.line import Line
+from qmgrd.core.queue.group.group_heap import GroupHeap
 from tests.group_player import group_id
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, items, record
@@ -96,28 +96,28 @@ def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
 
 
 def test_group_has_one_place_in_the_line() -> None:
-    line = Line()
-    line.stand(b"A", b"5")
-    line.stand(b"B", b"4")
+    line = GroupHeap()
+    line.add(b"A", b"5")
+    line.add(b"B", b"4")
     assert line.first() == (b"4", b"B")
-    line.stand(b"B", b"6")
+    line.add(b"B", b"6")
     assert line.first() == (b"5", b"A")
-    line.stand(b"B", b"3")
-    line.stand(b"B", b"3")
+    line.add(b"B", b"3")
+    line.add(b"B", b"3")
     assert line.first() == (b"3", b"B")
-    line.leave(b"B")
-    line.leave(b"B")
+    line.remove(b"B")
+    line.remove(b"B")
     assert line.first() == (b"5", b"A")
-    line.leave(b"A")
+    line.remove(b"A")
     assert line.first() is None
 
 
 def test_earlier_places_of_groups_are_forgotten() -> None:
-    line = Line()
-    line.stand(b"first", b"0")
+    line = GroupHeap()
+    line.add(b"first", b"0")
     for number in range(10_000):
-        line.stand(b"A", b"%05d" % (number + 1))
+        line.add(b"A", b"%05d" % (number + 1))
     assert len(line._heap) < 100
     assert line.first() == (b"0", b"first")
-    line.leave(b"first")
+    line.remove(b"first")
     assert line.first() == (b"10000", b"A")

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 _STALE_MAX = 64  # outdated places in the heap, in addition to as many as there are groups
 
 
-class Line:
+class GroupHeap:
     """Groups by the place (:data:`keys.PLACE`) of the next member of each."""
 
     __slots__ = ("_heap", "_places")
@@ -21,7 +21,7 @@ class Line:
             tuple[bytes, bytes]
         ] = []  # including outdated places, until they are first
 
-    def stand(self, group_id: bytes, place: bytes) -> None:
+    def add(self, group_id: bytes, place: bytes) -> None:
         """Adds a group at *place*, or moves it there."""
         if self._places.get(group_id) == place:
             return
@@ -31,7 +31,7 @@ class Line:
             self._heap = [(at, one) for one, at in self._places.items()]
             heapify(self._heap)
 
-    def leave(self, group_id: bytes) -> None:
+    def remove(self, group_id: bytes) -> None:
         """Removes a group."""
         self._places.pop(group_id, None)
 

@@ -19,7 +19,7 @@ COUNTED_BYTES = 1024  # less does not count, as a turn has many short answers
 _ELEMENT_BYTES = 5  # of a number, and of the head of anything else
 
 
-class Outflow:
+class UnreadReplies:
     """The connections that have not fetched what they were sent.
 
     Invariant: ``held`` has the blocked connections, and during a turn also those for which the turn
@@ -33,7 +33,7 @@ class Outflow:
             longest_bytes: of a frame.
         """
         self.held: set[int] = set()
-        self.is_tight = False
+        self.is_room_short = False
         self.frame_bytes = DELIVER_MAX_BYTES  # of a frame, at most, now
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
@@ -53,27 +53,29 @@ class Outflow:
     def set_room(self, room_bytes: float) -> None:
         """Sets the bytes that may be sent to all connections before a peer fetches something."""
         self._room_bytes = room_bytes
-        self.is_tight = room_bytes < self._longest_bytes
-        self.frame_bytes = SHARE_BYTES if self.is_tight else DELIVER_MAX_BYTES
+        self.is_room_short = room_bytes < self._longest_bytes
+        self.frame_bytes = SHARE_BYTES if self.is_room_short else DELIVER_MAX_BYTES
 
     @property
     def long_answers(self) -> int:
         """How many answers of the longest kind fit in the room."""
-        return 0 if self.is_tight else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
+        return (
+            0 if self.is_room_short else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
+        )
 
-    def made(self, connection: int, size_bytes: int) -> None:
+    def count_made(self, connection: int, size_bytes: int) -> None:
         """Counts bytes that this turn made for *connection*."""
         if size_bytes < COUNTED_BYTES:
             return
         made = self._made[connection] = self._made.get(connection, 0) + size_bytes
         self.set_room(self._room_bytes - size_bytes)
-        if made > (SHARE_BYTES if self.is_tight else ENOUGH_BYTES):
+        if made > (SHARE_BYTES if self.is_room_short else ENOUGH_BYTES):
             self.held.add(connection)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
         """Counts the last of *sends* if it is an answer to *connection*."""
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
-            self.made(connection, weight(sends[-1][1].value))
+            self.count_made(connection, estimated_bytes(sends[-1][1].value))
 
     def end_turn(self) -> list[int]:
         """Returns the connections that were held only for this turn."""
@@ -85,13 +87,15 @@ class Outflow:
         return over
 
 
-def weight(value: Any) -> int:
+def estimated_bytes(value: Any) -> int:
     """Returns about how many bytes *value* has on the wire."""
     kind = type(value)
     if kind is bytes or kind is str:
         return _ELEMENT_BYTES + len(value)
     if kind is dict:
-        return _ELEMENT_BYTES + sum(weight(key) + weight(item) for key, item in value.items())
+        return _ELEMENT_BYTES + sum(
+            estimated_bytes(key) + estimated_bytes(item) for key, item in value.items()
+        )
     if kind is list or kind is tuple:
-        return _ELEMENT_BYTES + sum(map(weight, value))
+        return _ELEMENT_BYTES + sum(map(estimated_bytes, value))
     return _ELEMENT_BYTES

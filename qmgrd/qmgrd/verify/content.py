@@ -27,7 +27,7 @@ from qmgrd.verify.definitions import NONSENSE, SPACES
 from qmgrd.verify.verify import LEAK, name_in
 
 
-def census(directory: Path) -> dict[str, Any]:
+def store_content(directory: Path) -> dict[str, Any]:
     """Returns the content of the store in *directory*, on which no daemon works.
 
     Raises:

@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core.catalogue import meaning
+from qmgrd.core.catalogue import row_checks
 from qmgrd.core.jobs.job import KINDS, new_row, read_row
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -29,13 +29,13 @@ def stored(space: bytes) -> list[tuple[str, Any]]:
 
 def test_whatever_a_queue_manager_stores_makes_sense() -> None:
     for name, row in stored(keys.SPACE_QUEUE):
-        assert meaning.queue(name, row, 1_000) == row
+        assert row_checks.queue(name, row, 1_000) == row
     for name, row in stored(keys.SPACE_LINK):
-        assert meaning.link(name, row) == row
+        assert row_checks.link(name, row) == row
     for name, row in stored(keys.SPACE_TEMPLATE):
-        assert meaning.template(name, row) == row
+        assert row_checks.template(name, row) == row
     for name, row in stored(keys.SPACE_TOPIC):
-        assert meaning.topic(name, row) == row
+        assert row_checks.topic(name, row) == row
     for _, row in stored(keys.SPACE_JOB):
         assert read_row(row).items() >= row.items()
 
@@ -68,12 +68,12 @@ def test_whatever_a_queue_manager_stores_makes_sense() -> None:
 )
 def test_definition_of_a_queue_that_cannot_be_true(name: str, row: Any) -> None:
     with pytest.raises(WRONG):
-        meaning.queue(name, row, 9)
+        row_checks.queue(name, row, 9)
 
 
 def test_limits_of_another_time_and_what_a_newer_version_knows_are_left_alone() -> None:
     row = LOCAL | {"depth_max": 10**13, "colour": "red"}
-    assert meaning.queue("Q", row, 9) == row
+    assert row_checks.queue("Q", row, 9) == row
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_limits_of_another_time_and_what_a_newer_version_knows_are_left_alone() 
     ],
 )
 def test_definition_of_a_link_that_cannot_be_true(changes: dict[str, Any]) -> None:
-    meaning.link("NYC", LINK)
+    row_checks.link("NYC", LINK)
     with pytest.raises(WRONG):
-        meaning.link("NYC", LINK | changes)
+        row_checks.link("NYC", LINK | changes)
 
 
 @pytest.mark.parametrize(
@@ -119,18 +119,18 @@ def test_jobs_of_every_kind_make_sense() -> None:
 
 
 def test_counters_beyond_all_bounds_cannot_be_true() -> None:
-    meaning.counters(Counters(next_arrival=7, depth=3))
+    row_checks.counters(Counters(next_arrival=7, depth=3))
     with pytest.raises(ValueError, match="depth in the counters"):
-        meaning.counters(Counters(depth=2**60))
+        row_checks.counters(Counters(depth=2**60))
 
 
 @pytest.mark.parametrize(("pattern", "row"), [("a b", {}), ("A.*", []), ("A.*", {"depth_max": ""})])
 def test_template_that_cannot_be_true(pattern: str, row: Any) -> None:
     with pytest.raises(WRONG):
-        meaning.template(pattern, row)
+        row_checks.template(pattern, row)
 
 
 @pytest.mark.parametrize(("topic", "row"), [("a/#", {}), ("a", None), ("a", {"republish": "x"})])
 def test_topic_that_cannot_be_true(topic: str, row: Any) -> None:
     with pytest.raises(WRONG):
-        meaning.topic(topic, row)
+        row_checks.topic(topic, row)
