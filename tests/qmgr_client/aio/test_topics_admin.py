@@ -44,7 +44,9 @@ async def test_definitions_of_topics(manager: QueueManager) -> None:
     assert [row["topic"] for row in await manager.admin.topic_list()] == ["flights", "flights/JFK"]
     await manager.admin.topic_delete("flights/JFK")
     await manager.publish("flights/JFK/UA", b"x")
-    with pytest.raises(RequestError, match="TOPIC_UNKNOWN: topic flights/JFK itself has no definition"):
+    with pytest.raises(
+        RequestError, match="TOPIC_UNKNOWN: topic flights/JFK itself has no definition"
+    ):
         await manager.admin.topic_delete("flights/JFK")
     with pytest.raises(RequestError, match=r"TOPIC_INVALID: 'a/\+' is no topic: \+ and # are for"):
         await manager.admin.topic_show("a/+")

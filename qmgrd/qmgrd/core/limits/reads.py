@@ -1,13 +1,12 @@
 """Requests that only read, as their declarations in qmgr_protocol.messages say."""
 
 from collections.abc import Callable
-from typing import Any
 
-from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol.messages import OPERATIONS, Message
 from qmgr_protocol.operation import RequestTraits, Right
 
 
-def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Any]]:
+def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Message]]:
     return frozenset(
         found.kind
         for found in OPERATIONS.values()
