@@ -27,6 +27,16 @@ ROWS_COUNTED_IN = (
     "qmgrd/qmgrd/core/context/context.py",
     "qmgrd/qmgrd/store/",
 )
+# Where the bytes of a record, an entry and a key have names; elsewhere no number stands for a place
+# in them.
+HOMES_OF_BYTES = (
+    "protocol/qmgr_protocol/record.py",
+    "qmgrd/qmgrd/core/layout/entry.py",
+    "qmgrd/qmgrd/core/layout/keys.py",
+)
+BYTES_READ_IN = ("protocol/qmgr_protocol/", "qmgrd/qmgrd/", "spark/qmgr_tables/tables/")
+NAMES_OF_BYTES = {"front", "key", "place", "position", "record", "trailer"}
+ENTRIES_NAMED_VALUE_IN = "qmgrd/qmgrd/core/queue/"
 KNOT_MAX = 3  # modules that import each other, directly or not
 KNOTTED = "qmgr_tables."  # its tables and their registry import each other
 
@@ -103,6 +113,24 @@ def rows_counted(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def offsets(name: str, tree: ast.AST) -> Iterator[str]:
+    """Complaints about subscripts of records, entries and keys that contain a number."""
+    named = NAMES_OF_BYTES | ({"value"} if name.startswith(ENTRIES_NAMED_VALUE_IN) else set())
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Subscript):
+            continue
+        owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+        places = [x.value for x in ast.walk(node.slice) if isinstance(x, ast.Constant)]
+        if owner in named and any(type(place) is int for place in places):
+            shown = ast.unparse(node)
+            yield f"{name}:{node.lineno}: {shown} has no name; {', '.join(HOMES_OF_BYTES)} do"
+
+
+def has_bytes(name: str) -> bool:
+    """Whether the offsets of a source are looked at."""
+    return name.startswith(BYTES_READ_IN) and name not in HOMES_OF_BYTES
+
+
 def set_by_hand(name: str, tree: ast.AST) -> Iterator[str]:
     """Complaints about numbers that only their owners are to change."""
     if name != COUNTERS:
@@ -123,6 +151,8 @@ def complaints(name: str, text: str) -> Iterator[str]:
         if (count := statements(node)) > FUNCTION_STATEMENTS_MAX:
             yield f"{name}:{node.lineno}: {node.name} has {count} statements"
     yield from set_by_hand(name, tree)
+    if has_bytes(name):
+        yield from offsets(name, tree)
     if name.startswith(PURE):
         for line, imported in imports(tree):
             if imported in BANNED_IN_PURE:
@@ -153,6 +183,19 @@ def test_source_is_tidy(path: Path) -> None:
 )
 def test_source_has_its_test_file(path: Path) -> None:
     assert own_test_of(path).is_file(), f"{name_of(own_test_of(path))} is missing"
+
+
+def test_each_kind_of_source_is_looked_at() -> None:
+    """Without sources the rules above would hold, too."""
+    names = [name_of(path) for path in SOURCES]
+    assert len(names) > 600, f"looked at {len(names)} sources"
+    for root in ROOTS:
+        assert sum(name.startswith(root) for name in names) > 5, root
+    assert {*HOMES_OF_BYTES, COUNTERS, *TABLES} <= set(names)
+    assert sum(map(has_bytes, names)) > 250, f"looked for offsets in {sum(map(has_bytes, names))}"
+    assert sum(name.startswith(PURE) for name in names) > 180
+    assert sum(name.startswith(ROWS_COUNTED_IN) for name in names) > 50
+    assert sum(name.startswith(ENTRIES_NAMED_VALUE_IN) for name in names) > 30
 
 
 @pytest.mark.parametrize("root", ROOTS)
@@ -231,6 +274,11 @@ def test_each_message_is_in_the_protocol() -> None:
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
         ("tools/qmgr_tools/top/top.py", "x = 1\n" * 451, ": 451 lines"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "\nqueue.counters.depth -= 1\n", ":2: sets a counter"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "\nx = record[4:8]\n", ":2: record[4:8] has no name"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "x = a.front[7]\n", ":1: a.front[7] has no name"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "x = record[-8 - n :]\n", ":1: record[-8 - n:] has no"),
+        ("qmgrd/qmgrd/core/queue/take.py", "x = value[1] & 2\n", ":1: value[1] has no name"),
+        ("spark/qmgr_tables/tables/keep.py", "x = position[0]\n", ":1: position[0] has no name"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "context.rows += 2\n", ":1: counts rows by hand"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "self._context.tx.rows_used = 2\n", ":1: counts rows"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "counters.a = counters.b = 0\n", ":1: sets a counter"),

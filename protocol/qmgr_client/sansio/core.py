@@ -99,14 +99,8 @@ class ClientCore:
             self._units,
         )
         self._answers = Answers(self._puts, self._settles, self._requests, self._consumers)
-        self._handlers = dict(
-            (
-                *self._answers.handlers(),
-                row(m.Ping, self._on_ping),
-                row(m.Welcome, self._on_welcome),
-                row(m.Goaway, self._on_goaway),
-            )
-        )
+        greetings = row(m.Welcome, self._on_welcome), row(m.Goaway, self._on_goaway)
+        self._handlers = dict((*self._answers.handlers(), *greetings, row(m.Ping, self._on_ping)))
 
     @property
     def is_open(self) -> bool:

@@ -29,7 +29,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, still
-from qmgrd.core.limits.reads import READS
+from qmgrd.core.limits.reads import READS, SELECTING
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
 from qmgrd.core.puts.publications import Publications
@@ -56,17 +56,7 @@ from qmgrd.core.sessions.unused import Unused
 
 TIMERS_PER_TURN = 1_000
 _NO_REQUESTS = frozenset({*get_args(m.Answer), m.OperationUnknown})
-_SELECTING = (  # those with a selector
-    m.Get,
-    m.Consume,
-    m.Browse,
-    m.QueuePurge,
-    m.QueueMove,
-    m.Subscribe,
-    m.RepublishList,
-    m.Republish,
-)
-_COUNTED = GROWING | READS | {*_SELECTING}
+_COUNTED = GROWING | READS | {*SELECTING}
 
 
 class NotAuthorized(RemoteProtocolError):
@@ -299,7 +289,7 @@ class Broker:
             return
         if kind in GROWING:
             growth.check(self, message)
-        if isinstance(message, _SELECTING) and message.where:  # It may have to be compiled.
+        if isinstance(message, SELECTING) and message.where:  # It may have to be compiled.
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:

@@ -6,17 +6,8 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import encode
-from qmgr_protocol.messages import OPERATIONS
-from qmgrd.core.broker import _SELECTING
 from qmgrd.core.context.context import Dial
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
-
-
-def test_requests_with_a_selector_are_those_that_declare_one() -> None:
-    declared = {found.kind for found in OPERATIONS.values() if "where" in found.kind._fields}
-    assert set(_SELECTING) == declared
-    assert len(declared) == 8
-
 
 # -- after the handshake
 

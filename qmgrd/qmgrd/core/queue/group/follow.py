@@ -100,8 +100,8 @@ class Following:
             self._end_if_idle(group_id, hold)
             return
         position = row and self._groups.position(self._tx, Member(group_id, row.after(hold.next)))
-        if position and position[0] == keys.LANE_GROUPED:
-            reader.line.stand(group_id, position[1:])
+        if position and position[keys.LANE_AT] == keys.LANE_GROUPED:
+            reader.line.stand(group_id, position[keys.IN_LANE])
         else:
             reader.line.leave(group_id)
             self._end_if_idle(group_id, hold)
@@ -112,8 +112,8 @@ class Following:
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
-            found = int.from_bytes(key[-4:], "big")
-            if found != number or position[0] != keys.LANE_GROUPED:
+            found = int.from_bytes(key[keys.GROUP_NUMBER], "big")
+            if found != number or position[keys.LANE_AT] != keys.LANE_GROUPED:
                 return
             if not self._has_room or hold.is_full:
                 return
@@ -160,7 +160,7 @@ class Following:
 
     def _take_member(self, member: Member, hold: Hold, position: bytes) -> bool:
         """Leases a member; returns whether it is available, and fits in the delivery."""
-        queue, arrival = self._queue, int.from_bytes(position[2:], "big")
+        queue, arrival = self._queue, int.from_bytes(position[keys.ARRIVAL], "big")
         self._looked_at += 1
         if arrival in queue.leases:
             return False
