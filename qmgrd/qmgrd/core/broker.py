@@ -264,7 +264,7 @@ class Broker:
             else:
                 self._handle(session, message)
         except RequestError as error:
-            assert isinstance(message, m.RequestWithId), message
+            assert isinstance(message, m.WithRequestId), message
             self.context.send(connection, error_of(message.request_id, error))
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
@@ -358,8 +358,7 @@ class Broker:
                 continue  # Closed in this turn.
             if session.answers:
                 self.streams.answer(session)
-            settled = session.settled()
-            if settled is not None:
+            if session.settled_id and (settled := session.settled()) is not None:
                 self.context.send(connection, settled)
         self._answering.clear()
 
