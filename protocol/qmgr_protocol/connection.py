@@ -112,14 +112,14 @@ class Connection:
                 raise LocalProtocolError(str(error)) from error
         return encode(layout.to_array(message))
 
-    def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Message, int]]:
+    def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Received, int]]:
         """Returns the messages that *data* completes, each with the size of its frame in bytes.
 
         Pings are not answered here: they are returned like other messages. A message of an unknown
         operation is returned as the :class:`m.OperationUnknown` that describes it. Never raises:
         if the peer breaks the protocol, the messages before are returned and ``error`` is set.
         """
-        found: list[tuple[m.Message, int]] = []
+        found: list[tuple[m.Received, int]] = []
         if self.error is not None or self.is_closed:
             return found
         self._decoder.feed(data)
@@ -162,7 +162,7 @@ class Connection:
         cut = self._decoder.next()  # The handshake changes the limit of later frames.
         return [] if cut is None else [cut]
 
-    def _join(self, found: list[tuple[m.Message, int]], array: list[Any], size_bytes: int) -> bool:
+    def _join(self, found: list[tuple[m.Received, int]], array: list[Any], size_bytes: int) -> bool:
         """Returns whether the put *array* continues the last one *found*; if so, joins them."""
         last, last_bytes = found[-1]
         if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
@@ -185,7 +185,7 @@ class Connection:
         found[-1] = last, last_bytes + size_bytes
         return True
 
-    def _take(self, array: list[Any]) -> m.Message:
+    def _take(self, array: list[Any]) -> m.Received:
         try:
             message = layout.parse(array)
         except m.OperationUnknown as unknown:

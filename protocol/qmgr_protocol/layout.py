@@ -86,7 +86,7 @@ def _never_valid(*fields: Any) -> bool:
     return False
 
 
-QUICK: dict[type[Any], Callable[..., bool]] = {
+QUICK: dict[type[m.Message], Callable[..., bool]] = {
     m.Put: _is_put,
     m.Committed: _is_committed,
     m.Credit: _is_credit,
@@ -101,7 +101,7 @@ _LEFT_OUT: dict[type[m.Message], tuple[Any, ...]] = {
     if found.written_always < len(found.checks)
 }
 _PARSERS: dict[
-    int, tuple[type[Any], tuple[Check, ...], int, Callable[..., bool], tuple[Any, ...]]
+    int, tuple[type[m.Message], tuple[Check, ...], int, Callable[..., bool], tuple[Any, ...]]
 ] = {
     found.number: (
         found.kind,
@@ -132,7 +132,9 @@ def parse(array_: list[Any]) -> m.Message:
     return parse_by_field(kind, checks, fields)
 
 
-def parse_by_field(kind: type[Any], checks: tuple[Check, ...], fields: list[Any]) -> m.Message:
+def parse_by_field(
+    kind: type[m.Message], checks: tuple[Check, ...], fields: list[Any]
+) -> m.Message:
     """Returns the message of *kind* whose first *fields* are given.
 
     Raises:

@@ -1120,18 +1120,16 @@ class CursorDelete(NamedTuple):
 
 Greeting: TypeAlias = Hello | Welcome | Goaway | Ping | Pong
 Answer: TypeAlias = Ok | Error | Ended | Committed | Deliver | Settled | Blocked
-Request: TypeAlias = (
+# An Ok, an Error, a Deliver or an Ended names such a request by its id.
+RequestWithId: TypeAlias = (
     ProducerOpen
-    | Put
     | UnitBegin
     | UnitPut
-    | UnitCommit
     | UnitBackout
     | Cancel
     | Get
     | Consume
     | Credit
-    | Settle
     | Browse
     | ReaderClose
     | QueueCreate
@@ -1145,7 +1143,6 @@ Request: TypeAlias = (
     | TemplateDelete
     | TemplateList
     | LinkOpen
-    | CommitAsk
     | LinkFetch
     | LinkCreate
     | LinkDelete
@@ -1186,7 +1183,9 @@ Request: TypeAlias = (
     | CursorCommit
     | CursorDelete
 )
-Message: TypeAlias = Any
+WithRequestId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
+Request: TypeAlias = RequestWithId | Put | UnitCommit | Settle | CommitAsk
+Message: TypeAlias = Greeting | Answer | Request
 
 OPERATIONS: dict[int, Operation] = declared()  # all of the above, by number
 
@@ -1198,3 +1197,6 @@ class OperationUnknown(Exception):
         super().__init__(f"operation {operation} is not known")
         self.operation = operation
         self.request_id = request_id
+
+
+Received: TypeAlias = Message | OperationUnknown

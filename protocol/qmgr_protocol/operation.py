@@ -12,12 +12,15 @@ qmgrd.core.requests, then its client verb and its command. Tests report what is 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from qmgr_protocol.field import Check
 from qmgr_protocol.states import Move
 
-Kind = TypeVar("Kind", bound=type[Any])
+if TYPE_CHECKING:
+    from qmgr_protocol.messages import Message
+
+Kind = TypeVar("Kind", bound="type[Message]")
 
 
 class Role(Enum):
@@ -79,7 +82,7 @@ class Operation:
     """
 
     number: int  # never reused
-    kind: type[Any]
+    kind: "type[Message]"
     checks: tuple[Check, ...]
     written_always: int  # how many fields are written even if all others have their defaults
     dialler: Role | None  # whether the dialler may send it when the connection is OPEN
@@ -166,7 +169,7 @@ def _declaring(
     return declare
 
 
-def _take_checks(kind: type[Any]) -> tuple[Check, ...]:
+def _take_checks(kind: "type[Message]") -> tuple[Check, ...]:
     """Returns the checks of the fields of *kind*, and leaves their Python types for readers."""
     annotations = kind.__annotations__  # also those of its constructor
     for name, annotation in annotations.items():

@@ -35,10 +35,21 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
+# The same for loops over many records: the four bytes from origin_length to flags are one piece.
+JOINED_HEAD = struct.Struct(">I4sQBBHI")
+# The two lengths before envelope_length are one number; the group follows: no correlation id.
+GROUPED_HEAD = struct.Struct(">I4sQHHI24sI")
 ORIGIN_LENGTH_AT = 4
 SUMMED_AT = 5  # the first byte that the checksum covers
+PRIORITY_AT, FLAGS_AT = 6, 7
 CORRELATION_LENGTH_AT = 16
 GROUP_FLAGS_AT = 17
+TIMESTAMP_AT = -8  # in a stamped record, behind the origin
+# Slices of a record. A named one costs a loop less than the numbers do.
+CHECKSUM, ORIGIN_LENGTH, ORIGIN_LENGTH_TO_FLAGS = slice(4), slice(4, 5), slice(4, 8)
+EXPIRY, EXPIRY_TO_GROUP_FLAGS = slice(8, 16), slice(8, 18)
+CORRELATION_LENGTH, GROUP_FLAGS = slice(16, 17), slice(17, 18)
+UID_ORIGIN, UID_TIMESTAMP = slice(-8), slice(-8, None)  # of an encoded UID
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
 GROUP_ID_BYTES = 24
@@ -305,6 +316,22 @@ def _fault(head: Head, expected: int, found: int) -> RequestError:
 
 def _malformed(text: str) -> RequestError:
     return RequestError(ErrorCode.RECORD_MALFORMED, text)
+
+
+def own_priority(record: bytes) -> int | None:
+    """Returns the priority of *record*; None if it leaves that to the queue."""
+    return None if record[FLAGS_AT] & FLAG_PRIORITY_OF_QUEUE else record[PRIORITY_AT]
+
+
+def decode_uid(trailer: bytes) -> Uid:
+    """Returns the UID that *trailer* encodes, for people: nothing is checked."""
+    timestamp = int.from_bytes(trailer[UID_TIMESTAMP], "big")
+    return Uid(trailer[UID_ORIGIN].decode(errors="replace"), timestamp)
+
+
+def trailer_of(record: bytes) -> bytes:
+    """Returns the encoded UID of a stamped *record*."""
+    return record[TIMESTAMP_AT - record[ORIGIN_LENGTH_AT] :]
 
 
 def uid_of(record: bytes, origin_length: int) -> Uid:

@@ -101,7 +101,7 @@ class Maker:
         self.rng = rng
         self.handles: list[tuple[int, bytes]] = [(1, m.HANDLE.pack(4, 1, 1))]
         self.streams: dict[int, int] = {}  # open on the current connection, with the next id
-        self._makers: dict[type[Any], Callable[[], m.Message]] = {
+        self._makers: dict[type[Any], Callable[[], Any]] = {
             m.Hello: self._hello,
             m.Put: self._put,
             m.Settle: self._settle,
@@ -139,7 +139,7 @@ class Maker:
         """Returns any message."""
         return self.rng.choice(list(layout.NUMBERS))
 
-    def message(self, kind: type[Any]) -> m.Message:
+    def message(self, kind: type[Any]) -> Any:
         """Returns a message of *kind* whose fields are in range, and sometimes make sense."""
         maker = self._makers.get(kind)
         if maker is not None:

@@ -41,7 +41,7 @@ class Hostile:
         self.streams: dict[int, int] = {}
         self._decoder = FrameDecoder(FRAME_MAX_BYTES)
 
-    def say(self, message: m.Message) -> None:
+    def say(self, message: Any) -> None:
         if self.is_open:
             self.write(encode(layout.to_array(message)))
 
@@ -67,7 +67,7 @@ class Hostile:
             self.heard(message)
         assert self._decoder.error is None, f"was told {self._decoder.error}"
 
-    def heard(self, message: m.Message) -> None:
+    def heard(self, message: Any) -> None:
         """Remembers values that are useful for attacks."""
         if type(message) is m.Deliver:
             handles = [item[: m.HANDLE.size] for item in message.items]
@@ -140,7 +140,7 @@ class FarEnd(Hostile):
         if maker.rng.random() < 0.9:
             self.say(m.Welcome(1, dial.link, store_id, 1))
 
-    def heard(self, message: m.Message) -> None:
+    def heard(self, message: Any) -> None:
         if type(message) is m.LinkOpen:
             self.was_asked, self.life = True, message.life
         elif type(message) is m.Put:
@@ -156,7 +156,7 @@ class FarEnd(Hostile):
         rng = self.maker.rng
         return self.taken if rng.random() < 0.95 else rng.choice((0, rng.randint(0, 99)))
 
-    def _answer(self) -> m.Message:
+    def _answer(self) -> Any:
         maker, rng, commit_id = self.maker, self.maker.rng, self.store.commit_id
         if self.was_asked:
             self.was_asked = False

@@ -172,19 +172,19 @@ class Wire:
         else:
             host, _, port = address.rpartition(":")
             self.socket = socket.create_connection((host, int(port)), patience_s)
-        self.received: list[m.Message] = []
+        self.received: list[Any] = []
         self.session = b""  # another connection can resume this session with it
         self._protocol = Connection(Side.DIALLER)
         self._last_id = 0
 
-    def send(self, *messages: m.Message) -> None:
+    def send(self, *messages: Any) -> None:
         self.write(b"".join(map(self._protocol.send, messages)))
 
     def write(self, data: bytes) -> None:
         """Sends bytes, valid or not."""
         self.socket.sendall(data)
 
-    def _wait(self, wanted: Callable[[m.Message], bool]) -> Any:
+    def _wait(self, wanted: Callable[[Any], bool]) -> Any:
         while True:
             for message in self.received:
                 if wanted(message):
@@ -203,7 +203,7 @@ class Wire:
         """
         return self._wait(lambda message: type(message) is kind)
 
-    def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
+    def ask(self, kind: Callable[..., Any], *fields: Any) -> Any:
         """Returns the result of a request.
 
         Raises:

@@ -64,7 +64,7 @@ class Keeper:
             m.Cancel: lambda cancel: [m.Ended(cancel.request_id, ErrorCode.CANCELLED)],
         }
 
-    def answer(self, message: m.Message) -> list[m.Message]:
+    def answer(self, message: m.Received) -> list[m.Message]:
         """Return the answers to *message*."""
         answer = self._answers.get(type(message))
         return answer(message) if answer else []

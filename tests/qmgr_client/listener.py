@@ -24,7 +24,7 @@ class Talk:
         self._reader = reader
         self._writer = writer
         self._far = Connection(Side.LISTENER)
-        self._heard: list[m.Message] = []
+        self._heard: list[Any] = []
 
     async def hear(self, kind: type[Kind]) -> Kind:
         """Return the next message of *kind*; what comes before it is dropped."""
@@ -37,7 +37,7 @@ class Talk:
             assert data, f"the client left before a {kind.__name__}"
             self._heard += [message for message, _ in self._far.receive(data, 0)]
 
-    async def __aiter__(self) -> AsyncIterator[m.Message]:
+    async def __aiter__(self) -> AsyncIterator[Any]:
         """Yield what the client says until it leaves."""
         while True:
             while self._heard:
@@ -47,7 +47,7 @@ class Talk:
                 return
             self._heard += [message for message, _ in self._far.receive(data, 0)]
 
-    def say(self, *messages: m.Message) -> None:
+    def say(self, *messages: Any) -> None:
         """Send *messages*."""
         for message in messages:
             self._writer.write(self._far.send(message))
@@ -75,10 +75,11 @@ class Listener:
             "boot": 1,
         } | welcome
         self._open: list[Talk] = []
-        self._heard: asyncio.Queue[m.Message] = asyncio.Queue()  # by a keeper
+        self._heard: asyncio.Queue[Any] = asyncio.Queue()  # by a keeper
         self.gate = asyncio.Event()  # that a keeper's answers wait for
         self.gate.set()
-        self.cut_at: tuple[type, bool] | None = None  # a kind, and whether it is done before
+        # A kind, and whether it is done before.
+        self.cut_at: tuple[type[m.Received], bool] | None = None
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take in a connection."""

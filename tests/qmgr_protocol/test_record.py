@@ -354,3 +354,31 @@ def test_refusal_of_a_record_says_what_is_wrong(data: bytes, text: str) -> None:
     with pytest.raises(RequestError) as caught:
         record.decode(data)
     assert caught.value.text == text
+
+
+def test_named_places_in_a_record_are_those_of_its_head() -> None:
+    data = record.HEAD.pack(0x01020304, 5, 6, 7, 8, 9, 10, 11, 12, 13)
+    assert data[record.CHECKSUM] == b"\1\2\3\4"
+    assert data[record.ORIGIN_LENGTH] == bytes([data[record.ORIGIN_LENGTH_AT]]) == b"\5"
+    assert data[record.ORIGIN_LENGTH_TO_FLAGS] == b"\5\6\7\x08"
+    assert (data[record.PRIORITY_AT], data[record.FLAGS_AT]) == (7, 8)
+    assert data[record.EXPIRY] == (9).to_bytes(8, "big")
+    assert data[record.CORRELATION_LENGTH] == bytes([data[record.CORRELATION_LENGTH_AT]]) == b"\n"
+    assert data[record.GROUP_FLAGS] == bytes([data[record.GROUP_FLAGS_AT]]) == b"\x0b"
+    assert data[record.EXPIRY_TO_GROUP_FLAGS] == data[record.EXPIRY] + b"\n\x0b"
+    joined = record.JOINED_HEAD.unpack(data)
+    assert joined == (0x01020304, b"\5\6\7\x08", 9, 10, 11, 12, 13)
+    grouped = record.GROUPED_HEAD.unpack(data + b"g" * 24 + b"\0\0\0\x0e")
+    assert grouped == (*joined[:3], 10 << 8 | 11, 12, 13, b"g" * 24, 14)
+
+
+@given(UIDS)
+def test_trailer_of_a_stamped_record_is_its_uid(uid: Uid) -> None:
+    trailer = record.trailer_of(record.encode(Fields(b"x", uid=uid)))
+    assert trailer == record.encode_uid(uid)
+    assert record.decode_uid(trailer) == uid
+
+
+@pytest.mark.parametrize(("flags", "priority"), [(0, 7), (record.FLAG_PRIORITY_OF_QUEUE, None)])
+def test_own_priority_is_none_if_the_queue_decides(flags: int, priority: int | None) -> None:
+    assert record.own_priority(record.encode(Fields(b"", priority=7, flags=flags))) == priority

@@ -270,7 +270,8 @@ def break_status(here: Running, bug: Callable[[], object] = bug) -> None:
     def broken(session: object, message: object) -> None:
         bug()
 
-    here.daemon._turns.broker._handlers[m.Status] = broken
+    handlers: Any = here.daemon._turns.broker._handlers
+    handlers[m.Status] = broken
 
 
 async def test_bug_is_undone_and_others_work_on(tmp_path: Path) -> None:
@@ -316,7 +317,7 @@ async def test_answer_that_cannot_be_written_costs_the_connection_that_asked(
             await good.ask(m.Status)
             (session,) = (x for x in here.daemon._sessions.values() if x.peer.peer_name == "greedy")
 
-            def fail(message: m.Message) -> bytes:
+            def fail(message: Any) -> bytes:
                 raise error
 
             monkeypatch.setattr(session.peer, "encode", fail)

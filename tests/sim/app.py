@@ -238,7 +238,7 @@ class App:
                 for seq_id, record in enumerate(message.records, message.first_id):
                     put = ledger.of(record)
                     ledger.by_stream[self.producer_id, seq_id] = put
-            elif type(message) in (m.Consume, m.Get) and message.order != m.PHYSICAL:
+            elif isinstance(message, m.Consume | m.Get) and message.order != m.PHYSICAL:
                 self._holds(message)
             elif type(message) in (m.UnitBegin, m.UnitCommit):
                 self.units.heard(message, self.producer_id)

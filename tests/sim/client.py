@@ -68,17 +68,16 @@ class Client:
         if connection is None or self.closing:
             return
         for message, _ in connection.receive(data, self.lab.now_ms):
-            kind = type(message)
             if not self.is_open:  # A goodbye followed it.
                 self.idle_until_ms = self.lab.now_ms + REDIAL_MS
                 self.hang_up()
                 return
-            if kind is m.Welcome:
+            if isinstance(message, m.Welcome):
                 self.session = message.session
                 self.welcomed(message)
-            elif kind is m.Ping:
+            elif isinstance(message, m.Ping):
                 self.send(m.Pong(message.number))
-            elif kind is not m.Pong:
+            elif type(message) is not m.Pong:
                 self.took(message)
         fact = f"{self.where} to {self.name}: {connection.error}"
         require(connection.error is None, "peers_keep_the_protocol", fact)
@@ -89,7 +88,7 @@ class Client:
         self.idle_until_ms = max(self.idle_until_ms, self.lab.now_ms + wait_ms)
         self.disconnected()
 
-    def send(self, message: m.Message) -> None:
+    def send(self, message: Any) -> None:
         """Sends *message*."""
         if self.wire is not None and self.connection is not None and not self.closing:
             self.wire.send(self, self.connection.send(message))
@@ -125,7 +124,7 @@ class Client:
     def welcomed(self, welcome: m.Welcome) -> None:
         """Starts work on a newly open connection."""
 
-    def took(self, message: m.Message) -> None:
+    def took(self, message: Any) -> None:
         """Handles a message from the queue manager."""
 
     def disconnected(self) -> None:
@@ -137,18 +136,18 @@ class Asker(Client):
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
         super().__init__(lab, name, where)
-        self.todo: list[tuple[Callable[[int], m.Message], Callable[[Any], None]]] = []
-        self.said: list[m.Message] = []  # messages that are not answers
+        self.todo: list[tuple[Callable[[int], Any], Callable[[Any], None]]] = []
+        self.said: list[Any] = []  # messages that are not answers
         self._open = 0  # the current request
 
     def want(
-        self, make: Callable[[int], m.Message], take: Callable[[Any], None] = lambda answer: None
+        self, make: Callable[[int], Any], take: Callable[[Any], None] = lambda answer: None
     ) -> None:
         """Queues the request that *make* returns; *take* receives its Ok or Error."""
         self.todo.append((make, take))
         self.go_on()
 
-    def ask(self, make: Callable[[int], m.Message]) -> Any:
+    def ask(self, make: Callable[[int], Any]) -> Any:
         """Returns the answer to a request, in a lab that a test drives step by step."""
         answers: list[Any] = []
         self.lab.settle()
@@ -168,7 +167,7 @@ class Asker(Client):
     def welcomed(self, welcome: m.Welcome) -> None:
         self.go_on()
 
-    def took(self, message: m.Message) -> None:
+    def took(self, message: Any) -> None:
         if type(message) not in (m.Ok, m.Error) or message.request_id != self._open:
             self.said.append(message)
             return

@@ -5,7 +5,7 @@ leases, and may select messages.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -249,7 +249,7 @@ class Consumer(Client):
             self.settle(sent.way, sent.handles, is_own=False)
         self._lost.clear()
 
-    def took(self, message: m.Message) -> None:
+    def took(self, message: Any) -> None:
         kind = type(message)
         if kind is m.Deliver:
             self._delivered(message)

@@ -38,7 +38,7 @@ class Exporter(Client):
 
     def _forget(self) -> None:
         self._after = -1  # It does not know its position.
-        self._open: m.Message | None = None
+        self._open: Any | None = None
 
     @property
     def done(self) -> bool:
@@ -70,7 +70,7 @@ class Exporter(Client):
         self._open = request._replace(request_id=self.next_id())
         self.send(self._open)
 
-    def took(self, message: m.Message) -> None:
+    def took(self, message: Any) -> None:
         request, self._open = self._open, None
         assert request is not None
         assert type(message) in (m.Ok, m.Error), message

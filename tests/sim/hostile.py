@@ -255,5 +255,5 @@ class Hostile:
         return self._put_to(queue, records)
 
 
-def _frame(message: m.Message) -> bytes:
+def _frame(message: Any) -> bytes:
     return encode(layout.to_array(message))

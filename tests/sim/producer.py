@@ -6,6 +6,7 @@ one connection. Now and then it forgets everything, like a program that was kill
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, name_of
@@ -228,7 +229,7 @@ class Producer(Client):
         self._request = self.next_id()
         self.send(m.ProducerOpen(self._request, self.producer_id, self.known, self.lives))
 
-    def took(self, message: m.Message) -> None:
+    def took(self, message: Any) -> None:
         kind = type(message)
         if kind is m.Ok and message.request_id == self._request:
             self.known = True

@@ -9,6 +9,7 @@ the order of deliveries. The docstring of the package lists the laws.
 """
 
 import re
+from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import unpack
@@ -69,9 +70,7 @@ class Watch(Durable):
             known = late or goaway.code in ORDERLY
             require(known or goaway.code >= 700, "peers_keep_the_protocol", fact)
 
-    def _sends(
-        self, node: Node, view: View, connection: int, message: m.Message, gone: set[int]
-    ) -> None:
+    def _sends(self, node: Node, view: View, connection: int, message: Any, gone: set[int]) -> None:
         kind = type(message)
         if kind is m.Deliver:
             self._deliver(node, view, connection, message, gone)

@@ -190,7 +190,7 @@ class Worker(Client):
         self._opening = self.next_id()
         self.send(m.ProducerOpen(self._opening, self.producer_id, self.known, self.lives))
 
-    def took(self, message: m.Message) -> None:
+    def took(self, message: Any) -> None:
         kind = type(message)
         if kind is m.Deliver:
             self._got(message)
@@ -203,7 +203,7 @@ class Worker(Client):
         elif kind in (m.Ok, m.Error, m.Ended):
             self._done(message)
 
-    def _opened(self, message: m.Message) -> None:
+    def _opened(self, message: Any) -> None:
         if type(message) is m.Error:
             if message.code in (ErrorCode.PRODUCERS_EXHAUSTED, ErrorCode.STORE_FULL):
                 self.idle_until_ms = self.lab.now_ms + 60_000
@@ -250,7 +250,7 @@ class Worker(Client):
         happened["units committed"] += 1
         happened["units over queues"] += bool(unit.puts and unit.gets)
 
-    def _done(self, message: m.Message) -> None:
+    def _done(self, message: Any) -> None:
         """Handles the answer to a request of the unit."""
         found = next((key for key in self.waits if key[1] == message.request_id), None)
         if found is None:

@@ -51,7 +51,7 @@ class Wire:
         self.sock: socket.socket = dial(address)
         self.connection = Connection(Side.DIALLER)
         self._requests = 0
-        self._heard: deque[m.Message] = deque()
+        self._heard: deque[Any] = deque()
         try:
             self.welcome = self._greet(name)
         except BaseException:
@@ -71,11 +71,11 @@ class Wire:
             raise LoadFailed(f"the queue manager refused the connection: {welcome}")
         return welcome
 
-    def send(self, message: m.Message) -> None:
+    def send(self, message: Any) -> None:
         """Sends *message*."""
         self.sock.sendall(self.connection.send(message))
 
-    def next(self) -> m.Message:
+    def next(self) -> Any:
         """Returns the next message from the queue manager."""
         while not self._heard:
             data = self.sock.recv(READ_BYTES)
@@ -84,7 +84,7 @@ class Wire:
             self._heard.extend(self.take(data))
         return self._heard.popleft()
 
-    def take(self, data: bytes) -> list[m.Message]:
+    def take(self, data: bytes) -> list[Any]:
         """Returns the messages that *data* completes; pings are answered here.
 
         Raises:

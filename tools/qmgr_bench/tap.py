@@ -56,10 +56,11 @@ class Tap:
             kind = found.kind
             self.frames[kind] += 1
             self.frame_bytes[kind] += size
-            if kind is m.Put:
-                self._count(number, layout.parse(array))
-            elif kind is m.LinkOpen:
-                self.path_of[number] = layout.parse(array).path
+            message = layout.parse(array) if kind in (m.Put, m.LinkOpen) else None
+            if isinstance(message, m.Put):
+                self._count(number, message)
+            elif isinstance(message, m.LinkOpen):
+                self.path_of[number] = message.path
 
     def _count(self, number: int, put: m.Put) -> None:
         for seq_id, record in enumerate(put.records, put.first_id):

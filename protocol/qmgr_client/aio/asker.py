@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 Row = TypeVar("Row")
@@ -14,7 +15,7 @@ class Asker:
     def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
         self._ask = ask
 
-    async def _row(self, row: type[Row], kind: type[Any], *fields: Any) -> Row:
+    async def _row(self, row: type[Row], kind: type[m.RequestWithId], *fields: Any) -> Row:
         """Sends a request of *kind* and returns its answer, which is a *row*.
 
         Raises:

@@ -8,6 +8,7 @@ from qmgr_client import destination
 from qmgr_client.aio.session import Session, Unopened
 from qmgr_client.outgoing import Outgoing, PutResult, encode
 from qmgr_client.sansio.core import ClientCore
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 CHECKED_NAMES_MAX = 10_000
@@ -22,7 +23,7 @@ class Channel:
         self._core = core
         self._checked_names: set[str] = set()
 
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
+    async def _ask(self, kind: type[m.RequestWithId], *fields: Any) -> Any:
         """Sends a request of *kind* and returns the value that the queue manager replies with."""
         ticket, future = self._session.request(kind, *fields)
         try:

@@ -20,6 +20,7 @@ from qmgr_client.sansio import events as e
 from qmgr_client.sansio.core import ClientCore
 from qmgr_client.sansio.settles import PLAIN, SettleTerms
 from qmgr_client.sansio.units import Unit
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
@@ -153,7 +154,7 @@ class Session:
         return self.result(self.core.commit(unit))
 
     def request(
-        self, kind: type[Any], *fields: Any, unit: Unit | None = None
+        self, kind: type[m.RequestWithId], *fields: Any, unit: Unit | None = None
     ) -> tuple[int, "asyncio.Future[Any]"]:
         """Hands a request to the core. Returns its ticket and the future of its result."""
         ticket = self.core.request(self.now_ms(), kind, *fields, unit=unit)

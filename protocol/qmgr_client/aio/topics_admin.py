@@ -174,7 +174,9 @@ class TopicsAdmin(Asker):
         row = await self._row(JobRow, m.Republish, drop, *fields)
         return await ended(self._ask, row) if wait else row
 
-    async def _listed(self, key: str, limit: int, kind: type[Any], *fields: Any) -> list[Any]:
+    async def _listed(
+        self, key: str, limit: int, kind: type[m.RequestWithId], *fields: Any
+    ) -> list[Any]:
         """Returns the rows of all pages, at most *limit*; 0 means unlimited."""
         found: list[Any] = []
         after: str | None = ""

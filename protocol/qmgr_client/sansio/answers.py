@@ -1,7 +1,7 @@
 """The answers of the queue manager, and what handles each of them. Late answers are dropped."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from qmgr_client.message import NOWHERE, Home
 from qmgr_client.sansio.consumers import Consumers
@@ -10,6 +10,15 @@ from qmgr_client.sansio.requests import Requests
 from qmgr_client.sansio.settles import Settles
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
+
+Kind = TypeVar("Kind", bound=m.Message)
+# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+Row: TypeAlias = tuple[type[object], Callable[[Any, int], None]]
+
+
+def row(kind: type[Kind], handler: Callable[[Kind, int], None]) -> Row:
+    """Returns the row of a table for *kind*: type checkers know that *handler* accepts it."""
+    return kind, handler
 
 
 class AnswerRouter:
@@ -24,14 +33,17 @@ class AnswerRouter:
         self._settles = settles
         self._requests = requests
         self._consumers = consumers
-        self.handlers: dict[type[Any], Callable[[Any, int], None]] = {
-            m.Committed: self._on_committed,
-            m.Settled: self._on_settled,
-            m.Deliver: self._on_deliver,
-            m.Ok: self._on_ok,
-            m.Error: self._on_error,
-            m.Ended: self._on_ended,
-        }
+
+    def handlers(self) -> tuple[Row, ...]:
+        """Returns the rows of the table of handlers."""
+        return (
+            row(m.Committed, self._on_committed),
+            row(m.Settled, self._on_settled),
+            row(m.Deliver, self._on_deliver),
+            row(m.Ok, self._on_ok),
+            row(m.Error, self._on_error),
+            row(m.Ended, self._on_ended),
+        )
 
     def welcomed(self, welcome: m.Welcome) -> None:
         """Records which queue manager the next answers come from."""

@@ -9,12 +9,12 @@ milliseconds of any clock that never goes back. A shell calls :meth:`events` and
 :meth:`data_to_send` after each other call.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.message import Message
-from qmgr_client.sansio.answers import AnswerRouter
+from qmgr_client.sansio.answers import AnswerRouter, row
 from qmgr_client.sansio.consumer import ConsumerState
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
@@ -99,12 +99,8 @@ class ClientCore:
             self._units,
         )
         self._answers = AnswerRouter(self._puts, self._settles, self._requests, self._consumers)
-        self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
-            **self._answers.handlers,
-            m.Ping: self._on_ping,
-            m.Welcome: self._on_welcome,
-            m.Goaway: self._on_goaway,
-        }
+        greetings = row(m.Welcome, self._on_welcome), row(m.Goaway, self._on_goaway)
+        self._handlers = dict((*self._answers.handlers(), *greetings, row(m.Ping, self._on_ping)))
 
     @property
     def is_open(self) -> bool:
@@ -175,7 +171,9 @@ class ClientCore:
         self._settles.add(PendingSettle(ticket, m.RENEW, *lease, terms))
         return ticket
 
-    def request(self, now_ms: int, kind: type[Any], *fields: Any, unit: Unit | None = None) -> int:
+    def request(
+        self, now_ms: int, kind: type[m.RequestWithId], *fields: Any, unit: Unit | None = None
+    ) -> int:
         """Queues a request of *kind*, with the *fields* that follow the request id.
 
         RequestDone or RequestFailed has its result. A request for a *unit* of work ends with it.
@@ -188,7 +186,7 @@ class ClientCore:
         if unit is not None:
             unit.check()
         ticket = self._ticket()
-        wait_ms = message.wait_ms if kind is m.Get else 0
+        wait_ms = message.wait_ms if type(message) is m.Get else 0
         self._requests.add(Request(ticket, message, now_ms + wait_ms, unit=unit))
         return ticket
 

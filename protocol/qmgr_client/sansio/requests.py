@@ -6,7 +6,7 @@ Requests of a unit of work are not repeated: the unit is lost with its connectio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
@@ -19,8 +19,10 @@ from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import parse, to_array
 from qmgr_protocol.record import Uid
 
+Kind = TypeVar("Kind", bound=m.Request)
+
 # The results of deletions that succeeded before their answers were lost.
-_GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
+_GONE: dict[type[m.Request], tuple[ErrorCode, dict[str, None]]] = {
     m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
     m.TemplateDelete: (ErrorCode.TEMPLATE_UNKNOWN, {"queues": None}),
@@ -35,7 +37,7 @@ class Request:
     """A request that has no answer yet."""
 
     ticket: int
-    message: m.Message  # Each connection sets its own request id.
+    message: m.RequestWithId  # Each connection sets its own request id.
     deadline_ms: int  # when the wait of a get ends
     was_lost: bool = False  # with a connection, after it was sent
     is_abandoned: bool = False  # by the caller, who no longer wants an answer
@@ -54,13 +56,14 @@ class Request:
 
     def under(self, request_id: int, now_ms: int) -> m.Message:
         """Returns the message to send. A get waits only for the rest of its time."""
-        if not self.is_get:
-            return self.message._replace(request_id=request_id)
-        wait_ms = min(max(self.deadline_ms - now_ms, 0), self.message.wait_ms)
-        return self.message._replace(request_id=request_id, wait_ms=wait_ms)
+        message = self.message
+        if type(message) is m.Get:
+            wait_ms = min(max(self.deadline_ms - now_ms, 0), message.wait_ms)
+            return message._replace(request_id=request_id, wait_ms=wait_ms)
+        return message._replace(request_id=request_id)
 
 
-def check(kind: type[Any], fields: tuple[Any, ...], bytes_max: int) -> m.Message:
+def check(kind: type[Kind], fields: tuple[Any, ...], bytes_max: int) -> Kind:
     """Returns the message of *kind*, with *fields* after its request id.
 
     Raises:
@@ -156,7 +159,8 @@ class Requests:
         request = self.open.pop(answer.request_id)
         if request.is_abandoned:
             return [item[: m.HANDLE.size] for item in answer.items]
-        queue = request.message.queue
+        get = request.message
+        queue = get.queue if type(get) is m.Get else ""
         found = [messages.decode(item, queue, answer.queue_id, home) for item in answer.items]
         self._events.append(RequestDone(request.ticket, found))
         return []

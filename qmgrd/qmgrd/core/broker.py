@@ -10,7 +10,7 @@ and the state of open connections. After any failure, a new Broker starts from t
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
@@ -29,7 +29,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
-from qmgrd.core.limits.reads import READS
+from qmgrd.core.limits.reads import READS, SELECTING
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
 from qmgrd.core.puts.publications import Publications
@@ -38,7 +38,7 @@ from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
 from qmgrd.core.requests.queues import QueueAdmin
-from qmgrd.core.requests.rights import RIGHTS, allowed
+from qmgrd.core.requests.rights import allowed
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
@@ -47,6 +47,7 @@ from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_fact
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.link_rotation import LinkRotation
 from qmgrd.core.sessions.session import Session, SessionFenced
+from qmgrd.core.sessions.settle_part import Arrived
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.subscriptions import Subscriptions
@@ -54,9 +55,8 @@ from qmgrd.core.sessions.units import Units
 from qmgrd.core.sessions.unused import Unused
 
 TIMERS_PER_TURN = 1_000
-_ANSWERS = frozenset({m.Ok, m.Error, m.Committed, m.Blocked, m.Ended, m.Deliver, m.Settled})
-_SELECTING = frozenset(kind for kind in RIGHTS if "where" in getattr(kind, "_fields", ()))
-_COUNTED = GROWING | READS | _SELECTING
+_NO_REQUESTS = frozenset({*get_args(m.Answer), m.OperationUnknown})
+_COUNTED = GROWING | READS | {*SELECTING}
 
 
 class RequestNotAllowed(RemoteProtocolError):
@@ -249,39 +249,41 @@ class Broker:
         self.subscriptions.close(session)
         self.streams.close(session)
 
-    def received(self, connection: int, message: m.Message) -> None:
+    def received(self, connection: int, message: Arrived) -> None:
         """Handles *message*, or answers with an error; never raises for a fault of the peer."""
         session = self.sessions.get(connection)
         if session is None:
             return  # Closed earlier in this turn.
         try:
-            if type(message) in _ANSWERS:
+            if type(message) in _NO_REQUESTS:
+                if type(message) is m.OperationUnknown:
+                    self._refuse(connection, message)
+                    return
                 if session.path is None:
                     raise RequestNotAllowed(type(message).__name__)
-                session.path.answered(connection, message)
+                answer: Any = message  # Type checkers do not follow a test with a set.
+                session.path.answered(connection, answer)
             else:
                 self._handle(session, message)
         except RequestError as error:
-            answer = m.Error(
-                message.request_id, error.code, error.error_class, error.retry_after_ms, error.text
-            )
-            self.context.send(connection, answer)
+            assert isinstance(message, m.WithRequestId), message
+            self.context.send(connection, error_of(message.request_id, error))
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         except RemoteProtocolError as error:
             self._close_for_error(connection, error)
 
+    def _refuse(self, connection: int, unknown: m.OperationUnknown) -> None:
+        answer = refusal(unknown)
+        if answer is not None:
+            self.context.send(connection, answer)
+
     def _close_for_error(self, connection: int, error: RemoteProtocolError) -> None:
         self.context.close(connection, error.code, str(error))
         self.closed(connection, str(error))
 
-    def _handle(self, session: Session, message: m.Message) -> None:
+    def _handle(self, session: Session, message: Arrived) -> None:
         kind = type(message)
-        if kind is m.OperationUnknown:
-            answer = refusal(message)
-            if answer is not None:
-                self.context.send(session.connection, answer)
-            return
         if not allowed(kind):
             raise RequestNotAllowed(kind.__name__)
         if kind not in _COUNTED:
@@ -289,7 +291,7 @@ class Broker:
             return
         if kind in GROWING:
             growth.check(self, message)
-        if kind in _SELECTING and message.where:  # It may have to be compiled.
+        if isinstance(message, SELECTING) and message.where:  # It may have to be compiled.
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
@@ -299,12 +301,8 @@ class Broker:
         """Answers a snapshot request with a manifest or a RequestError."""
         if connection not in self.sessions:
             return
-        if isinstance(result, RequestError):
-            answer: m.Message = m.Error(
-                request_id, result.code, result.error_class, result.retry_after_ms, result.text
-            )
-        else:
-            answer = m.Ok(request_id, result)
+        is_error = isinstance(result, RequestError)
+        answer = error_of(request_id, result) if is_error else m.Ok(request_id, result)
         self.context.send(connection, answer)
 
     def end(self) -> Outcome:
@@ -362,8 +360,8 @@ class Broker:
                 continue  # Closed in this turn.
             if session.answers:
                 self.streams.answer(session)
-            if session.settled_id:
-                self.context.send(connection, session.settled())
+            if session.settled_id and (settled := session.settled()) is not None:
+                self.context.send(connection, settled)
         self._answering.clear()
 
     def _write(self) -> None:
@@ -445,3 +443,8 @@ class Broker:
             if kind not in running:
                 self.jobs.start(kind)
         self.context.timers.at(self.context.now.ms + RETENTION_PERIOD_MS, self._retention)
+
+
+def error_of(request_id: int, error: RequestError) -> m.Error:
+    """Returns the answer to a request that *error* ended."""
+    return m.Error(request_id, error.code, error.error_class, error.retry_after_ms, error.text)

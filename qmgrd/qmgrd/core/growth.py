@@ -8,27 +8,31 @@ message ask for room themselves, so that ids stay in step.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.operation import Growth
+from qmgrd.core.sessions.settle_part import Arrived
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
+Kind = TypeVar("Kind", bound=m.Request)
+
 ROWS_BYTES = 1024  # added by a request, in addition to twice its size
 
-GROWTH: dict[type[Any], Growth] = {
+GROWTH: dict[type[Arrived], Growth] = {
     found.kind: found.request.growth for found in OPERATIONS.values() if found.request is not None
 }
 GROWING = frozenset(
     kind for kind, growth in GROWTH.items() if growth in (Growth.ADDS, Growth.OPERATES)
 )
 
-_Exists = Callable[["Broker", Any], bool]
+# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+_Row: TypeAlias = tuple[type[object], tuple[Growth, Callable[["Broker", Any], bool]]]
 
 
 def _has_producer(broker: "Broker", message: m.ProducerOpen) -> bool:
@@ -63,25 +67,32 @@ def _has_cursor(broker: "Broker", message: m.CursorCommit) -> bool:
     return message.cursor in broker.context.journal.cursors
 
 
+def _row(kind: type[Kind], growth: Growth, exists: Callable[["Broker", Kind], bool]) -> _Row:
+    return kind, (growth, exists)
+
+
 # If the object of a request exists: the growth then, and the test whether it exists.
-_KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
-    m.ProducerOpen: (Growth.NOTHING, _has_producer),
-    m.QueueCreate: (Growth.NOTHING, _has_queue),
-    m.LinkCreate: (Growth.NOTHING, _has_link),
-    m.LinkAllow: (Growth.OPERATES, _is_allowed),
-    m.TemplateSet: (Growth.OPERATES, _has_template),
-    m.Subscribe: (Growth.NOTHING, _has_subscription),
-    m.TopicSet: (Growth.OPERATES, _has_topic),
-    m.CursorCommit: (Growth.NOTHING, _has_cursor),
-}
+_KNOWN = dict(
+    [
+        _row(m.ProducerOpen, Growth.NOTHING, _has_producer),
+        _row(m.QueueCreate, Growth.NOTHING, _has_queue),
+        _row(m.LinkCreate, Growth.NOTHING, _has_link),
+        _row(m.LinkAllow, Growth.OPERATES, _is_allowed),
+        _row(m.TemplateSet, Growth.OPERATES, _has_template),
+        _row(m.Subscribe, Growth.NOTHING, _has_subscription),
+        _row(m.TopicSet, Growth.OPERATES, _has_topic),
+        _row(m.CursorCommit, Growth.NOTHING, _has_cursor),
+    ]
+)
 
 
-def check(broker: "Broker", message: Any) -> None:
+def check(broker: "Broker", message: Arrived) -> None:
     """Reserves the room that *message*, one of :data:`GROWING`, may need.
 
     Raises:
         RequestError: STORE_FULL.
     """
+    assert isinstance(message, tuple), message
     kind, context = type(message), broker.context
     size = 2 * len(pack(list(message))) + ROWS_BYTES
     growth = GROWTH[kind]

@@ -29,7 +29,7 @@ from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
 from qmgrd.core.limits.reads import DROPPED, LONG
 from qmgrd.core.limits.unread_replies import UnreadReplies
-from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, SettlePart
+from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived, SettlePart
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; beyond it, reading pauses
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
@@ -38,7 +38,7 @@ SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 class Arrival(NamedTuple):
     """A message of a peer, or an event of the shell for the broker."""
 
-    message: m.Message  # None if ``event`` is set
+    message: Arrived | None  # None if ``event`` is set
     event: Callable[[Broker], None] | None
     size_bytes: int
 
@@ -134,7 +134,7 @@ class Intake:
             found = self._pending[connection] = ConnectionArrivals(connection)
         return found
 
-    def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
+    def message(self, connection: int, message: Arrived, size_bytes: int) -> None:
         """Adds a message of a peer."""
         pending = self.of(connection)
         pending.bytes += size_bytes
@@ -260,12 +260,12 @@ class Intake:
                 if (held or unread_replies.is_room_short) and self._holds_back(pending):
                     continue
                 arrival = pending.arrivals.popleft()
-                message, event, size_bytes = arrival
+                message, _, size_bytes = arrival
                 if pending.arrivals:
                     line.append(pending)
                 elif pending.closed:
                     del self._pending[pending.connection]
-                if event is None:
+                if message is not None:
                     if type(message) is m.Put:
                         pending.put_messages -= len(message.records) or 1
                         pending.put_bytes -= size_bytes
@@ -327,6 +327,6 @@ def _nothing(broker: Broker) -> None:
     """Does nothing."""
 
 
-def _counts(message: m.Message) -> bool:
+def _counts(message: Arrived) -> bool:
     """Returns whether *message* counts towards the limit of waiting messages."""
     return type(message) is not SettlePart or message.is_last

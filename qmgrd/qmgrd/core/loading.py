@@ -31,7 +31,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
     tx, aside = context.tx, context.aside
     for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
         with aside.guard(context, key):
-            pattern = key[1:].decode()
+            pattern = key[keys.REST].decode()
             catalogue.templates.add(Template(pattern, row_checks.template(pattern, unpack(row))))
     catalogue.topics.load()
     uncounted = _load_queues(context, catalogue, unclean=unclean)
@@ -60,7 +60,7 @@ def _load_queues(
     for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
         with context.aside.guard(context, key):
             try:
-                name = key[1:].decode()
+                name = key[keys.REST].decode()
                 _load_queue(context, catalogue, name, row, next_id, unclean=unclean)
             except rows.RowMissing as error:
                 uncounted[key] = error
@@ -99,7 +99,9 @@ def _check_orphans(
     next_id = int.from_bytes(rows.get(tx, keys.NEXT_QUEUE), "big")
     known = catalogue.by_id.keys() | jobs.dropped() | queue_ids(aside)
     space = keys.SPACE_COUNTERS
-    ids = {int.from_bytes(key[1:], "big"): key for key, _ in tx.scan(space, keys.after(space))}
+    ids = {
+        int.from_bytes(key[keys.REST], "big"): key for key, _ in tx.scan(space, keys.after(space))
+    }
     orphans = {queue_id: key for queue_id, key in ids.items() if queue_id not in known}
     for key, error in uncounted.items():
         if not orphans:
@@ -115,7 +117,7 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
     definitions = LinkDefinitions(context, catalogue)
     for key, row in list(rows.scan(context.tx, keys.SPACE_LINK)):
         with context.aside.guard(context, key):
-            name = key[1:].decode()
+            name = key[keys.REST].decode()
             facts = row_checks.link(name, unpack(row))
             queue = catalogue.by_id.get(facts["queue_id"])
             if queue is None or queue.name != f"@{name}":

@@ -128,20 +128,19 @@ class Peer:
         self._check_credit()
         return b"".join(answers) if answers else b""
 
-    def _answer(self, message: m.Message) -> bytes:
+    def _answer(self, message: m.Received) -> bytes:
         """Processes a message that is not for the broker; returns what to write at once."""
-        kind = type(message)
-        if kind is m.Hello:
+        if type(message) is m.Hello:
             return self._greet(message)
-        if kind is m.Welcome:
+        if type(message) is m.Welcome:
             self._report(self._dialled(message))
-        elif kind is m.Goaway:
+        elif type(message) is m.Goaway:
             self.goaway, self._is_refused = message, True
         else:
             self._heartbeats += 1
             if self._heartbeats > HEARTBEATS_MAX:
                 raise CreditExceeded("heartbeats", self._heartbeats, HEARTBEATS_MAX)
-            if kind is m.Ping:
+            if type(message) is m.Ping:
                 return self._pong(message)
         return b""
 

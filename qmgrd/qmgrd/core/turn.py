@@ -132,9 +132,9 @@ class Turns:
             try:
                 for connection, (message, event, _) in arrivals:
                     context.working = None
-                    if event is None:
+                    if message is not None:
                         broker.received(connection, message)
-                    else:
+                    elif event is not None:
                         event(broker)
                     if context.rows > context.turn_rows:
                         break

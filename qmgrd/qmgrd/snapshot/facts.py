@@ -51,7 +51,7 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
     ranges = _ranges(tx, lost)
     defined = [(key, unpack(row)) for key, row in rows.scan(tx, keys.SPACE_QUEUE)]
     queues = [
-        _queue(tx, key[1:].decode(), row, ranges, lost)
+        _queue(tx, key[keys.REST].decode(), row, ranges, lost)
         for key, row in defined
         if row["kind"] not in KINDS
     ]
@@ -73,10 +73,11 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
         "history": _history(tx),
         "queues": queues,
         "links": [
-            _link(tx, key[1:].decode(), unpack(row)) for key, row in rows.scan(tx, keys.SPACE_LINK)
+            _link(tx, key[keys.REST].decode(), unpack(row))
+            for key, row in rows.scan(tx, keys.SPACE_LINK)
         ],
         "inboxes": [
-            _inbox(key[1:], unpack(row)) for key, row in rows.scan(tx, keys.SPACE_LINK_INBOX)
+            _inbox(key[keys.REST], unpack(row)) for key, row in rows.scan(tx, keys.SPACE_LINK_INBOX)
         ],
     }
 
@@ -133,9 +134,9 @@ def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     ends: dict[bytes, bytes] = {}
     gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}
     for key, value in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):
-        if gone and key[:5] in gone and _is_lost(key, value, gone[key[:5]]):
+        if gone and key[keys.OF_QUEUE] in gone and _is_lost(key, value, gone[key[keys.OF_QUEUE]]):
             continue
-        start = key[:7]
+        start = key[keys.OF_RANK]
         count, first = runs.get(start, (0, key))
         runs[start] = count + 1, first
         ends[start] = key

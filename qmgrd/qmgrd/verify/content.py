@@ -115,7 +115,7 @@ def _queues(tx: Transaction) -> list[dict[str, Any]]:
         try:
             row = unpack(rows.unseal(key, value))
             if row["kind"] not in KINDS:
-                found.append(_queue(tx, key[1:].decode(errors="replace"), row))
+                found.append(_queue(tx, key[keys.REST].decode(errors="replace"), row))
         except NONSENSE:
             continue
     return sorted(found, key=lambda queue: (-queue["bytes"], queue["queue"]))

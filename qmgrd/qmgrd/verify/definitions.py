@@ -147,11 +147,11 @@ def _check_spaces(found: Findings, tx: Transaction) -> None:
     start = b"\0"
     while (row := next(tx.scan(start, END), None)) is not None:
         key = row[0]
-        if key[:1] in SPACES:
-            start = keys.after(key[:1])
+        if key[keys.SPACE] in SPACES:
+            start = keys.after(key[keys.SPACE])
         else:
             found.looked_at(1)
-            found.add("key", key, f"unknown space {key[:1].hex()}")
+            found.add("key", key, f"unknown space {key[keys.SPACE].hex()}")
             start = key + b"\0"
     for key, _ in tx.scan(b"\x00", b"\x01"):
         if key not in SINGLE and key not in _SOMETIMES:
@@ -188,7 +188,7 @@ def _read_queues(found: Findings, tx: Transaction, defined: Defined) -> None:
 
 
 def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
-    name, facts = key[1:].decode(), unpack(row)
+    name, facts = key[keys.REST].decode(), unpack(row)
     kind = facts["kind"]
     if topics.is_subscription(name):
         return name, kind, _subscription(name, facts)
@@ -226,7 +226,11 @@ def _link(key: bytes, row: bytes) -> tuple[str, int, list[str]]:
     facts = unpack(row)
     if type(facts["addresses"]) is not list or type(facts["stopped"]) is not bool:
         raise ValueError("missing addresses or flag")
-    return names.check(key[1:].decode()), int(facts["queue_id"]), list(facts.get("routes", []))
+    return (
+        names.check(key[keys.REST].decode()),
+        int(facts["queue_id"]),
+        list(facts.get("routes", [])),
+    )
 
 
 def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
@@ -273,11 +277,11 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
     """Checks the rows of *space* that depend on no other row."""
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
-        keys.SPACE_TEMPLATE: lambda key, row: _template(key[1:].decode(), unpack(row)),
+        keys.SPACE_TEMPLATE: lambda key, row: _template(key[keys.REST].decode(), unpack(row)),
         keys.SPACE_ASIDE: lambda key, row: item_of(1, unpack(row)),
-        keys.SPACE_TOPIC: lambda key, row: _topic(key[1:].decode(), unpack(row)),
-        keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[1:], 1),
-        keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[1:], 1),
+        keys.SPACE_TOPIC: lambda key, row: _topic(key[keys.REST].decode(), unpack(row)),
+        keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[keys.REST], 1),
+        keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[keys.REST], 1),
         keys.SPACE_PEER: lambda key, row: link_peers.decode(row),
     }.get(space, lambda key, row: None)
     for key, row in unsealed(found, tx, space):

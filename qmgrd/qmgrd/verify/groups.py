@@ -47,8 +47,8 @@ class GroupTally:
 
     def add(self, number: int, position: bytes, *, is_last: bool) -> None:
         """Counts a message; numbers must ascend."""
-        self.count += position[0] == keys.LANE_GROUPED
-        self.waiting += position[0] == keys.LANE_DELAYED
+        self.count += position[keys.LANE_AT] == keys.LANE_GROUPED
+        self.waiting += position[keys.LANE_AT] == keys.LANE_DELAYED
         self.lowest = self.lowest or number
         self.highest = number
         if is_last:
@@ -142,7 +142,7 @@ class _GroupsCheck:
             seen.add(number, position, is_last=False)  # It is damaged, so its flags are unknown.
             return
         value = self._tx.get(keys.of_queue(keys.SPACE_MESSAGE, self._id) + position)
-        if value is not None and position[0] in _LANES:
+        if value is not None and position[keys.LANE_AT] in _LANES:
             front = entries.front(self._tx, entries.decode(value))
             if index.selected_by(front)[1] == (group_id, number):
                 seen.add(number, position, is_last=index.is_last(front))

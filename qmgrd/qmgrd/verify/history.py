@@ -28,7 +28,7 @@ def check_history(found: Findings, tx: Transaction) -> None:
     expected = iter(seqs)
     for key, value in tx.scan(keys.SPACE_HISTORY, keys.after(keys.SPACE_HISTORY)):
         found.looked_at(1)
-        seq = int.from_bytes(key[1:], "big")
+        seq = int.from_bytes(key[keys.REST], "big")
         if seq != next(expected, None):
             found.add(
                 "history", key, f"row {seq} of history is outside of the range {first} to {next_}"
@@ -51,7 +51,7 @@ def check_history(found: Findings, tx: Transaction) -> None:
 def _check_cursors(found: Findings, tx: Transaction, first: int, next_: int) -> None:
     for key, value in tx.scan(keys.SPACE_CURSOR, keys.after(keys.SPACE_CURSOR)):
         found.looked_at(1)
-        name = key[1:].decode(errors="replace")
+        name = key[keys.REST].decode(errors="replace")
         try:
             position = unpack(rows.unseal(key, value))["position"]
             if not first - 1 <= position < next_:

@@ -10,6 +10,7 @@ right. Only if it has more, each row is checked.
 """
 
 from qmgr_protocol import group_id
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
 from qmgrd.core.layout import entry as entries
@@ -33,7 +34,8 @@ def described(key: bytes, queue: str) -> str:
         keys.LANE_GROUPED: ", in a group,",
         keys.LANE_PARKED: ", parked,",
     }
-    return f"message {arrival} of priority {priority}{lanes.get(key[5], '')} on queue {queue}"
+    lane = lanes.get(key[keys.POSITION_AT], "")
+    return f"message {arrival} of priority {priority}{lane} on queue {queue}"
 
 
 class IndexCheck:
@@ -59,7 +61,7 @@ class IndexCheck:
 
     def skip(self, key: bytes) -> None:
         """Records a damaged message: its index rows may be right."""
-        self.unsound.add(key[5:])
+        self.unsound.add(key[keys.POSITION_AT :])
         self._noted.add(keys.place(key)[1])
 
     def check(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
@@ -77,7 +79,7 @@ class IndexCheck:
             if self._tx.get(note := keys.note(self._id, arrival)) is None:
                 self._miss("note-missing", note, key, "has no note, but a flag that says so")
         if entry.due_ms and self._id != keys.PUBLICATIONS_ID:
-            due = keys.due(entry.due_ms, self._id, key[5], priority, arrival)
+            due = keys.due(entry.due_ms, self._id, key[keys.POSITION_AT], priority, arrival)
             if self._tx.get(due) is None:
                 self._miss("due-missing", due, key, f"is not in the schedule at {entry.due_ms}")
 
@@ -93,7 +95,7 @@ class IndexCheck:
     def _check_uid(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
         index_key = self._index_key(entry)
         position = self._tx.get(index_key)
-        if position == key[5:]:
+        if position == key[keys.POSITION_AT :]:
             self._uids += 1
         elif is_lost:
             return
@@ -109,16 +111,16 @@ class IndexCheck:
 
     def _check_selection(self, key: bytes, entry: entries.Entry) -> None:
         """Checks the rows for selection of a message."""
-        if self._is_transmission or key[5] == keys.LANE_DAMAGED:
+        if self._is_transmission or key[keys.POSITION_AT] == keys.LANE_DAMAGED:
             return
         correlation_id, group = index.selected_by(entries.front(self._tx, entry))
-        if correlation_id and key[5] in _GOT:
+        if correlation_id and key[keys.POSITION_AT] in _GOT:
             row = self._correlation_key(key, correlation_id)
             if self._tx.get(row) is None:
                 self._miss("select-missing", row, key, "cannot be found by its correlation id")
             else:
                 self._correlated += 1
-        if key[5] == keys.LANE_GROUPED:
+        if key[keys.POSITION_AT] == keys.LANE_GROUPED:
             self._check_member(key, group)
 
     def _correlation_key(self, key: bytes, correlation_id: bytes) -> bytes:
@@ -134,7 +136,7 @@ class IndexCheck:
             return
         row = keys.group(self._id, *group)
         position = group_index.find(self._tx, row[:-4], group[1])
-        if position != key[5:]:
+        if position != key[keys.POSITION_AT :]:
             named = f"number {group[1]} of group {group_id.shown(group[0])}"
             where = "" if position is None else f": {position.hex()} is"
             self._miss("select-missing", row, key, f"is not found as {named}{where}")
@@ -146,7 +148,7 @@ class IndexCheck:
         count = kept = 0
         for _, position in self._tx.scan(prefix, keys.after(prefix)):
             count += 1
-            kept += position[:1] == bytes([keys.LANE_REMEMBERED])
+            kept += position[keys.LANE] == bytes([keys.LANE_REMEMBERED])
         self._found.looked_at(count)
         if kept != self._remembered.counts[self._id]:
             self._check_remembered(prefix)
@@ -155,7 +157,7 @@ class IndexCheck:
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             if position in self.unsound or key in self._astray:
                 continue  # The UID may be damaged, or the message was already reported.
-            if position[:1] == bytes([keys.LANE_REMEMBERED]):
+            if position[keys.LANE] == bytes([keys.LANE_REMEMBERED]):
                 continue
             value = self._tx.get(self._prefix + position)
             if value is None:
@@ -171,9 +173,9 @@ class IndexCheck:
         """Finds UIDs that are remembered forever, because the schedule has no row for them."""
         forgotten = self._remembered.positions(self._tx, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
-            if position[:1] == bytes([keys.LANE_REMEMBERED]) and position not in forgotten:
+            if position[keys.LANE] == bytes([keys.LANE_REMEMBERED]) and position not in forgotten:
                 trailer = key[len(prefix) :]
-                uid = f"{trailer[:-8].decode(errors='replace')}.{int.from_bytes(trailer[-8:])}"
+                uid = records.decode_uid(trailer)
                 what = f"queue {self._name} remembers {uid}, but no row of the schedule ends that"
                 self._found.add("remembered", key, what)
 

@@ -33,13 +33,13 @@ def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReference
         arrival = int.from_bytes(row, "big")
         expected[arrival] += 1
         if tx.get(keys.publication(arrival)) is None:
-            topic = key[1:].decode(errors="replace")
+            topic = key[keys.REST].decode(errors="replace")
             found.add("retained", key, f"topic {topic} retained {arrival}, which does not exist")
     first = stop = 0
     for _, row in _unsealed(found, tx, keys.FAN_OUT):
         first, stop, _ = keys.FAN_OUT_ROW.unpack(row)
     stored = {
-        int.from_bytes(key[1:], "big"): int.from_bytes(row, "big")
+        int.from_bytes(key[keys.REST], "big"): int.from_bytes(row, "big")
         for key, row in _unsealed(found, tx, keys.SPACE_HOLDERS)
     }
     is_pending = first != 0

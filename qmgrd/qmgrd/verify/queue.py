@@ -12,6 +12,7 @@ removes them, and they are not counted.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
@@ -112,10 +113,10 @@ def _check_stray(
 
 def _hold(held: SubscriptionReferences, key: bytes) -> None:
     """Records a reference to a publication, and whether it is parked."""
-    arrival, queue_id = keys.place(key)[1], int.from_bytes(key[1:5], "big")
+    arrival, queue_id = keys.place(key)[1], int.from_bytes(key[keys.QUEUE_ID], "big")
     held.references[arrival] += 1
-    if key[5] == keys.LANE_PARKED:
-        held.parked[keys.parked(arrival, queue_id)] = key[6:7]
+    if key[keys.POSITION_AT] == keys.LANE_PARKED:
+        held.parked[keys.parked(arrival, queue_id)] = key[keys.RANK]
 
 
 def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
@@ -126,7 +127,7 @@ def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
         count += 1
         if count % STEP_ROWS == 0:
             found.looked_at(STEP_ROWS)
-        body_id = key[1 : 1 + BODY_ID_BYTES]
+        body_id = key[keys.BODY_ID]
         if body_id not in checked.bodies:
             orphans[body_id] = orphans.get(body_id, 0) + 1
     found.looked_at(count % STEP_ROWS)
@@ -155,12 +156,12 @@ class QueueTally:
 
     def add(self, key: bytes, entry: entries.Entry) -> None:
         """Counts a message that is neither set aside nor lost."""
-        if key[5] == keys.LANE_PARKED:
+        if key[keys.POSITION_AT] == keys.LANE_PARKED:
             self.parked += 1
             return
-        size, is_ready = entries.record_bytes(entry), key[5] != keys.LANE_DELAYED
+        size, is_ready = entries.record_bytes(entry), key[keys.POSITION_AT] != keys.LANE_DELAYED
         self.depth += is_ready
-        self.grouped += key[5] == keys.LANE_GROUPED
+        self.grouped += key[keys.POSITION_AT] == keys.LANE_GROUPED
         self.delayed += not is_ready
         self.size += size
         if entry.volatile:
@@ -231,22 +232,22 @@ class QueueCheck:
         """Yields the table of origins. A damaged timestamp counts as the highest possible one."""
         prefix = keys.of_queue(keys.SPACE_ORIGIN, self.id)
         for key, _ in self._tx.scan(prefix, keys.after(prefix)):
-            yield key[5:], 1 << 64
+            yield key[keys.POSITION_AT :], 1 << 64
         for key, row in unsealed(self._found, self._tx, prefix):
-            yield key[5:], int.from_bytes(row, "big")
+            yield key[keys.POSITION_AT :], int.from_bytes(row, "big")
 
     def _check_entry(self, key: bytes, value: bytes) -> None:
         is_key = len(key) == KEY_BYTES
         priority, arrival = keys.place(key) if is_key else (-1, 0)
         is_valid = 0 <= priority <= keys.PRIORITY_TOP
-        if not is_valid or key[5] not in LANES:
+        if not is_valid or key[keys.POSITION_AT] not in LANES:
             self._found.add("key", key, f"a message of queue {self.name} is in no lane")
             return
         entry = entries.decode(value)
         if entry.shared:
             _hold(self._checked.held, key)
         is_whole = not entry.in_rows or self._check_body(key, entry)
-        if key[5] == keys.LANE_DAMAGED:
+        if key[keys.POSITION_AT] == keys.LANE_DAMAGED:
             self._checked.set_aside += 1
             return
         seen = self.seen
@@ -254,7 +255,9 @@ class QueueCheck:
         if not is_lost or any(start <= arrival < stop for start, stop in self._uncounted):
             seen.add(key, entry)
         else:
-            seen.grouped += key[5] == keys.LANE_GROUPED  # It counts as grouped until it is removed.
+            seen.grouped += (
+                key[keys.POSITION_AT] == keys.LANE_GROUPED
+            )  # It counts as grouped until it is removed.
         seen.last = max(seen.last, arrival)
         seen.first = arrival if seen.first is None else min(seen.first, arrival)
         if not is_whole:
@@ -287,7 +290,7 @@ class QueueCheck:
             self._found.add("pieces-shared", key, what)
             return False
         self._checked.bodies.add(body_id)
-        if key[5] == keys.LANE_DAMAGED:
+        if key[keys.POSITION_AT] == keys.LANE_DAMAGED:
             return False
         prefix = keys.SPACE_BODY + body_id
         present = {piece for piece, _ in self._tx.scan(prefix, keys.after(prefix))}
@@ -303,12 +306,12 @@ class QueueCheck:
 
     def _check_origin(self, key: bytes, entry: entries.Entry) -> None:
         trailer = entries.uid_trailer(entry)
-        highest = self._highest.get(trailer[:-8], -1)
-        if highest < (timestamp := int.from_bytes(trailer[-8:], "big")):
+        highest = self._highest.get(trailer[records.UID_ORIGIN], -1)
+        if highest < (timestamp := int.from_bytes(trailer[records.UID_TIMESTAMP], "big")):
             known = "nothing" if highest < 0 else str(highest)
             self._found.add(
                 "origin",
-                keys.of_queue(keys.SPACE_ORIGIN, self.id) + trailer[:-8],
+                keys.of_queue(keys.SPACE_ORIGIN, self.id) + trailer[records.UID_ORIGIN],
                 f"{self._message(key)} has timestamp {timestamp}, its origin's highest is {known}",
             )
 

@@ -75,7 +75,7 @@ def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
     if entry.flags == entries.UNREADABLE or entry.due_ms == schedule.due_of(key):
         return True
     own = entry.due_ms.to_bytes(8, "big")
-    return entry.due_ms > 0 and tx.get(key[:1] + own + key[9:]) is None
+    return entry.due_ms > 0 and tx.get(key[keys.SPACE] + own + key[keys.AFTER_DUE]) is None
 
 
 def _has_group(tx: Transaction, key: bytes, group_id: bytes, queue_id: int) -> bool:

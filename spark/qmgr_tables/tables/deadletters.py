@@ -82,7 +82,7 @@ def _dead(tx: LmdbTransaction, run: Run) -> Iterator[int]:
     for key, value in tx.scan(first, stop):
         note, _ = unpacked(key, value)
         if type(note) is dict and type(note.get("code")) is int:
-            yield int.from_bytes(key[-8:], "big")
+            yield int.from_bytes(key[keys.NOTE_ARRIVAL], "big")
 
 
 def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:

@@ -31,7 +31,6 @@ PARTS_MAX = SAMPLES_MAX  # of a queue
 # The minimum size of a remembered UID and of a message in a data file, to estimate their number.
 REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
 RETENTION_MAX_MS = 3_650 * 86_400_000  # of dedup_retention_ms
-_DUE_AT, _QUEUE_AT, _LANE_AT = 1, 9, 13  # in a key of the schedule
 
 COLUMNS = (
     *texts(
@@ -127,8 +126,8 @@ def _here(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
         first, stop = _cuts(tx, queue, has_target, share.part, share.parts)
         rows = tx.scan(prefix + first, prefix + stop if stop else keys.after(prefix))
         while chunk := list(islice(rows, BATCH_ROWS)):
-            if keys.LANE_REMEMBERED in {position[0] for _, position in chunk if position}:
-                chunk = [row for row in chunk if row[1][:1] != _REMEMBERED]
+            if _REMEMBERED in {position[keys.LANE] for _, position in chunk}:
+                chunk = [row for row in chunk if row[1][keys.LANE] != _REMEMBERED]
             if queue.lost:
                 chunk = [row for row in chunk if not _is_lost(tx, queue, row[1])]
             suffixes = [key[len(prefix) :] for key, _ in chunk]
@@ -139,7 +138,7 @@ _REMEMBERED = bytes([keys.LANE_REMEMBERED])
 
 
 def _is_lost(tx: LmdbTransaction, queue: QueueInfo, position: bytes) -> bool:
-    arrival = int.from_bytes(position[2:], "big")
+    arrival = keys.arrival_of(position)
     if not any(first <= arrival < before for first, before in queue.lost):
         return False
     value = tx.get(keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position)
@@ -189,32 +188,32 @@ def _remembered(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
     due = (
         (key, uid)
         for key, uid in tx.scan(first, stop)
-        if key[_LANE_AT] == keys.LANE_REMEMBERED and key[_QUEUE_AT:_LANE_AT] in queues
+        if key[keys.DUE_LANE_AT] == keys.LANE_REMEMBERED and key[keys.DUE_QUEUE_ID] in queues
     )
     while chunk := list(islice(due, BATCH_ROWS)):
         chunk.sort(key=_queue_and_uid)
-        for queue_id, rows in groupby(chunk, lambda row: row[0][_QUEUE_AT:_LANE_AT]):
+        for queue_id, rows in groupby(chunk, lambda row: row[0][keys.DUE_QUEUE_ID]):
             queue = queues[queue_id]
             prefix = keys.of_queue(keys.SPACE_UID, queue.id)
-            kept = [row for row in rows if tx.get(prefix + row[1]) == row[0][_LANE_AT:]]
+            kept = [row for row in rows if tx.get(prefix + row[1]) == row[0][keys.DUE_LANE_AT :]]
             yield Uids(
                 queue,
                 False,
                 [uid for _, uid in kept],
-                [key[_LANE_AT:] for key, _ in kept],
-                [int.from_bytes(key[_DUE_AT:_QUEUE_AT], "big") for key, _ in kept],
+                [key[keys.DUE_LANE_AT :] for key, _ in kept],
+                [int.from_bytes(key[keys.DUE_MS], "big") for key, _ in kept],
             )
 
 
 def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    return row[0][_QUEUE_AT:_LANE_AT], row[1]
+    return row[0][keys.DUE_QUEUE_ID], row[1]
 
 
 def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
     """Returns the keys of the schedule between which that part is: equal pieces of time."""
     space = keys.SPACE_DUE
     head = next(tx.scan(space, keys.after(space)), None)
-    first = 0 if head is None else int.from_bytes(head[0][_DUE_AT:_QUEUE_AT], "big")
+    first = 0 if head is None else int.from_bytes(head[0][keys.DUE_MS], "big")
     # A row that expires in a thousand years is not a UID.
     last = _last_due(tx, first, share.snapshot.clock_ms + RETENTION_MAX_MS)
     at = [first + (last + 1 - first) * part // share.parts for part in (share.part, share.part + 1)]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from random import Random
+from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record
@@ -47,11 +48,11 @@ async def rows(raid: Raid) -> None:
         await enemy.listen(0.1)
 
 
-def _row(rng: Random, request_id: int) -> m.Message:
+def _row(rng: Random, request_id: int) -> Any:
     """Returns a request that creates a row, under a long unused name."""
     tag = f"{rng.randrange(10**9)}{'x' * 40}"
     topic = f"h/row/{tag}/{'x' * 100}"
-    requests: tuple[m.Message, ...] = (
+    requests: tuple[Any, ...] = (
         *[m.QueueCreate(request_id, f"H.ROW.{tag}")] * 2,
         *[m.TopicSet(request_id, topic, {"republish": "manual"})] * 2,
         m.CursorCommit(request_id, f"H{tag}", 0),
@@ -80,7 +81,7 @@ async def fill(raid: Raid) -> None:
 
 async def define_many(enemy: Enemy, queues: int, topics: int, templates: int) -> None:
     """Defines so many queues, topics and templates."""
-    wanted: list[m.Message] = [m.QueueCreate(0, f"H.MANY.{n}") for n in range(queues)]
+    wanted: list[Any] = [m.QueueCreate(0, f"H.MANY.{n}") for n in range(queues)]
     wanted += [m.TopicSet(0, f"h/many/{n}", {"republish": "manual"}) for n in range(topics)]
     wanted += [
         m.TemplateSet(0, f"H.TEMPLATE.{n}.*", {"depth_max": n + 1}) for n in range(templates)

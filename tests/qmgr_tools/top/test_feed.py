@@ -73,12 +73,11 @@ async def serve_old(
     wire = Connection(Side.LISTENER)
     while data := await reader.read(1 << 16):
         for message, _ in wire.receive(data, 0):
-            kind = type(message)
-            if kind is m.Hello:
+            if isinstance(message, m.Hello):
                 writer.write(wire.send(WELCOME))
-            elif mute or not hasattr(message, "request_id"):
+            elif mute or not isinstance(message, m.RequestWithId):
                 continue
-            elif kind is m.ConnectionList:
+            elif isinstance(message, m.ConnectionList):
                 writer.write(wire.send(m.Error(message.request_id, 200, 2, 0, "not known")))
             else:
                 value: dict[str, object] = {"name": "OLD", "queues": [], "next": None, "links": []}

@@ -1,5 +1,7 @@
 """Another queue manager, whose link leads to the tested one. It numbers its puts by hand."""
 
+from typing import Any
+
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Client, Manager, record
 
@@ -24,7 +26,7 @@ class Far:
         found: list[object] = value[1:5]
         return found
 
-    def send(self, first_id: int, *batch: bytes, queue: str = "Q") -> list[m.Message]:
+    def send(self, first_id: int, *batch: bytes, queue: str = "Q") -> list[Any]:
         return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))
 
     def committed(self) -> list[int]:

@@ -230,7 +230,7 @@ class Client:
     def __init__(self, manager: Manager, peer: Peer) -> None:
         self.manager = manager
         self.peer = peer
-        self.received: list[m.Message] = []
+        self.received: list[Any] = []
         self.goaway: m.Goaway | None = None
         self.session = b""  # to resume it
         self._wire = Connection(Side.DIALLER)
@@ -239,7 +239,7 @@ class Client:
 
     # -- bytes
 
-    def send(self, *messages: m.Message) -> None:
+    def send(self, *messages: Any) -> None:
         """Sends without a turn."""
         for message in messages:
             self.write(self._wire.send(message))
@@ -270,13 +270,13 @@ class Client:
 
     # -- conversation
 
-    def say(self, *messages: m.Message) -> list[m.Message]:
+    def say(self, *messages: Any) -> list[Any]:
         """Sends, runs one turn, and returns what came."""
         self.send(*messages)
         self.manager.turn()
         return self.hear()
 
-    def hear(self) -> list[m.Message]:
+    def hear(self) -> list[Any]:
         """Returns what came since the last time."""
         heard, self.received = self.received, []
         return heard
@@ -285,7 +285,7 @@ class Client:
         self._last_id += 1
         return self._last_id
 
-    def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
+    def ask(self, kind: Callable[..., Any], *fields: Any) -> Any:
         """Returns the value that answers a request, after as many turns as that takes.
 
         Raises:
@@ -301,7 +301,7 @@ class Client:
             raise RequestError(ErrorCode(answer.code), answer.text, answer.retry_after_ms)
         return answer.value
 
-    def _wait(self, found: Callable[[m.Message], bool]) -> m.Message:
+    def _wait(self, found: Callable[[Any], bool]) -> Any:
         for _ in range(TURNS_MAX):
             self.manager.turn()
             for message in self.received:
@@ -311,7 +311,7 @@ class Client:
             assert self.goaway is None, self.goaway
         raise AssertionError(f"no answer; {self.received}")
 
-    def code_of(self, kind: Callable[..., m.Message], *fields: Any) -> ErrorCode:
+    def code_of(self, kind: Callable[..., Any], *fields: Any) -> ErrorCode:
         """Returns the code with which a request is refused."""
         try:
             value = self.ask(kind, *fields)

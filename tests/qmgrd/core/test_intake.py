@@ -233,8 +233,9 @@ def test_whatever_requests_cost_nothing_is_lost_and_order_is_kept(
         budget.begin()
         before = len(found)
         for number, arrival in intake.take(10, 10**6, budget):
-            found.append((number, arrival.message.request_id))
-            clock.now_ns += costs[arrival.message.request_id] * MS_NS
+            message: Any = arrival.message
+            found.append((number, message.request_id))
+            clock.now_ns += costs[message.request_id] * MS_NS
         assert len(found) > before
 
     for serial, (number, cost) in enumerate(arrivals, 1):

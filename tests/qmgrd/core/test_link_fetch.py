@@ -16,7 +16,7 @@ FETCH = m.LinkFetch(2, 0, 8 << 20, 4 << 20, 100, 1 << 20)
 class Home(Far):
     """FAR, which dials, and fetches what the link FAR holds."""
 
-    def hear(self, *said: m.Message) -> list[Any]:
+    def hear(self, *said: Any) -> list[Any]:
         return self.client.say(*said)
 
     def fetch(self, wanted: m.LinkFetch = FETCH, commit_id: int = 0, **told: Any) -> m.LinkOpen:

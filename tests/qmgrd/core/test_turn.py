@@ -153,7 +153,8 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
     def broken(session: object, message: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    manager.turns.broker._handlers[m.Status] = broken
+    handlers: Any = manager.turns.broker._handlers
+    handlers[m.Status] = broken
     app.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")]))
     guilty.send(m.Status(1))
     with pytest.raises(TurnFailed, match="ZeroDivisionError while serving connection 2") as caught:
@@ -207,7 +208,8 @@ def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
     def fill(session: object, message: object) -> None:
         manager.turns.broker.context.tx.put(b"x", bytes(2 << 20))
 
-    manager.turns.broker._handlers[m.Status] = fill
+    handlers: Any = manager.turns.broker._handlers
+    handlers[m.Status] = fill
     app.send(m.QueueCreate(50, "NEW"), m.Status(51))
     with pytest.raises(StoreFailed, match="map of 1048576 bytes is full"):
         manager.turn()

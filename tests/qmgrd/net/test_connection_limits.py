@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -161,7 +162,8 @@ async def test_bug_keeps_out_the_guilty_peer_alone(tmp_path: Path) -> None:
         def bug(session: object, message: object) -> None:
             raise ZeroDivisionError("a bug")
 
-        here.daemon._turns.broker._handlers[m.Status] = bug
+        handlers: Any = here.daemon._turns.broker._handlers
+        handlers[m.Status] = bug
         guilty, innocent = await Wire.connect(tcp, "app"), await Wire.connect(tcp, "app")
         assert innocent.protocol.welcome is not None
         token = innocent.protocol.welcome.session

@@ -16,7 +16,7 @@ class Wire:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
-        self.received: list[m.Message] = []
+        self.received: list[Any] = []
         self.protocol = Connection(Side.DIALLER)
         self._last_id = 0
 
@@ -38,7 +38,7 @@ class Wire:
         await wire.next(m.Welcome)
         return wire
 
-    def send(self, *messages: m.Message) -> None:
+    def send(self, *messages: Any) -> None:
         self.writer.write(b"".join(map(self.protocol.send, messages)))
 
     async def next(self, kind: type[Any]) -> Any:
@@ -57,7 +57,7 @@ class Wire:
                 raise EOFError(f"no {kind.__name__}, but {self.received}")
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
-    async def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
+    async def ask(self, kind: Callable[..., Any], *fields: Any) -> Any:
         """Returns the value of the answer to a request.
 
         Raises:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qmgr_bench.host import Host
 from qmgr_bench.load import LoadFailed
@@ -171,7 +171,7 @@ class Asker:
             raise LoadFailed("a message was delivered for a missing correlation id")
         return GetBurst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
 
-    def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[m.Message]]:
+    def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[Any]]:
         """Gets the messages of *numbers*; returns us and us of the daemon per get, and the
         answers.
         """
@@ -191,7 +191,7 @@ class Asker:
         cpu_us = (self._host.idle_cpu_ns() - before_ns) / 1000
         return took_us / len(numbers), cpu_us / len(numbers), answers
 
-    def _give_back(self, answers: Sequence[m.Message]) -> None:
+    def _give_back(self, answers: Sequence[Any]) -> None:
         """Returns the messages to the queue as if they had not been delivered.
 
         Raises:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from qmgr_bench.host import Host
 from qmgr_bench.load import READ_BYTES, SILENCE_MAX_S, LoadFailed
@@ -95,7 +96,7 @@ class _Crowd:
         self.wire.send(m.Status(self._fence))
         self.until(lambda: not self._fence)
 
-    def _hear(self, message: m.Message) -> None:
+    def _hear(self, message: Any) -> None:
         kind = type(message)
         if kind is m.Deliver:
             self._work(message)

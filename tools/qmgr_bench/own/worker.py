@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qmgr_bench.load import NS_PER_S, READ_BYTES, SILENCE_MAX_S, Latency, LoadFailed
 from qmgr_bench.qmgr import CREDIT_BYTES, Wire
@@ -157,7 +157,7 @@ class Worker:
         credit = m.Credit(self._consumer, len(items), sum(map(len, items)))
         return _handles_of(items), self._wire.connection.send(credit)
 
-    def _hear(self, message: m.Message) -> None:
+    def _hear(self, message: Any) -> None:
         kind = type(message)
         if kind is m.Deliver:
             self._queue_id = message.queue_id

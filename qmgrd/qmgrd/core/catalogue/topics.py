@@ -52,7 +52,7 @@ class Topics:
         context = self._context
         for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
             with context.aside.guard(context, key):
-                topic = key[1:].decode()
+                topic = key[keys.REST].decode()
                 self.rows[topic] = row_checks.topic(topic, unpack(row))
         for topic in self.rows:
             self.intervals.look_up(topic)

@@ -65,7 +65,7 @@ class Aside:
             RowDamaged: the checksum of one is wrong.
         """
         for key, row in list(rows.scan(context.tx, keys.SPACE_ASIDE)):
-            number = int.from_bytes(key[1:], "big")
+            number = int.from_bytes(key[keys.REST], "big")
             self._next = max(self._next, number + 1)
             try:
                 self._keep(item_of(number, unpack(row)))
@@ -201,7 +201,7 @@ def queue_ids(aside: Aside) -> set[int]:
 def queue_id_of(item: Item) -> int:
     """Returns the queue id in the definition that *item* contains; 0 if there is none."""
     key = item.work.key
-    if not (item.row and isinstance(key, bytes) and key[:1] == keys.SPACE_QUEUE):
+    if not (item.row and isinstance(key, bytes) and key[keys.SPACE] == keys.SPACE_QUEUE):
         return 0
     try:
         queue_id = unpack(rows.unseal(key, item.row))["queue_id"]
@@ -215,4 +215,4 @@ def has_definitions(aside: Aside) -> bool:
     """Returns whether a row that defines or removes a queue or a link is set aside."""
     spaces = (keys.SPACE_QUEUE, keys.SPACE_LINK, keys.SPACE_JOB, keys.SPACE_COUNTERS)
     found = (item.work.key for item in aside.items.values() if item.row)
-    return any(isinstance(key, bytes) and key[:1] in spaces for key in found)
+    return any(isinstance(key, bytes) and key[keys.SPACE] in spaces for key in found)

@@ -95,7 +95,7 @@ class LinkPeers:
         """
         for key, value in list(tx.scan(keys.SPACE_PEER, keys.after(keys.SPACE_PEER))):
             with self._context.aside.guard(self._context, key):
-                names.check(key[1:].decode())
+                names.check(key[keys.REST].decode())
             if tx.get(key) is None:
                 continue
             try:
@@ -305,7 +305,7 @@ class LinkPeers:
         """Returns the rows of up to *rows_max* queue managers that may open links to here."""
         found: list[dict[str, Any]] = []
         for key, _ in self._context.tx.scan(keys.SPACE_PEER, keys.after(keys.SPACE_PEER)):
-            row = self.describe(key[1:].decode())
+            row = self.describe(key[keys.REST].decode())
             self._context.count_read(1, 0)
             if row["allowed"]:
                 found.append(row)

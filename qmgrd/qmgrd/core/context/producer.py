@@ -161,7 +161,7 @@ def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
         for key, value in sample
         if (used_ms := used_ms_of(key, value)) is not None
         and used_ms <= idle_before_ms
-        and key[1:] not in in_use
+        and key[keys.REST] not in in_use
     ]
     if not found:
         return False

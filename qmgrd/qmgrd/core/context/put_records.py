@@ -68,14 +68,17 @@ def _is_acceptable(context: Context, queue: Queue, record: bytes, target: str) -
         return False
     if records.own_bytes(record) > queue.longest(context.config.limits.message_max_bytes):
         return False
-    trailer = record[-8 - head.origin_length :]
+    trailer = record[records.TIMESTAMP_AT - head.origin_length :]
     return not head.origin_length or queue.is_new(context.tx, trailer, target.encode())
 
 
 def _stamped_bytes(context: Context, batch: list[bytes]) -> int:
     """Returns the size of the records of *batch* once each has a UID."""
     trailer_bytes = len(context.stamper.origin) + TIMESTAMP.size
-    return sum(len(record) + (0 if record[4:5] > b"\0" else trailer_bytes) for record in batch)
+    return sum(
+        len(record) + (0 if record[records.ORIGIN_LENGTH] > b"\0" else trailer_bytes)
+        for record in batch
+    )
 
 
 def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list[bytes]]:

@@ -107,7 +107,10 @@ class DueWork:
             lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
             return
         front = entries.front(context.tx, entry)
-        is_reported = len(front) >= records.HEAD_BYTES and front[7] & records.FLAG_REPORT_EXPIRY
+        is_reported = (
+            len(front) >= records.HEAD_BYTES
+            and front[records.FLAGS_AT] & records.FLAG_REPORT_EXPIRY
+        )
         record = entries.record(context.tx, entry) if is_reported else b""
         lane.remove(queue, context.tx, key, value, for_good=False)
         queue.counters.count_expired()

@@ -69,7 +69,7 @@ def _end(
     position: bytes,
 ) -> JobStep | None:
     """Removes a member from its queue; returns why to try again, or None."""
-    number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
+    number, arrival = keys.number_of(key), keys.arrival_of(position)
     if arrival in queue.leases:
         text = f"number {number} is leased"
         return JobStep("waiting", text, context.now.ms + LEASED_MS)
@@ -77,7 +77,7 @@ def _end(
     value = context.tx.get(entry_key)
     context.count_read(1, 0)
     if value is None:  # The store is damaged: nothing else would correct the counts.
-        member = Member(key[keys.GROUP_ID_AT : -4], number)
+        member = Member(key[keys.GROUP_ID], number)
         queue.groups.leave(context.tx, member, position, for_good=False)
         return None
     entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED

@@ -79,7 +79,7 @@ class Jobs:
         for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
             with self._context.aside.guard(self._context, key):
                 job_id = number(
-                    int.from_bytes(key[1:], "big"), "the number of the job", 1, SEQ_END - 1
+                    int.from_bytes(key[keys.REST], "big"), "the number of the job", 1, SEQ_END - 1
                 )
                 job = Job(job_id, read_row(unpack(row)), row)
                 if job.is_over:

@@ -30,7 +30,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     for key, value in found:
         job.count("examined")
         if not topics.fits(
-            subscription.filter, tuple(key[1:].decode(errors="replace").split(topics.MARK))
+            subscription.filter, tuple(key[keys.REST].decode(errors="replace").split(topics.MARK))
         ):
             continue
         arrival = int.from_bytes(rows.unseal(key, value), "big")

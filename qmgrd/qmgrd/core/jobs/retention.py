@@ -21,7 +21,7 @@ def step(context: Context, job: Job, in_use: Container[bytes]) -> JobStep:
         used_ms = producer.used_ms_of(key, value)
         if used_ms is None or used_ms + limit_ms >= now_ms:
             continue
-        if key[1:] not in in_use:
+        if key[keys.REST] not in in_use:
             context.tx.delete(key)
             job.count("done")
     return DONE if last else MORE

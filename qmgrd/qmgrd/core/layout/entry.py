@@ -60,8 +60,14 @@ HEAD_FIELDS = (
     "due_ms",
 )
 HEAD_BYTES = HEAD.size
+# The head of an entry without a target, and that of the record that follows; also with its group,
+# as in records.GROUPED_HEAD.
+HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
+GROUPED_HEADS = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
 # A stamped record up to this follows the head; behind a target there is room for its name.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
+FLAGS_AT, VERSION_AND_FLAGS = 1, slice(2)
+PUT_TIME = slice(2, 10)  # of a short entry
 _ROWS = struct.Struct(">QI")
 _REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
 _SHORT = struct.Struct(">BBQ")
@@ -229,7 +235,7 @@ def is_sound(record: bytes) -> bool:
         size += records.GROUP.size
     if flags & records.FLAG_DELAYED:
         size += records.DELAY.size
-    same: bool = size == len(record) and crc32(memoryview(record)[5:]) == checksum
+    same: bool = size == len(record) and crc32(memoryview(record)[records.SUMMED_AT :]) == checksum
     return same
 
 
@@ -270,7 +276,7 @@ def front(tx: Transaction, entry: Entry) -> bytes:
 
 def checksum_of(record: bytes) -> int:
     """Returns the checksum in *record*."""
-    return int.from_bytes(record[:4], "big")
+    return int.from_bytes(record[records.CHECKSUM], "big")
 
 
 def delete_rows(tx: Transaction, entry: Entry) -> int:
@@ -318,4 +324,5 @@ def uid_trailer(entry: Entry) -> bytes:
     """Returns the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
     if entry.is_separate:
         return entry.rest[_SIZE.size if entry.flags & SHARED else _ROWS.size :]
-    return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""
+    rest = entry.rest
+    return rest[records.TIMESTAMP_AT - rest[records.ORIGIN_LENGTH_AT] :] if rest else b""

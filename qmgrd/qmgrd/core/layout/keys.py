@@ -96,6 +96,17 @@ _JOB = struct.Struct(">cQ")
 POSITION_AT = _QUEUE.size  # in the key of an entry
 RANK_AT = _LANE.size  # 9 - priority
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
+# Slices of a key: its space, and what follows that; those named after a field are that field.
+SPACE, REST = slice(1), slice(1, None)
+OF_QUEUE, QUEUE_ID = slice(POSITION_AT), slice(1, POSITION_AT)
+OF_RANK, RANK = slice(RANK_AT + 1), slice(RANK_AT, RANK_AT + 1)  # in the key of an entry
+DUE_MS, AFTER_DUE = slice(1, 9), slice(9, None)  # in a key of the schedule
+DUE_QUEUE_ID, DUE_LANE_AT = slice(9, 13), 13
+GROUP_ID, GROUP_NUMBER, BEFORE_NUMBER = slice(5, 29), slice(-4, None), slice(-4)
+BODY_ID, NOTE_ARRIVAL = slice(1, 9), slice(-8, None)
+# Of a POSITION: its lane, the PLACE in that, the arrival. Of a PLACE: 9 - priority.
+LANE_AT, LANE, IN_LANE, ARRIVAL = 0, slice(1), slice(1, None), slice(2, None)
+PLACE_RANK_AT = 0
 PRIORITY_TOP = 9
 PUBLICATIONS_ID = 2**32 - 2  # of the queue of publications; other ids rise from 1
 QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # the highest id of other queues
@@ -123,6 +134,16 @@ def place(key: bytes) -> tuple[int, int]:
     """Returns the priority and the arrival in the key of an entry."""
     rank, arrival = unpack_place(key)
     return PRIORITY_TOP - rank, arrival
+
+
+def arrival_of(position: bytes) -> int:
+    """Returns the arrival in a :data:`POSITION`."""
+    return int.from_bytes(position[ARRIVAL], "big")
+
+
+def number_of(key: bytes) -> int:
+    """Returns the last number in the key of members of a group."""
+    return int.from_bytes(key[GROUP_NUMBER], "big")
 
 
 def of_queue(space: bytes, queue_id: int) -> bytes:

@@ -162,7 +162,7 @@ def scan(tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def name_of(key: bytes, queue: str = "") -> str:
     """Returns a description of the row under *key*, for people."""
-    space, rest = key[:1], key[1:]
+    space, rest = key[keys.SPACE], key[keys.REST]
     if space in _BY_NAME:
         return f"{_BY_NAME[space]} {rest.decode(errors='replace')}"
     if space in _BY_NUMBER:

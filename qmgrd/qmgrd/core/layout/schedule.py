@@ -44,4 +44,4 @@ class Schedule:
 
 def due_of(key: bytes) -> int:
     """Returns the time in the key of a row of the schedule."""
-    return int.from_bytes(key[1:9], "big")
+    return int.from_bytes(key[keys.DUE_MS], "big")

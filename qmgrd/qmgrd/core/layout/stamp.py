@@ -1,5 +1,6 @@
 """The origin's clock: the timestamps that a queue manager gives to messages it creates."""
 
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 AHEAD_MAX_US = (
@@ -41,9 +42,9 @@ class Stamper:
         Raises:
             RequestError: VALUE_INVALID, the timestamp is ahead of the wall clock.
         """
-        if trailer[:-8] != self.origin:
+        if trailer[records.UID_ORIGIN] != self.origin:
             return
-        timestamp = int.from_bytes(trailer[-8:], "big")
+        timestamp = int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
         if timestamp <= self.last_us:
             return
         if timestamp > wall_us + AHEAD_MAX_US:

@@ -1,13 +1,13 @@
-"""Requests that only read, as their declarations in qmgr_protocol.messages say."""
+"""Requests that only read, or select, as their declarations in qmgr_protocol.messages say."""
 
 from collections.abc import Callable
-from typing import Any
 
-from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol import messages as m
+from qmgr_protocol.messages import OPERATIONS, Message
 from qmgr_protocol.operation import RequestTraits, Right
 
 
-def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Any]]:
+def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Message]]:
     return frozenset(
         found.kind
         for found in OPERATIONS.values()
@@ -22,3 +22,15 @@ LONG = _requests(lambda traits: traits.is_long)
 
 # Once the connection is closed, nobody receives their answers, and they have no other effect.
 DROPPED = _requests(lambda traits: traits.is_dropped)
+
+# They have a selector. This is no set, so that type checkers know their field.
+SELECTING = (
+    m.Get,
+    m.Consume,
+    m.Browse,
+    m.QueuePurge,
+    m.QueueMove,
+    m.Subscribe,
+    m.RepublishList,
+    m.Republish,
+)

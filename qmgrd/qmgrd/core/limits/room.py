@@ -76,7 +76,9 @@ def is_in_sequence(record: bytes) -> bool:
     It does if the record has no UID, correlation id, group, expiry or delay.
     """
     return (
-        record[4:5] == b"\0" and record[8:18] == _NOTHING and not record[7] & records.FLAG_DELAYED
+        record[records.ORIGIN_LENGTH] == b"\0"
+        and record[records.EXPIRY_TO_GROUP_FLAGS] == _NOTHING
+        and not record[records.FLAGS_AT] & records.FLAG_DELAYED
     )
 
 

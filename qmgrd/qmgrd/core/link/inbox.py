@@ -16,6 +16,7 @@ the sender in which it came: they show if the two ends do not belong together.
 from dataclasses import dataclass, field
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
@@ -195,7 +196,7 @@ class LinkInbox:
         """Marks an id as held, with its *record* if it has one."""
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
-            uid = None if record is None else record[-8 - record[4] :]
+            uid = None if record is None else records.trailer_of(record)
             self.highest_id, self.highest_uid, self.highest_life = seq_id, uid, self.life
 
 
@@ -293,7 +294,9 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
 
 def unstamped(put: m.Put) -> RequestError | None:
     """Returns the error if a record has no UID: a link moves messages, it creates none."""
-    if all(len(record) >= HEAD_BYTES and record[4] for record in put.records):
+    if all(
+        len(record) >= HEAD_BYTES and record[records.ORIGIN_LENGTH_AT] for record in put.records
+    ):
         return None
     return RequestError(ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link")
 

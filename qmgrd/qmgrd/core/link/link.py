@@ -224,20 +224,28 @@ class Link:
 
     def answered(self, path: Path, message: m.Message) -> None:
         """Processes a message of the peer on *path*."""
-        kind = type(message)
-        if kind is m.Committed and message.stream == path.stream:
-            self._committed(path, message)
-        elif kind is m.Blocked and message.stream == path.stream:
-            path.note_received(message.taken, self.pump.due_ms)
-            if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
-                self._blocked(message, f"{self.name} says: {message.text}")
-        elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
-            path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
-        elif path.state is not LinkState.OPENING or kind not in (m.Ok, m.Error):
+        if type(message) is m.Committed:
+            if message.stream == path.stream:
+                self._committed(path, message)
+        elif type(message) is m.Blocked:
+            if message.stream == path.stream:
+                path.note_received(message.taken, self.pump.due_ms)
+                if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
+                    self._blocked(message, f"{self.name} says: {message.text}")
+        elif isinstance(message, m.Ok | m.Error):
+            self._replied(path, message)
+
+    def _replied(self, path: Path, message: m.Ok | m.Error) -> None:
+        if message.request_id == FETCH_REQUEST:
+            path.fetch_answered(
+                "" if isinstance(message, m.Ok) else f"{name_of(message.code)}: {message.text}"
+            )
+        elif path.state is not LinkState.OPENING:
             return
         elif message.request_id != OPEN_REQUEST:
-            raise FieldInvalid(kind.__name__, "request_id", f"is {message.request_id}, of nothing")
-        elif kind is m.Ok:
+            why = f"is {message.request_id}, of nothing"
+            raise FieldInvalid(type(message).__name__, "request_id", why)
+        elif isinstance(message, m.Ok):
             self._opened(path, message.value)
         else:
             self.refuse(path, RequestError(message.code, message.text), message.error_class)

@@ -15,7 +15,6 @@ from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
-from qmgr_protocol.record import Uid
 from qmgr_protocol.window import Outbox
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import entry as entries
@@ -135,7 +134,7 @@ class LinkOutbox(Outbox):
             return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}
         entry = entries.decode(value)
         trailer = entries.uid_trailer(entry)
-        uid = Uid(trailer[:-8].decode(errors="replace"), int.from_bytes(trailer[-8:], "big"))
+        uid = records.decode_uid(trailer)
         return {
             "blocked_queue": entry.target,
             "blocked_uid": str(uid) if trailer else None,
@@ -177,7 +176,7 @@ class LinkOutbox(Outbox):
 
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
         """Returns a message's remaining lifetime, remaining delay and note."""
-        has_delay = bool(record[7] & records.FLAG_DELAYED)
+        has_delay = bool(record[records.FLAGS_AT] & records.FLAG_DELAYED)
         has_expiry = record[_EXPIRY] != _NO_EXPIRY
         if not (entry.expires_ms or has_expiry or entry.noted or has_delay):
             return _PLAIN

@@ -53,7 +53,7 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
         not entry.flags & ~_PLAIN_FLAGS
         and not (entry.expires_ms or entry.due_ms)
         and not (front[records.CORRELATION_LENGTH_AT] or front[records.GROUP_FLAGS_AT])
-        and not front[7] & records.FLAG_NOT_PERSISTENT
+        and not front[records.FLAGS_AT] & records.FLAG_NOT_PERSISTENT
     )
     reference = entries.reference(entry.put_us, size, trailer)
     return Publication(arrival, entry, front, trailer, size, reference, is_plain)
@@ -107,7 +107,7 @@ def _put_each(
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
-        is_volatile = publication.front[7] & records.FLAG_NOT_PERSISTENT
+        is_volatile = publication.front[records.FLAGS_AT] & records.FLAG_NOT_PERSISTENT
         if is_volatile and publication.arrival < queue.origins.born:
             continue  # The restart lost it, as it lost the references given before.
         if not _has_room(context, dead_letters, queue, publication):
@@ -127,7 +127,11 @@ def _put_plain_publications(
     changes = catalogue.references.changes
     pairs = []
     for arrival, _, front, _, _, reference, _ in part:
-        priority = default if front[7] & records.FLAG_PRIORITY_OF_QUEUE else front[6]
+        priority = (
+            default
+            if front[records.FLAGS_AT] & records.FLAG_PRIORITY_OF_QUEUE
+            else front[records.PRIORITY_AT]
+        )
         pairs.append((prefixes[priority] + arrival.to_bytes(8, "big"), reference))
         changes[arrival] = changes.get(arrival, 0) + 1
     context.tx.put_all(pairs)
@@ -146,7 +150,7 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
     if cap_ms:
         expires_ms = min(expires_ms or records.EXPIRY_END, context.now.ms + cap_ms)
     flags = entries.SHARED
-    if front[7] & records.FLAG_NOT_PERSISTENT:
+    if front[records.FLAGS_AT] & records.FLAG_NOT_PERSISTENT:
         flags |= entries.VOLATILE
     reference = entries.Entry(
         flags,
@@ -159,8 +163,8 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
         "",
         entries.rest_of_reference(size, trailer),
     )
-    priority = front[6]
-    if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
+    priority = front[records.PRIORITY_AT]
+    if front[records.FLAGS_AT] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
     lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
     queue.record_arrival(history.PUT, priority, arrival, reference)
@@ -198,8 +202,8 @@ def is_selected(context: Context, subscription: Subscription, publication: Publi
     """Returns whether the selector of *subscription* matches *publication*."""
     selector, entry, queue = subscription.selector, publication.entry, subscription.queue
     assert selector is not None, "only subscriptions with a selector get here"
-    priority = publication.front[6]
-    if queue is not None and publication.front[7] & records.FLAG_PRIORITY_OF_QUEUE:
+    priority = publication.front[records.PRIORITY_AT]
+    if queue is not None and publication.front[records.FLAGS_AT] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
     extra = {"topic": entry.target, "subscription": subscription.name}
     record = entries.record(context.tx, entry)

@@ -56,11 +56,11 @@ def forward(
             trailer,
             False,
             verdict,
-            publication.front[6],
+            publication.front[records.PRIORITY_AT],
             entry.put_us,
             entry.expires_ms,
             entry.due_ms,
-            bool(publication.front[7] & records.FLAG_NOT_PERSISTENT),
+            bool(publication.front[records.FLAGS_AT] & records.FLAG_NOT_PERSISTENT),
             bound_for,
             note,
         )

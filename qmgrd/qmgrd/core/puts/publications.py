@@ -143,7 +143,7 @@ class Publications:
                     self._context, self._catalogue, self._dead_letters, subscription, part
                 )
         for publication in batch.found:
-            is_retained = publication.front[7] & records.FLAG_RETAINED
+            is_retained = publication.front[records.FLAGS_AT] & records.FLAG_RETAINED
             if is_retained and self._context.begin_work("publication", publication.arrival):
                 self._retain(publication)
             self._catalogue.references.remove(publication.arrival)
@@ -191,7 +191,7 @@ class Publications:
                 queue_id = 0 if subscription.queue is None else subscription.queue.id
                 part = by_id.setdefault((queue_id, subscription.name), (subscription, []))[1]
                 part += some
-        parts = [(key[0], *by_id[key]) for key in sorted(by_id)]
+        parts = [(queue_id, *by_id[queue_id, name]) for queue_id, name in sorted(by_id)]
         for _, _, part in parts if is_mixed else ():
             part.sort(key=lambda publication: publication.arrival)
         return parts

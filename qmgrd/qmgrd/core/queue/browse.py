@@ -164,12 +164,16 @@ def places(
     if prefix.startswith(keys.SPACE_GROUP):
         start = prefix if after is None else prefix + number.to_bytes(4, "big") + b"\0"
         for _, position in group_index.under(tx, prefix, start):
-            if position[0] == keys.LANE_GROUPED:
-                yield position[1:]
+            if position[keys.LANE_AT] == keys.LANE_GROUPED:
+                yield position[keys.IN_LANE]
     elif prefix.startswith(keys.SPACE_UID):
         position = tx.get(prefix) or b""
-        if position and position[0] in keys.LANES_READY and position[1:] > tail:
-            yield position[1:]
+        if (
+            position
+            and position[keys.LANE_AT] in keys.LANES_READY
+            and position[keys.IN_LANE] > tail
+        ):
+            yield position[keys.IN_LANE]
     else:
         for key, _ in tx.scan(prefix + tail + b"\0" if tail else prefix, keys.after(prefix)):
             yield key[-keys.PLACE.size :]

@@ -19,6 +19,7 @@ row of the table counts as the highest possible timestamp: from then on the inde
 
 from enum import Enum
 
+from qmgr_protocol import record as records
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -63,7 +64,8 @@ class OriginTable:
 
     def check_uid(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> UidVerdict:
         """Returns whether a message with the encoded UID *trailer* may be put."""
-        origin, timestamp = trailer[:-8], int.from_bytes(trailer[-8:], "big")
+        origin = trailer[records.UID_ORIGIN]
+        timestamp = int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
         highest = self._highest.get(origin)
         if highest is None:
             highest = self._load(tx, origin)
@@ -75,7 +77,7 @@ class OriginTable:
         position = tx.get(self.index_key(trailer, target))
         if position is None:
             return False
-        if position[0] == keys.LANE_REMEMBERED:
+        if position[keys.LANE_AT] == keys.LANE_REMEMBERED:
             return True
         value = tx.get(self._message_prefix + position)
         return (
@@ -86,7 +88,7 @@ class OriginTable:
 
     def is_lost(self, value: bytes, position: bytes) -> bool:
         """Returns whether a restart lost the message at *position*; a job will remove it."""
-        arrival = int.from_bytes(position[2:], "big")
+        arrival = int.from_bytes(position[keys.ARRIVAL], "big")
         return arrival < self.born and entries.decode(value).volatile
 
     def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
@@ -94,7 +96,7 @@ class OriginTable:
         position = tx.get(self.index_key(trailer, target))
         if position is None or len(position) != keys.POSITION.size:
             return None
-        return None if position[0] == keys.LANE_REMEMBERED else position
+        return None if position[keys.LANE_AT] == keys.LANE_REMEMBERED else position
 
     def raise_to(self, tx: Transaction, origin: bytes, timestamp: int) -> None:
         """Raises the entry of *origin* to *timestamp*, for messages that were put."""

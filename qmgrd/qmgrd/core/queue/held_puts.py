@@ -47,7 +47,9 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
         count += 1
         size += len(record)
     if count:
-        queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+        queue.origins.raise_to(
+            tx, trailer[records.UID_ORIGIN], int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
+        )
         queue.counters.put_batch(count, size)
     tx.rows_used += lane.ROWS_OF_A_PUT * count
 

@@ -122,7 +122,7 @@ class Journal:
         for key, row in list(rows.scan(tx, keys.SPACE_CURSOR)):
             with guard(key):
                 facts = {"created_us": 0} | journal_rows.cursor(unpack(row), self.next - 1)
-                self.cursors[key[1:].decode()] = Cursor(**facts)
+                self.cursors[key[keys.REST].decode()] = Cursor(**facts)
 
     def begin(self, now: Now, map_bytes: int, *, is_cramped: bool) -> None:
         """Begins a turn."""
@@ -286,7 +286,7 @@ class Journal:
             if size and size + len(data) > bytes_max:
                 return
             size += len(data)
-            yield JournalRow(int.from_bytes(key[1:], "big"), data)
+            yield JournalRow(int.from_bytes(key[keys.REST], "big"), data)
 
     def account(self, queue: str, queue_id: int) -> "Account":
         """Returns the account of that queue."""
@@ -324,7 +324,7 @@ class Account:
         priorities: tuple[int | None, ...] = tuple([top - key[at] for key, _ in stored])
         if self._is_sent:
             head = slice(front_bytes, front_bytes + records.HEAD_BYTES)
-            priorities = tuple([_priority_of(value[head]) for _, value in stored])
+            priorities = tuple([records.own_priority(value[head]) for _, value in stored])
         columns = (
             tuple(range(arrival, arrival + count)),
             priorities,
@@ -389,7 +389,7 @@ class Account:
         is_read = entry.flags != entries.UNREADABLE
         priority: int | None = known
         if self._is_sent:
-            priority = _priority_of(entry.rest) if is_read and not entry.in_rows else None
+            priority = records.own_priority(entry.rest) if is_read and not entry.in_rows else None
         self._journal.open(self._head(kind, peer, target, code)).append(
             (
                 arrival,
@@ -407,11 +407,6 @@ class Account:
 def _heads(count: int) -> struct.Struct:
     """Returns the struct that reads _FACTS from the heads of *count* delivery items."""
     return struct.Struct(">" + _HEAD * count)
-
-
-def _priority_of(record: bytes) -> int | None:
-    """Returns the priority of a *record*; None if it leaves that to the queue."""
-    return None if record[7] & records.FLAG_PRIORITY_OF_QUEUE else record[6]
 
 
 def facts_of(journal: Journal) -> dict[str, Any]:

@@ -7,7 +7,6 @@ what is wrong; a test checks that both ways store the same bytes. A unit of work
 records until its commit (units.py, held_puts.py). It prepares plain ones in the same tight loop.
 """
 
-import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -24,14 +23,12 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.run import may_begin_run, put_run
-from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large, uid_text
+from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large
 from qmgrd.core.queue.queue import Queue
 
 RUN_MAX_RECORDS = 256  # given to the tight loop at once: to copy all that is left is quadratic
-# The head of a record, the four bytes from origin_length to flags in one piece.
-_HEAD = struct.Struct(">I4sQBBHI")
+_HEAD = records.JOINED_HEAD
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
-_FRONT = struct.Struct(">IB")
 _REST_CORRELATION_AT = (
     records.HEAD_BYTES - records.SUMMED_AT
 )  # in the part that the checksum covers
@@ -185,7 +182,11 @@ def _plain(
         Its key up to the arrival, three pieces of the stamped record (the checksum, the part that
         the checksum covers, the UID), and the length of its correlation id.
     """
-    unpack, front, prefix_of = _HEAD.unpack_from, _FRONT.pack, queue.positions.plain_prefixes.get
+    unpack, front, prefix_of = (
+        _HEAD.unpack_from,
+        records.CHECK.pack,
+        queue.positions.plain_prefixes.get,
+    )
     origin, timestamp = stamper.origin, stamper.last_us
     origin_bytes = len(origin)
     for record in batch:
@@ -223,9 +224,9 @@ def plain_max_bytes(queue: Queue, batch: list[bytes], message_max_bytes: int) ->
 def looks_plain(queue: Queue, record: bytes) -> bool:
     """Returns whether *record*, which may be malformed, may begin a tight loop."""
     return (
-        record[4:8] in queue.positions.plain_prefixes
-        and record[8:16] == _NEVER
-        and record[17:18] == b"\0"
+        record[records.ORIGIN_LENGTH_TO_FLAGS] in queue.positions.plain_prefixes
+        and record[records.EXPIRY] == _NEVER
+        and record[records.GROUP_FLAGS] == b"\0"
     )
 
 
@@ -366,7 +367,9 @@ def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> N
     )
     lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
     queue.record_arrival(kind_of(queue), prepared.priority, arrival, entry, entry.target)
-    queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+    queue.origins.raise_to(
+        tx, trailer[records.UID_ORIGIN], int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
+    )
     queue.counters.count_put(is_fast=prepared.verdict is UidVerdict.FAST)
     tx.rows_used += bool(prepared.note)
 
@@ -388,13 +391,13 @@ def _identify(
     if not head.origin_length:
         return stamper.next(now.wall_us), UidVerdict.FAST  # It is higher than any of this origin.
     records.uid_of(record, head.origin_length)
-    trailer = record[-8 - head.origin_length :]
+    trailer = record[records.TIMESTAMP_AT - head.origin_length :]
     stamper.observe(trailer, now.wall_us)
     if queue.is_uncommitted(trailer, bound_for):
         raise RequestError(
             ErrorCode.DUPLICATE_UNCOMMITTED,
-            f"message {uid_text(trailer)} is in a unit of work on queue {queue.name} that is not "
-            "over yet",
+            f"message {records.decode_uid(trailer)} is in a unit of work on queue {queue.name} "
+            "that is not over yet",
             retry_after_ms=1_000,
         )
     verdict = queue.origins.check_uid(tx, trailer, bound_for)

@@ -7,17 +7,14 @@ from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.queue import Queue
 
 
-def uid_text(trailer: bytes) -> str:
-    return f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
-
-
 def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
     retention_ms = queue.bounds.dedup_retention_ms
-    text = f"message {uid_text(trailer)} is on queue {queue.name} already"
+    uid = records.decode_uid(trailer)
+    text = f"message {uid} is on queue {queue.name} already"
     # Looks once more, if the UID may be remembered only.
     if retention_ms and queue.origins.place(tx, trailer, bound_for) is None:
         text = (
-            f"message {uid_text(trailer)} was on queue {queue.name}, whose dedup_retention_ms has "
+            f"message {uid} was on queue {queue.name}, whose dedup_retention_ms has "
             f"it remembered for {retention_ms} ms after it is consumed"
         )
     return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)

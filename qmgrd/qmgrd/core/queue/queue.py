@@ -241,7 +241,7 @@ class Queue:
         group = index.selected_by(front)[1]
         if group is not None:
             key = keys.group(self.id, *group)
-            for prefix in (key, key[:-4]):  # this member, or any of the group
+            for prefix in (key, key[keys.BEFORE_NUMBER]):  # this member, or any of the group
                 if prefix in waiting.seeking:
                     waiting.seek_from(prefix, key)
 

@@ -217,9 +217,9 @@ def _indexed(
     else:
         rows = tx.scan(max(prefix, reached), keys.after(prefix))
     for found, position in rows:
-        if is_group and position[0] != keys.LANE_GROUPED:
+        if is_group and position[keys.LANE_AT] != keys.LANE_GROUPED:
             continue
-        place = position[1:] if is_group else found[-keys.PLACE.size :]
+        place = position[keys.IN_LANE] if is_group else found[-keys.PLACE.size :]
         rank, arrival = keys.PLACE.unpack(place)
         if arrival in queue.leases:
             yield queue.leases[arrival].key, b"", found + b"\0"
@@ -247,9 +247,9 @@ def _again(
     queue: Queue, tx: Transaction, consumer: Consumer, rank: int
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields messages that arrived before its position since; *rank* is 9 - priority."""
-    for place in sorted(x for x in consumer.again if x[0] == rank):
-        row = queue.find(tx, keys.PRIORITY_TOP - rank, place[1])
+    for arrival in sorted(arrival for rank_, arrival in consumer.again if rank_ == rank):
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
         if row is None:
-            del consumer.again[place]  # It was consumed in the meantime.
+            del consumer.again[rank, arrival]  # It was consumed in the meantime.
         else:
             yield row

@@ -6,7 +6,6 @@ entries itself, and others with :func:`qmgrd.core.layout.entry.open_sound`. It s
 that have expired or that a restart lost: the schedule and a job remove these.
 """
 
-import struct
 from typing import NamedTuple
 
 from qmgr_protocol import record as records
@@ -31,8 +30,7 @@ from qmgrd.core.queue.queue import Queue
 
 FULL = -2  # in place of a priority: the frame is full
 _pack_item = DELIVERY.pack
-# The head of an entry without a target, and the head of the record that follows it.
-_HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
+_HEADS = entries.HEADS
 _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
@@ -147,7 +145,7 @@ def _scan(
             (delivered, failed, put_us), record, trailer, checksum, more, tail, is_plain = opened
             room -= len(tail)
         else:
-            record, trailer = value[_RECORD_AT:], value[-8 - origin :]
+            record, trailer = value[_RECORD_AT:], value[records.TIMESTAMP_AT - origin :]
             is_plain = not (correlation or due_ms)
         length = len(record)
         if items and size + length > room:
@@ -169,7 +167,7 @@ def _scan(
 
 def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) -> bool:
     """Returns whether the record of *value* does not fit in the frame, as its length shows."""
-    is_long = items and len(value) > 1 and value[1] & entries.IN_ROWS
+    is_long = items and len(value) > 1 and value[entries.FLAGS_AT] & entries.IN_ROWS
     return bool((is_long or consumer.is_short) and entries.separate_bytes(value) > room)
 
 
@@ -196,10 +194,10 @@ def _open(
 
     None if the message is not available: it is *damaged* or expired, or a restart lost it.
     """
-    if queue.references is not None and value[:2] == _NEW_REFERENCE:
+    if queue.references is not None and value[entries.VERSION_AND_FLAGS] == _NEW_REFERENCE:
         held = queue.references.open(tx, arrival)
         if held is not None and value.endswith(held.trailer):
-            counts = 0, 0, int.from_bytes(value[2:10], "big")
+            counts = 0, 0, int.from_bytes(value[entries.PUT_TIME], "big")
             return _Opened(
                 counts,
                 held.record,

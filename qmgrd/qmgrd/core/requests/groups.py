@@ -157,7 +157,7 @@ class GroupAdmin:
         gaps: list[list[int]] = []
         wanted, further = row.after(max(first, row.due)), None
         for key, position in group_index.under(tx, prefix, start):
-            number = int.from_bytes(key[-4:], "big")
+            number = keys.number_of(key)
             if len(members) == MEMBERS_MAX:
                 further = number
                 break
@@ -183,7 +183,7 @@ class GroupAdmin:
         wanted = row.due
         for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
             self._context.count_read(1, 0)
-            number = int.from_bytes(key[-4:], "big")
+            number = keys.number_of(key)
             if number > wanted:
                 until = min([number, *(x for x, _ in row.ahead if x >= wanted)])
                 return [[wanted, until - 1]]
@@ -204,7 +204,7 @@ class GroupAdmin:
         if value is None:
             return None
         entry, (priority, arrival) = entries.decode(value), keys.place(key)
-        state = "delayed" if position[0] == keys.LANE_DELAYED else "ready"
+        state = "delayed" if position[keys.LANE_AT] == keys.LANE_DELAYED else "ready"
         front = entries.front(self._context.tx, entry)
         left_ms = max(entry.expires_ms - self._context.now.ms, 0) if entry.expires_ms else None
         lease = queue.leases.get(arrival)
@@ -264,7 +264,7 @@ class GroupAdmin:
         """
         if row.count + row.waiting > LOOKED_AT_MAX:
             return row.highest
-        there = (int.from_bytes(key[-4:], "big") for key, _ in self._from_due(queue, group_id, row))
+        there = (keys.number_of(key) for key, _ in self._from_due(queue, group_id, row))
         left = sum(row.ahead[-1]) - 1 if row.ahead else row.done
         return max(left, *there, 0)
 
@@ -303,7 +303,7 @@ class GroupAdmin:
                 f"more than {SKIPPED_MAX} members are below number {number}; skip fewer at a time",
             )
         for at, position in found:
-            lease = queue.leases.get(int.from_bytes(position[2:], "big"))
+            lease = queue.leases.get(keys.arrival_of(position))
             if lease is not None:
                 which = int.from_bytes(at[-4:], "big")
                 raise intervention_errors.leased(queue.name, group_id, which, lease.lessee.client)

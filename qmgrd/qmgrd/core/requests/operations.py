@@ -1,7 +1,7 @@
 """The handler of each request of a client, an operator or a link."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from qmgr_protocol import messages as m
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -21,15 +21,23 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.connection import Connections
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.settle_part import SettlePart
+from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.subscriptions import Subscriptions
 from qmgrd.core.sessions.units import Units
 
 Kind = TypeVar("Kind", bound=m.Request | SettlePart)
-Handler: TypeAlias = Callable[[Session, Any], None]
-_Row: TypeAlias = tuple[type[Any], Handler]
+_Arrived = TypeVar("_Arrived", bound=Arrived)
+# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+_Row: TypeAlias = tuple[type[object], Callable[[Session, Any], None]]
+
+
+class Handlers(Protocol):
+    """The table of handlers, by kind of request."""
+
+    def __getitem__(self, kind: type[_Arrived], /) -> Callable[[Session, _Arrived], None]:
+        """Returns the handler of *kind*."""
 
 
 class Services(NamedTuple):
@@ -54,7 +62,7 @@ def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
     return kind, handler
 
 
-def operations(parts: Services) -> dict[type[Any], Handler]:
+def operations(parts: Services) -> Handlers:
     """Returns the table of handlers, by kind of request."""
     return dict(_rows(parts))
 

@@ -86,7 +86,7 @@ def _is_readable(parts: Parts, value: bytes) -> bool:
 
 
 def _queue_of(parts: Parts, key: bytes) -> Queue | None:
-    return parts.catalogue.by_id.get(int.from_bytes(key[1 : keys.POSITION_AT], "big"))
+    return parts.catalogue.by_id.get(int.from_bytes(key[keys.QUEUE_ID], "big"))
 
 
 def described(parts: Parts, work: WorkId) -> str:
@@ -166,9 +166,9 @@ def drop(parts: Parts, number: int) -> Item:
 def _drop_messages(parts: Parts, item: Item, key: bytes) -> None:
     """Deletes the messages of a queue whose definition or counters are dropped."""
     queue_id = 0
-    if key[:1] == keys.SPACE_COUNTERS:
-        queue_id = int.from_bytes(key[1:], "big")
-    elif key[:1] == keys.SPACE_QUEUE:
+    if key[keys.SPACE] == keys.SPACE_COUNTERS:
+        queue_id = int.from_bytes(key[keys.REST], "big")
+    elif key[keys.SPACE] == keys.SPACE_QUEUE:
         queue_id = queue_id_of(item)
     counters = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
     is_counted = parts.context.tx.get(counters) is not None or key == counters

@@ -9,7 +9,6 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import Uid
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.system import PUBLICATIONS
@@ -141,7 +140,9 @@ class TopicAdmin:
         names = set(page(self._topics.rows.order, message.after, message.limit + 1)[0])
         start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
         kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
-        names |= {key[1:].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)}
+        names |= {
+            key[keys.REST].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)
+        }
         found = sorted(names)[: message.limit]
         further = found[-1] if len(names) > len(found) else None
         rows, further = shown(found, further, self._topics.show, self._context.budget)
@@ -191,7 +192,7 @@ class TopicAdmin:
         queue = self._catalogue.system(PUBLICATIONS)
         position = queue.origins.place(self._context.tx, uid) if len(uid) > 8 else None
         if position is not None:
-            arrival = int.from_bytes(position[2:], "big")
+            arrival = keys.arrival_of(position)
             value = self._context.tx.get(keys.publication(arrival))
             if value is not None:
                 return arrival, entries.decode(value).target
@@ -206,8 +207,9 @@ class TopicAdmin:
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
         priorities = range(keys.PRIORITY_TOP + 1)  # The default at the time of the put is unknown.
-        if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:
-            priorities = range(front[6], front[6] + 1)
+        own = records.own_priority(front) if front else None
+        if own is not None:
+            priorities = range(own, own + 1)
         counters = queue.counters
         count = {
             keys.LANE_DELAYED: counters.delayed,
@@ -312,4 +314,4 @@ class TopicAdmin:
 def _uid(trailer: bytes) -> str:
     if len(trailer) < 9:
         return trailer.hex()
-    return str(Uid(trailer[:-8].decode(errors="replace"), int.from_bytes(trailer[-8:], "big")))
+    return str(records.decode_uid(trailer))

@@ -124,7 +124,7 @@ class DeadLetters:
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
         if position is None:
             return ""
-        arrival = int.from_bytes(position[2:], "big")
+        arrival = keys.arrival_of(position)
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from qmgr_protocol import history
+from qmgr_protocol import record as records
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
@@ -167,6 +168,8 @@ def _arrive(
     queue.record_arrival(history.PUT, priority, arrival, arrived, place.target)
     if note:
         notes.write(tx, queue.id, arrival, note)
-    queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+    queue.origins.raise_to(
+        tx, trailer[records.UID_ORIGIN], int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
+    )
     queue.counters.count_put(is_fast=verdict is UidVerdict.FAST)
     context.mark_changed(queue)

@@ -144,7 +144,9 @@ class LinkStreams:
         """
         store_id, tx = stream_id[:STORE_ID_BYTES], self._context.tx
         prefix = keys.SPACE_LINK_INBOX + store_id
-        known = {key[1:] for key, _ in islice(tx.scan(prefix, keys.after(prefix)), STREAMS_MAX)}
+        known = {
+            key[keys.REST] for key, _ in islice(tx.scan(prefix, keys.after(prefix)), STREAMS_MAX)
+        }
         opened = self._open_of.get(store_id, set())
         if len(known | opened) < STREAMS_MAX:
             return

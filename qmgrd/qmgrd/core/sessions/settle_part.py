@@ -1,7 +1,7 @@
 """Pieces of a settle that is too long for one turn."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from qmgr_protocol import messages as m
 
@@ -14,6 +14,9 @@ class SettlePart(NamedTuple):
     settle: m.Settle
     first_index: int  # of these handles in the settle
     is_last: bool
+
+
+Arrived: TypeAlias = m.Received | SettlePart  # what waits for a turn
 
 
 def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:

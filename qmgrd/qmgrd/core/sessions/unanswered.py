@@ -7,6 +7,7 @@ cancellations have no answer.
 """
 
 from collections import deque
+from typing import Any
 
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
@@ -32,20 +33,22 @@ class UnansweredRequests:
         """Returns how many requests and settles have no answer."""
         return len(self._requests) + len(self._settles)
 
-    def asked(self, message: m.Message) -> None:
+    def asked(self, message: m.Received) -> None:
         """Counts a message that the peer sent."""
         kind = type(message)
+        asked: Any = message  # Type checkers do not follow a test of its kind in a variable.
         if kind is m.Settle:
-            self._settles.append(message.settle_id)
+            self._settles.append(asked.settle_id)
         elif kind in _REQUESTS:
-            self._requests.add(message[0])
+            self._requests.add(asked[0])
 
     def answered(self, message: m.Message) -> None:
         """Counts a message that the peer is sent."""
         kind = type(message)
+        answer: Any = message
         if kind is m.Settled:
             settles = self._settles
-            while settles and settles[0] <= message.settle_id:
+            while settles and settles[0] <= answer.settle_id:
                 settles.popleft()
         elif kind in _ANSWERS:
-            self._requests.discard(message[0])
+            self._requests.discard(answer[0])

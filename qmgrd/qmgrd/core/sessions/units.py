@@ -95,7 +95,7 @@ class Units:
                 index += 1
                 continue
             if found[0].is_new:
-                timestamp = int.from_bytes(found[0].trailer[-8:], "big")
+                timestamp = int.from_bytes(found[0].trailer[records.UID_TIMESTAMP], "big")
                 committed.add_stamps(stamped, index, timestamp, len(found))
             index += len(found)
         self._context.send(

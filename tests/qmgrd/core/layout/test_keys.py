@@ -72,3 +72,37 @@ def test_longest_key_fits_lmdb() -> None:
     """511 bytes, with an origin of 64 bytes and a name of 64."""
     assert len(keys.of_queue(keys.SPACE_UID, 1)) + 64 + 8 <= 511
     assert len(keys.SPACE_QUEUE) + 129 <= 511
+
+
+@given(places)
+def test_named_places_in_the_key_of_an_entry_are_those_that_it_was_made_of(
+    place: tuple[int, int, int, int],
+) -> None:
+    queue_id, lane, priority, arrival = place
+    key = keys.message(*place)
+    position = key[keys.POSITION_AT :]
+    rank = bytes([9 - priority])
+    assert key == key[keys.SPACE] + key[keys.REST] == key[keys.OF_QUEUE] + position
+    assert int.from_bytes(key[keys.QUEUE_ID], "big") == queue_id
+    assert (key[keys.OF_RANK], key[keys.RANK]) == (key[:-8], rank)
+    assert position[keys.LANE] == bytes([position[keys.LANE_AT]]) == bytes([lane])
+    assert position[keys.IN_LANE] == keys.PLACE.pack(9 - priority, arrival)
+    assert position[keys.IN_LANE][keys.PLACE_RANK_AT] == 9 - priority
+    assert keys.arrival_of(position) == arrival
+
+
+@given(places)
+def test_named_places_in_other_keys_are_those_that_they_were_made_of(
+    place: tuple[int, int, int, int],
+) -> None:
+    queue_id, lane, _, arrival = place
+    due = keys.due(77, *place)
+    assert int.from_bytes(due[keys.DUE_MS], "big") == 77
+    assert int.from_bytes(due[keys.DUE_QUEUE_ID], "big") == queue_id
+    assert due[keys.DUE_LANE_AT] == lane
+    assert due[keys.AFTER_DUE] == keys.message(*place)[keys.REST]
+    member = keys.group(queue_id, b"g" * 24, 5)
+    assert (member[keys.GROUP_ID], keys.number_of(member)) == (b"g" * 24, 5)
+    assert member == member[keys.BEFORE_NUMBER] + member[keys.GROUP_NUMBER]
+    assert keys.body(arrival, 3)[keys.BODY_ID] == arrival.to_bytes(8, "big")
+    assert keys.note(queue_id, arrival)[keys.NOTE_ARRIVAL] == arrival.to_bytes(8, "big")

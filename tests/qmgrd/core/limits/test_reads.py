@@ -3,7 +3,7 @@
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.operation import Growth, Right
-from qmgrd.core.limits.reads import DROPPED, LONG, READS
+from qmgrd.core.limits.reads import DROPPED, LONG, READS, SELECTING
 from qmgrd.core.requests.rights import RIGHTS
 
 
@@ -24,3 +24,9 @@ def test_writing_operations_are_never_dropped() -> None:
     assert not DROPPED & kept
     may_be = {Right.SHOW, Right.BROWSE, Right.GET, Right.CONNECT}
     assert {RIGHTS[kind] for kind in DROPPED} <= may_be
+
+
+def test_requests_with_a_selector_are_those_that_declare_one() -> None:
+    declared = {found.kind for found in OPERATIONS.values() if "where" in found.kind._fields}
+    assert set(SELECTING) == declared
+    assert len(declared) == 8

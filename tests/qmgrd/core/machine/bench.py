@@ -103,7 +103,7 @@ class Bench:
             assert len(leases) == held, (name, held)
         del self.handles[:-HANDLES_MAX]
 
-    def say(self, seat: Seat, message: m.Message, request_id: int | None = None) -> list[Any]:
+    def say(self, seat: Seat, message: Any, request_id: int | None = None) -> list[Any]:
         """Sends, runs until the manager is idle, and returns all replies except deliveries."""
         seat.client.send(message)
         self.run()
@@ -180,7 +180,7 @@ class Bench:
             None,
         )
 
-    def _get_is_over(self, seat: Seat, message: m.Message) -> bool:
+    def _get_is_over(self, seat: Seat, message: Any) -> bool:
         """Processes the end of a get without a message; returns whether *message* is that."""
         if type(message) is not m.Ok or message.value is not None:
             return False

@@ -28,7 +28,7 @@ class Watched(Manager):
         self.replay.durable(changes, self.store.rows)
 
     def start(self) -> None:
-        self.said: list[tuple[int, m.Message]] = []
+        self.said: list[tuple[int, Any]] = []
         if self.replay is None:
             self.replay = Replay(self.config.queue_manager.name, self.config)
         else:
@@ -85,7 +85,7 @@ class Seat:
     next_id: int = 1
     last: Sent | None = None
     units: int = 0  # that it ever began
-    heard: list[m.Message] = field(default_factory=list)
+    heard: list[Any] = field(default_factory=list)
     sessions: int = 1  # that it ever had
 
     @property
@@ -103,6 +103,6 @@ class Seat:
         self.sessions += not resumes
         self.client = manager.connect(self.name, session=token)
 
-    def open(self, *, resume: bool) -> m.Message:
+    def open(self, *, resume: bool) -> Any:
         """Returns the request that opens its producer."""
         return m.ProducerOpen(self.client.next_id(), self.name.encode().rjust(16, b"."), resume)

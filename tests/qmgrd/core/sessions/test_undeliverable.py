@@ -43,7 +43,7 @@ def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client,
     return app, far
 
 
-def codes(sent: list[m.Message]) -> list[tuple[int, int]]:
+def codes(sent: list[Any]) -> list[tuple[int, int]]:
     """Returns the ids that are held back, and why."""
     return [(x.seq_id, x.code) for x in sent if type(x) is m.Blocked]
 

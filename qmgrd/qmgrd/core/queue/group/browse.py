@@ -105,8 +105,8 @@ def _members(
     start = keys.group(queue.id, group_id, wanted)
     members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
     for key, position in members:
-        found = int.from_bytes(key[-4:], "big")
-        if found != wanted or position[0] != keys.LANE_GROUPED:
+        found = keys.number_of(key)
+        if found != wanted or position[keys.LANE_AT] != keys.LANE_GROUPED:
             return
         value = tx.get(prefix + position)
         if value is not None:

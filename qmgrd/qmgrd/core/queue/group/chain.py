@@ -57,8 +57,8 @@ def behind(
         at, rank = rank, -1
         for key, group_id in tx.scan(start, stop):
             place = key[-keys.PLACE.size :]
-            if place[0] != at:
-                at = place[0]
+            if place[keys.PLACE_RANK_AT] != at:
+                at = place[keys.PLACE_RANK_AT]
                 if place < keys.PLACE.pack(at, heads[keys.PRIORITY_TOP - at]):
                     rank = at
                     break  # The groups up to this position were stepped over.

@@ -99,11 +99,10 @@ class Following:
             reader.line.remove(group_id)
             self._end_if_idle(group_id, held_group)
             return
-        position = row and self._groups.position(
-            self._tx, Member(group_id, row.after(held_group.next))
-        )
-        if position and position[0] == keys.LANE_GROUPED:
-            reader.line.add(group_id, position[1:])
+        number = row and row.after(held_group.next)
+        position = number and self._groups.position(self._tx, Member(group_id, number))
+        if position and position[keys.LANE_AT] == keys.LANE_GROUPED:
+            reader.line.add(group_id, position[keys.IN_LANE])
         else:
             reader.line.remove(group_id)
             self._end_if_idle(group_id, held_group)
@@ -117,8 +116,8 @@ class Following:
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
-            found = int.from_bytes(key[-4:], "big")
-            if found != number or position[0] != keys.LANE_GROUPED:
+            found = int.from_bytes(key[keys.GROUP_NUMBER], "big")
+            if found != number or position[keys.LANE_AT] != keys.LANE_GROUPED:
                 return
             if not self._has_room or held_group.is_full:
                 return
@@ -165,7 +164,7 @@ class Following:
 
     def _take_member(self, member: Member, held_group: HeldGroup, position: bytes) -> bool:
         """Leases a member; returns whether it is available, and fits in the delivery."""
-        queue, arrival = self._queue, int.from_bytes(position[2:], "big")
+        queue, arrival = self._queue, int.from_bytes(position[keys.ARRIVAL], "big")
         self._looked_at += 1
         if arrival in queue.leases:
             return False

@@ -140,7 +140,7 @@ class Groups:
         self, tx: Transaction, member: Member, position: bytes, *, is_last: bool, put_us: int
     ) -> None:
         """Adds a member, which is stored at *position*."""
-        row, arrival = self.row(tx, member.group_id), int.from_bytes(position[2:], "big")
+        row, arrival = self.row(tx, member.group_id), int.from_bytes(position[keys.ARRIVAL], "big")
         if row is None:
             row = self._rows[member.group_id] = GroupRow()
         if not row.born:
@@ -148,7 +148,7 @@ class Groups:
         row.lowest = min(row.lowest, arrival)
         run = group_index.MemberRun(member.number, member.number, position)
         tx.put(*group_index.row(group_index.prefix_of(self._id, member.group_id), run))
-        if position[0] == keys.LANE_GROUPED:
+        if position[keys.LANE_AT] == keys.LANE_GROUPED:
             row.count += 1
         else:
             row.waiting += 1
@@ -208,7 +208,7 @@ class Groups:
         row = self.row(tx, member.group_id)
         if row is None:
             return True  # Its index row was damaged.
-        if position[0] == keys.LANE_GROUPED:
+        if position[keys.LANE_AT] == keys.LANE_GROUPED:
             row.count -= 1
         else:
             row.waiting -= 1
@@ -273,8 +273,8 @@ class Groups:
         place, position = NO_PLACE, None
         if row.count and not row.is_stopped:
             position = self.position(tx, Member(group_id, row.due))
-        if position is not None and position[0] == keys.LANE_GROUPED:
-            place = position[1:]
+        if position is not None and position[keys.LANE_AT] == keys.LANE_GROUPED:
+            place = position[keys.IN_LANE]
         self.wrote |= group_chain.move(tx, self._id, group_id, row, place)
         return [place] if self._notify_reader(group_id, row) else []
 

@@ -38,11 +38,11 @@ def restored(tx: Transaction, queue_id: int, group_id: bytes) -> GroupRow:
         count = run.last - run.first + 1
         if not row.highest:
             row.done = run.first - 1
-        if run.position[0] == keys.LANE_GROUPED:
+        if run.position[keys.LANE_AT] == keys.LANE_GROUPED:
             row.count += count
         else:
             row.waiting += count
         row.highest = run.last
-        arrival = int.from_bytes(run.position[2:], "big")
+        arrival = keys.arrival_of(run.position)
         row.lowest = row.born = min(row.lowest or arrival, arrival)
     return row

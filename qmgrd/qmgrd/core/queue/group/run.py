@@ -6,8 +6,6 @@ here, as ungrouped messages go through those of put.py and take.py. Other member
 with the same result. Each of them is a run of one in the index (queue/group/index.py).
 """
 
-import struct
-
 from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
@@ -26,12 +24,10 @@ from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import state_of
 
-# The head of a record, the four bytes from origin_length to flags in one piece, and its group.
-_PUT = struct.Struct(">I4sQHHI24sI")
+_PUT = records.GROUPED_HEAD
 _PUT_BYTES = _PUT.size
 _OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)  # no correlation id
-# The head of an entry without a target, and that of the record that follows, with its group.
-_TAKE = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
+_TAKE = entries.GROUPED_HEADS
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
@@ -39,7 +35,11 @@ _LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
 
 def may_begin_run(record: bytes) -> bool:
     """Returns whether *record*, which may be malformed, may begin a run."""
-    return record[17:18] in b"\1\3" and record[16:17] == b"\0" and len(record) >= _PUT_BYTES
+    return (
+        record[records.GROUP_FLAGS] in b"\1\3"
+        and record[records.CORRELATION_LENGTH] == b"\0"
+        and len(record) >= _PUT_BYTES
+    )
 
 
 def put_run(
@@ -50,11 +50,11 @@ def put_run(
     They have one group and priority, and numbers above all that the group ever had. So none of them
     can be a duplicate.
     """
-    groups, group_id = queue.groups, batch[0][records.HEAD_BYTES : _PUT_BYTES - 4]
+    groups, unpack = queue.groups, _PUT.unpack_from
+    _, kind, _, _, _, _, group_id, _ = unpack(batch[0])  # kind: the bytes up to the flags
     number = groups.next_to_put(tx, group_id)
     is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
-    unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
-    kind = unpack(batch[0])[1]  # the four bytes with its priority and flags
+    head = entries.encode_head(now.wall_us)
     prefix = queue.positions.plain_grouped.get(kind)
     if not number or is_near_end or queue.waiting.seeking or group_id == NO_GROUP or prefix is None:
         return 0
@@ -192,7 +192,7 @@ def take_run(
             arrival,
             length,
             key,
-            index_prefix + value[-8 - origin :],
+            index_prefix + value[records.TIMESTAMP_AT - origin :],
             True,
         )
         leases[arrival] = own[arrival] = new(Lease, lease)
@@ -208,7 +208,7 @@ def take_run(
 def _beside(queue: Queue, tx: Transaction, group_id: bytes, number: int) -> Rows:
     """Yields an available member, key and entry; if it is in a run, also the next rows."""
     run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
-    if run is None or run.position[0] != keys.LANE_GROUPED:
+    if run is None or run.position[keys.LANE_AT] != keys.LANE_GROUPED:
         return iter(())
     key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + run.at(number)
     if run.last == number:
