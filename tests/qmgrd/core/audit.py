@@ -20,7 +20,7 @@ def audit(manager: Manager) -> None:
 
 
 def _audit_units(manager: Manager) -> None:
-    """Checks that queues hold for units of work exactly what the units hold."""
+    """Checks that the entries of the queues for units of work match the units."""
     broker = manager.turns.broker
     units = [unit for session in broker.sessions.values() for unit in session.units.values()]
     lessees = {id(lessee) for unit in units for lessee in unit.lessees.values()}
@@ -80,9 +80,10 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     )
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
-    known.delivered = counters.delivered  # A delivery writes nothing,
-    known.maybe_before = counters.maybe_before  # nor does a start,
-    known.next_arrival = counters.next_arrival  # nor does a put held by a unit of work.
+    known.delivered = counters.delivered  # A delivery writes nothing to the store.
+    known.maybe_before = counters.maybe_before  # A start writes nothing either.
+    # A put held by a unit of work writes nothing either.
+    known.next_arrival = counters.next_arrival
     assert known == counters
     return bodies
 
@@ -93,7 +94,7 @@ def _lane(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, byte
 
 
 def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, bytes]:
-    """Returns the entries of a lane, except those lost in a restart and not swept yet."""
+    """Returns the entries of a lane, except entries lost in a restart and not swept yet."""
     return {
         key: value
         for key, value in _lane(rows, queue, lane).items()
@@ -102,7 +103,9 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 
 
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
-    """Each row that leads to a message belongs to one, and each message has all its rows."""
+    """Checks that each row that refers to a message belongs to one, and that each message has all
+    rows.
+    """
     expected: set[bytes] = set()
     for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():
@@ -128,7 +131,7 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
             if rows.get(index_key, b"\xff")[0] == keys.LANE_REMEMBERED:
                 found.discard(index_key)
         elif keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_GROUP):
-            continue  # The sweep looks at it then, whether the message still exists or not.
+            continue  # The sweep checks the row later, whether the message still exists or not.
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
@@ -156,10 +159,10 @@ def _audit_leases(
         assert lease.lessee.leases[arrival] is lease
     for (priority, arrival), entry in places.items():
         if 0 < entry.expires_ms <= now_ms:
-            continue  # It is skipped until it is swept.
+            continue  # The message is skipped until the sweep removes it.
         is_grouped = (priority, arrival) in grouped
         heads = queue.positions.grouped if is_grouped else queue.positions.ready
         stuck = arrival < heads[priority] and arrival not in queue.leases
         if is_grouped and stuck:
-            continue  # Members of a stopped group: readers in physical order look at them later.
+            continue  # Members of a stopped group: readers in physical order receive them later.
         assert not stuck, f"message {arrival} is before the position, and not leased"

@@ -35,7 +35,7 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
 def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
     """Returns the members on the queue, and their keys.
 
-    A delayed message in the index of no group belongs to no group.
+    A delayed message that is in the index of no group does not belong to one.
     """
     found: dict[Member, bytes] = {}
     by_index = indexed(rows, queue.id)
@@ -54,7 +54,7 @@ def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
 
 
 def indexed(rows: Rows, queue_id: int) -> dict[Member, bytes]:
-    """Returns the members by the index, and their keys."""
+    """Returns the members listed in the index, and their keys."""
     found: dict[Member, bytes] = {}
     prefix = keys.of_queue(keys.SPACE_GROUP, queue_id)
     for key, value in rows.items():
@@ -144,7 +144,7 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
 
 
 def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
-    """Checks that no group that anybody could begin precedes the position for free groups."""
+    """Checks that no group that a reader could begin precedes the position for free groups."""
     groups, by_index = queue.groups, indexed(rows, queue.id)
     for group_id, row in known.items():
         if (
@@ -156,7 +156,7 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
         rank, arrival = keys.PLACE.unpack(row.place)
         position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
-        # Groups that may be over and are not removed yet are skipped, and so are held ones.
+        # Skips held groups, and groups that may have ended and are not removed yet.
         if (
             due.expires_ms
             or queue.is_lost(due, arrival)

@@ -1,4 +1,4 @@
-"""The queue manager as a whole: which requests it accepts, and when puts stop."""
+"""The queue manager as a whole: the requests that it accepts, and the limits of puts."""
 
 import pytest
 
@@ -165,7 +165,7 @@ def test_puts_stop_where_the_disk_is_nearly_full() -> None:
 
 
 def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
-    """An ack needs pages, too: a disk that is completely full could never be emptied."""
+    """An ack also needs pages. A disk that is completely full could never be emptied."""
     manager, app = small(free_disk_min_bytes=0)
     app.put("Q", b"1")
     manager.store.disk_free_bytes = 0
@@ -174,7 +174,7 @@ def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
 
 
 def test_what_is_free_in_the_store_needs_no_disk() -> None:
-    """LMDB's file never shrinks: otherwise puts stayed refused after all was consumed."""
+    """LMDB's file never shrinks. Free pages in the file count as free space."""
     manager, app = small()
     manager.store.disk_free_bytes, manager.store.file_free_bytes = 24, LEAST_BYTES - 24
     app.put("Q", b"1")
@@ -197,7 +197,7 @@ def test_what_a_snapshot_holds_counts_as_used() -> None:
 
 
 def test_refusal_for_want_of_space_may_be_tried_again() -> None:
-    """With a new id: the old id gets the same answer as the first time."""
+    """The retry needs a new id, because the old id gets the same answer again."""
     manager, app = small()
     producer = app.producer(b"P" * 16)
     manager.store.disk_free_bytes = 0
@@ -209,7 +209,7 @@ def test_refusal_for_want_of_space_may_be_tried_again() -> None:
 
 
 def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
-    """The room is known at the turn's start; what the turn itself adds counts, too."""
+    """The space is known at the start of the turn. Rows that the turn adds also count."""
     manager, app = small()
     manager.store.map_bytes = 1 << 20
     producer = app.producer()
@@ -225,7 +225,7 @@ def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
 
 
 def test_deadlines_run_by_the_store_clock(store: AnyStore, app: Client) -> None:
-    """A wall clock that jumps ends no lease and no wait."""
+    """A jump of the wall clock ends no lease and no wait."""
     manager = app.manager
     app.put("Q", b"1")
     app.get("Q", lease_ms=1_000)
@@ -255,7 +255,7 @@ def test_limits_come_from_the_configuration() -> None:
 
 
 def test_turn_compiles_few_long_selectors(app: Client) -> None:
-    """Each selector is new, so each is compiled, and counts as many rows as that takes time."""
+    """Each new selector is compiled, and counts as many rows as its compilation takes time."""
     requests = 100
     for number in range(requests):
         where = f"priority = {number} OR h IN ({','.join(map(str, range(250)))})"

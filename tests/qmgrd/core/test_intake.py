@@ -1,4 +1,4 @@
-"""The intake: in order for each connection, in rotation among connections."""
+"""The intake of requests: in order for each connection, in rotation among connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def test_connection_is_ahead_until_its_bytes_are_taken() -> None:
 
 
 def test_all_connections_together_are_bounded() -> None:
-    """Beyond the limit only connections that have nothing waiting are read from."""
+    """Above the limit, only connections without pending requests are read."""
     intake = Intake(bytes_max=8 * AHEAD_MAX_BYTES)
     count = 9
     for number in range(count):
@@ -186,7 +186,7 @@ def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
     for number in range(1, 201):
         served.arrive(number, 10)
     while len(set(found := served.turn())) and found[-1] != 200:
-        pass  # Each connection had one.
+        pass  # Each connection had one request.
     for _ in range(5):
         served.turn()
         served.arrive(2000)

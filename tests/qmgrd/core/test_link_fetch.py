@@ -1,4 +1,4 @@
-"""Dialling and sending are independent: a link over connections that its peer dialled (G10)."""
+"""A link sends over connections that its peer dialled: dialling and sending are independent (G10)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FETCH = m.LinkFetch(2, 0, 8 << 20, 4 << 20, 100, 1 << 20)
 
 
 class Home(Far):
-    """FAR, which dials, and fetches what the link FAR holds."""
+    """FAR, which dials, and fetches the messages of the link FAR."""
 
     def hear(self, *said: m.Message) -> list[Any]:
         return self.client.say(*said)

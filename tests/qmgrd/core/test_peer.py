@@ -47,7 +47,7 @@ class Pair:
         return [message for message, _ in self.wire.receive(data, 0)]
 
     def waiting(self) -> list[str]:
-        """Returns the names of what the broker will receive."""
+        """Returns the names of the items that the broker will receive."""
         return [
             "event" if arrival.event else type(arrival.message).__name__
             for _, arrival in self.intake.take(10_000, 1 << 40)
@@ -86,7 +86,7 @@ def test_requests_wait_for_the_turn_in_order() -> None:
     pair = Pair()
     pair.say(HELLO)
     assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
-    assert pair.peer.waiting["waiting"] == 3  # Events are not counted for the peer.
+    assert pair.peer.waiting["waiting"] == 3  # Events do not count towards the peer.
     assert pair.peer.waiting["waiting_bytes"] > 10
     assert pair.waiting() == ["event", "Status", "Put", "Get"]
     assert pair.peer.waiting == {"waiting": 0, "waiting_bytes": 0}
@@ -121,7 +121,7 @@ def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
 
 
 def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None:
-    """However short the messages are: up to a MiB of them shares a frame."""
+    """Even short messages need longer frames: up to 1 MiB of them shares a frame."""
     limits = LimitsConfig(frame_max_bytes=200_000, message_max_bytes=10_000)
     hello = HELLO._replace(frame_max_bytes=200_000)
     (away,) = Pair(limits).say(hello)
@@ -220,7 +220,7 @@ def test_puts_without_records_count_too() -> None:
 
 @pytest.mark.parametrize("flood", [m.Ping(1), m.Pong(1)])
 def test_flood_of_heartbeats_breaks_the_protocol(flood: m.Message) -> None:
-    """They are answered at once, so no credit limits them."""
+    """The daemon answers them at once, so no credit limits them."""
     pair = Pair()
     pair.say(HELLO)
     pair.say(*[flood] * HEARTBEATS_MAX)
@@ -249,7 +249,7 @@ def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
     pair = Pair(LimitsConfig(request_window=10))
     pair.say(HELLO)
     pair.say(*(m.Status(number) for number in range(1, 11)))
-    pair.waiting()  # A turn has applied them, and has not answered.
+    pair.waiting()  # A turn has applied them but not answered them.
     pair.peer.encode(m.Ok(1, {}))
     pair.say(m.Status(11))
     with pytest.raises(CreditExceeded, match=r"11 requests without their answer.*10"):
@@ -333,7 +333,7 @@ def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
 
 
 def test_link_that_is_sent_away_was_never_dialled() -> None:
-    """The broker hears once that the dial failed."""
+    """The broker receives one event: the dial failed."""
     intake = Intake()
     peer = Peer(1, intake, LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
@@ -367,7 +367,7 @@ def test_closed_connection_leaves_no_trace_in_the_intake() -> None:
 
 
 def test_queue_managers_of_the_shipped_examples_can_be_linked() -> None:
-    """A peer that dials for a link is sent no messages: its frames may be small."""
+    """A peer that dials for a link receives no messages, so its frames may be small."""
     examples = Path(__file__).parents[3] / "config" / "examples"
     configs = [
         load(path) for path in sorted(examples.glob("*.toml")) if path.name != "definitions.toml"

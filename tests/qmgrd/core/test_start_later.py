@@ -1,4 +1,4 @@
-"""Leases that start later: until the first renewal, the application has not seen the message."""
+"""Leases that start later. Until the first renewal, the application has not seen the message."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CONSUMER = 900
 
 
 def consuming(app: Client, *bodies: bytes, order: int = m.PHYSICAL) -> list[Delivery]:
-    """Puts *bodies* and sends them to a consumer that reports when each lease starts."""
+    """Puts *bodies* and sends them to a consumer that reports the start of each lease."""
     if bodies:
         app.put("Q", *bodies)
     app.send(m.Consume(CONSUMER, "Q", 100, 1 << 20, LEASE_MS, order=order, start_later=True))
@@ -82,7 +82,8 @@ def test_what_was_not_started_is_settled_as_any(app: Client, worker: Client, act
     (found,) = consuming(worker, b"x")
     assert settle(worker, action, found) == []
     app.manager.rest()
-    assert app.show("Q")["leased"] == (action not in (m.ACK, m.REJECT))  # It is delivered again.
+    # The message is delivered again.
+    assert app.show("Q")["leased"] == (action not in (m.ACK, m.REJECT))
 
 
 def test_what_was_not_started_is_part_of_a_unit(app: Client, worker: Client) -> None:
@@ -92,11 +93,12 @@ def test_what_was_not_started_is_part_of_a_unit(app: Client, worker: Client) -> 
     app.manager.turn(2 * LEASE_MS)
     worker.hang_up()
     app.manager.rest()
-    assert counts(app) == [(1, 1), (0, 0)]  # One was backed out, nobody saw the other.
+    # One was backed out, and the application never saw the other.
+    assert counts(app) == [(1, 1), (0, 0)]
 
 
 def test_members_of_a_group_that_nobody_saw_come_back_uncounted() -> None:
-    """The last one first: otherwise the first would return the others as delivered."""
+    """The last member returns first. Otherwise the first would return the others as delivered."""
     player = GroupPlayer()
     player("put A1 A2 A3!")
     worker = player.operator.manager.connect("worker")

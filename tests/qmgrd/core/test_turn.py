@@ -1,4 +1,4 @@
-"""The turn: one transaction, durable before anything leaves, bounded, repeatable."""
+"""The turn: one transaction, durable before any reply leaves, limited, repeatable."""
 
 import random
 from collections import Counter
@@ -60,7 +60,7 @@ def test_failed_commit_tells_nobody(manager: Manager, app: Client) -> None:
 def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
     manager: Manager, app: Client, durable: bool
 ) -> None:
-    """Whether the failed commit reached the disk or not: one message, one answer."""
+    """One message exists, with one answer, whether the failed commit reached the disk or not."""
     producer = app.producer(ID)
 
     def fail() -> None:
@@ -85,11 +85,11 @@ def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
 
 
 class Torn(Exception):
-    """The fault of a test."""
+    """The fault raised by a test."""
 
 
 class TearingStore(MemoryStore):
-    """Raises at the n-th write of a turn."""
+    """Raises an error at the n-th write of a turn."""
 
     writes_left: int | None = None
 
@@ -109,7 +109,7 @@ class TearingStore(MemoryStore):
 
 
 def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
-    """A16: anywhere between entry, UID index, table of origins, counters and producer row."""
+    """A16: between entry, UID index, table of origins, counters and producer row."""
     for writes in range(100):
         store = TearingStore()
         manager = Manager(store)
@@ -170,7 +170,7 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
 def test_turn_that_fails_leaves_nothing_for_the_collector(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The generator of arrivals reads the clock when it ends: it must end within its turn."""
+    """The generator of arrivals reads the clock when it ends, so it must end within its turn."""
     intake, yielding = manager.turns.intake, list[Any]()
     take = intake.take
 
@@ -198,7 +198,7 @@ def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Cli
 
 
 def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
-    """The request that met the end of the map is as innocent as any other."""
+    """The request that reached the end of the map is not the cause."""
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -220,7 +220,7 @@ def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
 
 def test_start_on_a_full_store_says_so(tmp_path: Path) -> None:
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
-    pin = manager.store.pin()  # Freed pages cannot be used again.
+    pin = manager.store.pin()  # The pin prevents the reuse of freed pages.
     with suppress(lmdb.MapFullError, StoreFailed):
         for number in range(1_000):
             manager.store.begin().put(b"f%d" % number, bytes(3_000))
@@ -324,7 +324,7 @@ def test_loud_connection_does_not_starve_a_quiet_one() -> None:
 
 
 def test_turn_takes_so_much_time_and_leaves_the_rest() -> None:
-    """Of 10 ms half is for arrivals, and each takes one here."""
+    """Half of the 10 ms is for arrivals, and each arrival takes one millisecond here."""
     manager = Manager(limits={"turn_ms": 10}, clock_ns=Ticking(MS_NS))
     app = manager.connect()
     manager.rest()
@@ -360,7 +360,7 @@ def test_rest_of_a_turn_is_not_charged_to_its_last_connection(
 
 
 def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
-    """A job, returned leases, a publication, a consumer: each continues in each turn."""
+    """A job, returned leases, a publication and a consumer each continue in each turn."""
     clock = Ticking()
     manager = Manager(limits={"turn_ms": 1}, clock_ns=clock)
     flood, quiet, lost = (manager.connect(name) for name in ("flood", "quiet", "lost"))
@@ -385,7 +385,7 @@ def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
 
 
 def saturated() -> tuple[Manager, Client, Client]:
-    """Returns a manager, a loud client that puts more than a turn can apply, and a quiet one."""
+    """Returns a manager, a client that puts more than a turn can apply, and a quiet client."""
     manager = Manager(limits={"turn_rows": 100})
     loud, quiet = manager.connect("loud"), manager.connect("quiet")
     quiet.ask(m.QueueCreate, "Q")
@@ -418,7 +418,7 @@ def test_jobs_go_on_while_puts_fill_every_turn() -> None:
 
 
 def converse(manager: Manager, seed: int) -> None:
-    """Runs a long conversation that depends on the seed only."""
+    """Runs a long conversation that depends only on the seed."""
     rng = random.Random(seed)
     clients = [manager.connect(f"c{i}") for i in range(3)]
     for queue in ("Q", "R"):
@@ -480,7 +480,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_start_reads_as_much_at_any_depth(clean: bool) -> None:
-    """A start does no scan: 10 messages or 10,000, clean or not, leased or not."""
+    """A start does not scan messages: it reads the same rows with 10 or 10,000 messages."""
     costs = []
     for depth in (10, 10_000):
         manager = Manager(CountingStore())

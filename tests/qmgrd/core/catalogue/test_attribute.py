@@ -1,4 +1,4 @@
-"""Values of one attribute, valid or not, and how texts show them."""
+"""Valid and invalid values of one attribute, and their form in texts."""
 
 from typing import Any
 

@@ -65,7 +65,7 @@ def test_alteration_survives_a_restart(store: AnyStore, app: Client) -> None:
     app.ask(m.QueueAlter, "@NYC", {"depth_max": 5})
     app.manager.crash()
     found = app.manager.connect().ask(m.QueueList)["queues"]
-    transmission, remote, local, _ = found  # The last one has the events.
+    transmission, remote, local, _ = found  # The last one, which is not checked, has the events.
     assert (transmission["depth_max"], transmission["put_inhibit"]) == (5, False)
     assert (remote["put_inhibit"], remote["given"]) == (True, [])
     assert (local["depth_max"], local["get_inhibit"], local["given"]) == (3, True, ["depth_max"])
@@ -118,7 +118,9 @@ def test_unknown_queue_says_how_to_make_it(app: Client) -> None:
 
 
 def test_queue_ids_are_never_used_again(store: AnyStore, app: Client) -> None:
-    """Not after a deletion, not after a restart: old handles and jobs must not fit a new one."""
+    """Neither a deletion nor a restart frees an id, so old handles and jobs never match a new
+    queue.
+    """
     seen = set()
     for _ in range(4):
         seen.add(app.ask(m.QueueCreate, "X")["queue_id"])
@@ -164,7 +166,7 @@ def test_transmission_queue_comes_with_its_link_only(app: Client) -> None:
 
 
 def test_put_to_a_remote_queue_waits_on_the_transmission_queue(app: Client) -> None:
-    """Transmission is in the order of ids, queues in the order of priority."""
+    """A link sends messages in order of their ids. A queue delivers them in order of priority."""
     app.ask(m.LinkCreate, "NYC", LINK)
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", b"low", priority=0)

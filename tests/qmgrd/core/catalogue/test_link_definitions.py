@@ -18,7 +18,7 @@ def test_links_are_limited() -> None:
 
 
 def test_link_to_ourselves_is_refused(app: Client) -> None:
-    """The name is wrong, not the address."""
+    """The error names the name, not the address."""
     with pytest.raises(
         RequestError, match="itself; name the link after the queue manager"
     ) as caught:

@@ -35,7 +35,9 @@ def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
 
 
 def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> None:
-    """Until a commit comes: after that, another message blocks it."""
+    """The time counts from the first block until a commit. After a commit, another message blocks
+    the link.
+    """
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)
@@ -55,12 +57,13 @@ def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> No
     one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=12))
     assert lines.row["blocked_ms"] == 0
     lines.turn(300)
-    one.commit(1)  # For a message before it, reported after the block.
+    # This commit covers a message before the blocked one, and is reported after the block.
+    one.commit(1)
     assert lines.row["blocked_ms"] == 300
 
 
 def test_link_that_is_blocked_by_another_message_begins_anew(app: Client) -> None:
-    """The commit between them comes after the block, or with a new path."""
+    """The commit between the two blocks arrives after the first block, or with a new path."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)

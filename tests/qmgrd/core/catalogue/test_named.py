@@ -1,4 +1,4 @@
-"""Names that stand for another queue: aliases."""
+"""Aliases: names of other queues."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_alias_can_be_led_elsewhere(sales: Client) -> None:
 def test_alias_that_cannot_be_is_refused(
     sales: Client, name: str, given: dict[str, Any], words: str
 ) -> None:
-    """Never an alias of an alias, whichever is defined first."""
+    """An alias of an alias is refused, whichever of the two is defined first."""
     sales.ask(m.QueueCreate, "EARLY", {"alias_of": "Q2"})
     before = sales.ask(m.QueueList)
     with pytest.raises(RequestError, match=words):

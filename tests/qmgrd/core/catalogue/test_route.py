@@ -1,4 +1,4 @@
-"""The next link of a message, and messages that may not be sent on. Whole ways: tests/sim."""
+"""The next link of a message, and refused messages. tests/sim tests complete routes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.qmgrd.core.harness import Client, record
 
 
 def put(*hops: list[str] | None) -> m.Put:
-    """Returns a put with a record for each of *hops*, which its note names."""
+    """Returns a put with one record for each entry of *hops*. Its note lists these hops."""
     extras: list[list[Any]] = [
         [index, {m.EXTRA_NOTE: pack({"hops": known})}]
         for index, known in enumerate(hops)
@@ -54,7 +54,7 @@ def test_seventeenth_hop_is_one_too_many() -> None:
 
 @pytest.mark.parametrize("hops", ["EWR", 7, [7], [""], ["x" * 65], ["A"] * 17])
 def test_way_that_makes_no_sense_goes_no_further(hops: Any) -> None:
-    """Otherwise a peer that omits earlier hops would send it in a circle."""
+    """Otherwise, messages could circulate for ever through a peer that omits earlier hops."""
     ((_, error),) = route.forwarded(put(hops), "EWR", "NYC")
     assert error is not None
     assert error.code == ErrorCode.ROUTE_LOOP
@@ -112,7 +112,7 @@ def test_what_passes_through_waits_where_its_link_is_inhibited(app: Client) -> N
 
 
 def test_circle_is_no_way_around_what_is_asked_of_any_put(app: Client) -> None:
-    """A message outside of the window, or without a UID, does not become a dead letter."""
+    """A message outside the window, or without a UID, is refused and is not a dead letter."""
     app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "transit": True, "stopped": True})
     app.manager.fill(DEAD_LETTERS, record(b"before"))
     looped: list[list[Any]] = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1", "JFK"]})}]]

@@ -1,4 +1,4 @@
-"""A subscription made from its row."""
+"""A subscription is created from its row."""
 
 from typing import Any
 

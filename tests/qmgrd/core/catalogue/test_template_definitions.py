@@ -1,4 +1,4 @@
-"""A defined template is in force for all queues whose names match it."""
+"""A defined template applies to all queues whose names match it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.qmgrd.core.harness import AnyStore, Client, record
 
 
 def held(app: Client, queue: str, attribute: str = "depth_max") -> tuple[Any, str | None]:
-    """Returns the value in force for a queue, and its template."""
+    """Returns the value that applies to a queue, and the template that sets it."""
     row = app.show(queue)
     return row[attribute], row["template"]
 
@@ -156,7 +156,9 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
 def test_deletion_looks_at_templates_of_its_own_names_only(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A check of each costs a match with all: 1,000 with one prefix once took a second."""
+    """Each check of a template matches its pattern with all others. 1,000 templates with one prefix
+    once took a second.
+    """
     looked: list[str] = []
 
     def look(self: TemplateDefinitions, template: Template) -> None:

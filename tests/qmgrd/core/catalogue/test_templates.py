@@ -1,4 +1,4 @@
-"""Patterns match names, and one of the matching templates is in force."""
+"""Patterns match names, and one of the matching templates applies."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Items set aside: they survive restarts, are limited in number, and are restored or deleted."""
+"""Items set aside survive restarts, are limited in number, and are restored or deleted."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Committed reports stamps and duplicates in runs that are as short as possible."""
+"""Committed reports stamps and duplicates in the shortest possible runs."""
 
 from itertools import pairwise
 

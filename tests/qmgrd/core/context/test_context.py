@@ -1,4 +1,4 @@
-"""What a turn gathers."""
+"""The facts and effects that a turn collects."""
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m

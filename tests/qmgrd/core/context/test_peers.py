@@ -1,4 +1,4 @@
-"""Which peers may open links; strangers learn nothing and change nothing."""
+"""Peers that may open links. Unknown queue managers learn nothing and change nothing."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ class Stranger(Far):
         self.client.read = listen  # type: ignore[method-assign]
 
     def try_all(self, store_id: bytes) -> list[ErrorCode]:
-        """Opens each stream that FAR may have, and fetches; returns the answers."""
+        """Opens each stream that FAR may have, and fetches; returns the error codes."""
         streams = (store_id + number.to_bytes(8, "big") for number in range(1, 4))
         tries: list[m.Message] = [m.LinkOpen(10, stream, 1, 100) for stream in streams]
         answers = [self.client.say(each) for each in [*tries, FETCH]]
@@ -59,7 +59,7 @@ class Stranger(Far):
 
 
 def linked(app: Client) -> Far:
-    """Sets up a link from FAR that delivered a message, and one to FAR with a waiting message."""
+    """Sets up a link from FAR that delivered a message, and one to FAR with a pending message."""
     app.ask(m.LinkAllow, "FAR")
     app.ask(m.LinkCreate, "FAR", {"addresses": []})
     app.ask(m.QueueCreate, "F@FAR")
@@ -71,7 +71,7 @@ def linked(app: Client) -> Far:
 
 
 def facts(manager: Manager) -> list[tuple[bytes, bytes]]:
-    """Returns the stored rows, except the clock."""
+    """Returns the stored rows without the row of the clock."""
     return [(key, value) for key, value in manager.scan(b"") if key != keys.CLOCK]
 
 
@@ -258,7 +258,7 @@ def test_dial_that_reaches_another_store_sends_nothing_of_its_stream() -> None:
 
 
 def test_peer_of_an_older_version_stays_allowed(app: Client, manager: Manager) -> None:
-    """Its row is the bare store id."""
+    """An older version stored only the store id in the row."""
     tx = manager.store.begin()
     rows.put(tx, PEER, FAR_STORE)
     manager.store.commit()

@@ -34,7 +34,7 @@ def put(app: Client, words: str) -> None:
 
 
 def get(app: Client, word: str) -> Delivery:
-    """Gets the member *word*, which must be the next one."""
+    """Gets the next member, which must be *word*."""
     name = word.rstrip("!")
     request = m.Get(app.next_id(), "Q", group_id=group_id(name[0]), number=int(name[1:]))
     app.send(request)
@@ -60,7 +60,9 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
 
 
 def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
-    """A rejected dead letter stays and is tried again, so its group must not be parked."""
+    """A rejected dead letter stays on its queue and is tried again, so its group must not be
+    parked.
+    """
     put(app, "A1 A2!")
     app.ask(m.QueueAlter, "Q", {"backout_queue": ""})
     reject(app, "A1")
@@ -74,7 +76,7 @@ def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
 
 
 def test_what_had_left_is_missed_nowhere(app: Client) -> None:
-    """Two members were consumed before one in front of them failed; the rest is complete."""
+    """Two members were consumed before an earlier member failed. The rest counts as complete."""
     put(app, "A1 A2 A3 A4 A5!")
     assert settle(app, m.ACK, get(app, "A2"), get(app, "A4")) == []
     reject(app, "A1")
@@ -109,7 +111,7 @@ def test_poison_member_is_not_moved_alone_and_others_go_on_D10_E37(
 
 
 def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, app: Client) -> None:
-    """Not by priority or arrival. Each has the reason in its note."""
+    """The order is neither that of priority nor that of arrival. Each note states the reason."""
     put(app, "A4!@9 A2 A1 B1")
     reject(app, "A2")
     app.manager.crash()
@@ -136,7 +138,7 @@ def test_first_that_failed_says_why_and_is_told_of_once(app: Client) -> None:
 
 
 def test_group_is_one_on_the_queue_that_it_went_to(app: Client) -> None:
-    """So it can be read in order there, or be returned."""
+    """The group can be read in order on the backout queue, or returned to its original queue."""
     put(app, "A1 A3! A2")
     reject(app, "A1")
     row: dict[str, Any] = app.ask(m.GroupShow, "BACKOUT", A, 1)
@@ -218,7 +220,8 @@ def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     put(app, "A1 A2 A3!")
     reject(app, "A1")
-    assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]  # All go to one queue.
+    # The backout queue and the dead-letter queue have no other message.
+    assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]
     (row,) = jobs(app)
     assert (row["state"], row["text"]) == ("waiting", "no queue takes its members")
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 10})
@@ -253,7 +256,7 @@ def test_what_rotted_away_does_not_hold_it_up(lost: bytes) -> None:
 
 
 def test_number_that_is_put_again_as_it_rotted_failed_with_its_group() -> None:
-    """It was never handed out, so it did not fail itself (simulator, seed 20683)."""
+    """The member was never delivered, so it did not fail itself (simulator, seed 20683)."""
     player = GroupPlayer()
     player("put A1 A2")
     player("get")

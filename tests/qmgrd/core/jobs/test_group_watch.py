@@ -1,4 +1,4 @@
-"""Idle groups are looked at if their bounds change, or if too many leave at once."""
+"""Idle groups are checked when their bounds change, and are removed in portions."""
 
 from typing import Any
 

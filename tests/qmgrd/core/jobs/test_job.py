@@ -1,4 +1,4 @@
-"""A job, and its row as operators see it."""
+"""A job, and its row as shown to operators."""
 
 from qmgrd.core.jobs.job import SHOWN_IN_LIST, Job, new_row
 
@@ -29,7 +29,7 @@ def test_row_for_people_has_no_cursor_and_no_end_while_there_is_none() -> None:
 
 
 def test_list_has_the_beginning_of_a_long_selector() -> None:
-    """Eleven hundred jobs fit in one answer, however long their selectors are."""
+    """1,100 jobs fit into one answer, even if their selectors are long."""
     job = Job(7, new_row("purge", 0, {"where": "x" * 4_096}))
     assert len(job.describe_short()["where"]) == SHOWN_IN_LIST
     assert len(job.describe()["where"]) == 4_096

@@ -1,4 +1,4 @@
-"""All jobs: which has the next slice, which ended ones are kept, how many may run."""
+"""The scheduler of jobs: the order of slices, the ended jobs that are kept, and the limits."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_job_that_is_not_there_is_unknown(app: Client, kind: type) -> None:
 
 
 def test_many_that_wait_look_at_a_message_each_and_compile_nothing(app: Client) -> None:
-    """However many jobs and messages exist: each second, and spread over several turns."""
+    """The checks are spread over several turns each second, for any number of jobs and messages."""
     app.ask(m.QueueCreate, "FULL", {"depth_max": 1})
     app.put("FULL", b"x")
     app.put("Q", *[b"x"] * 900)
@@ -171,7 +171,9 @@ def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:
 
 
 def test_republish_knows_what_was_parked_before_it_by_no_clock(app: Client) -> None:
-    """C14: after the wall clock was set back, parked messages do not count as later ones."""
+    """C14: messages parked before the start count as earlier ones, even if the wall clock was set
+    back.
+    """
     app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
     app.put("/t", b"x")
     app.release(*app.get(":s"))

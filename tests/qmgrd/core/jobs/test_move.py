@@ -1,4 +1,4 @@
-"""Moves and copies: what moves, what stays, and that nothing is lost or doubled."""
+"""Moves and copies affect exactly the right messages, and lose or duplicate nothing."""
 
 from typing import Any
 
@@ -36,14 +36,14 @@ def move(
     rate: int = 0,
     copy: bool = False,
 ) -> int:
-    """Begins a move, and returns its job."""
+    """Begins a move; returns its job."""
     row = app.ask(m.QueueMove, "Q", target, where, messages_max, rate, copy, 0)
     job: int = row["job"]
     return job
 
 
 def moved(app: Client, *options: Any, **named: Any) -> dict[str, Any]:
-    """Runs a move to its end, and returns the row of its job."""
+    """Runs a move to its end; returns the row of its job."""
     job = move(app, *options, **named)
     app.manager.rest()
     return show(app, job)
@@ -147,7 +147,7 @@ def test_queue_that_is_full_is_waited_for(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     app.manager.turn(1_000)
     app.manager.rest()
-    assert app.ask(m.Status)["turn"] == turn  # A job that waits writes nothing.
+    assert app.ask(m.Status)["turn"] == turn  # A waiting job writes nothing.
     app.ack(*app.get("OLD", 2))
     app.manager.turn(1_000)
     assert show(app, job)["done"] == 4
@@ -321,7 +321,7 @@ def test_what_is_late_behind_its_rate_catches_up_with_a_second_at_most(app: Clie
 
 
 def test_queue_is_not_moved_onto_itself(app: Client) -> None:
-    """Each message would be a new arrival at the end, and so for ever."""
+    """Otherwise each moved message would arrive at the end, and the move would never end."""
     app.ask(m.QueueCreate, "SAME", {"alias_of": "Q"})
     for target in ("Q", "SAME"):
         assert app.code_of(m.QueueMove, "Q", target) is ErrorCode.VALUE_INVALID

@@ -120,7 +120,7 @@ def test_puts_and_gets_go_on_during_a_purge(app: Client) -> None:
     assert app.bodies("Q") == [b"more"]
 
 
-# -- of a part
+# -- purges of a part
 
 
 def test_purge_of_what_a_selector_says_spares_the_rest(app: Client) -> None:

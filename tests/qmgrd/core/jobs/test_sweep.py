@@ -1,4 +1,4 @@
-"""What was not persistent is removed after a restart, in slices; the rest stays."""
+"""Non-persistent messages are removed after a restart, in slices. All others stay."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_sweep_of_a_queue_that_is_deleted_meanwhile_ends(app: Client) -> None:
 
 
 def test_members_of_groups_are_lost_and_what_is_in_none_is_had(app: Client) -> None:
-    """The group begins anew: what was lost did not leave it for good."""
+    """The lost members did not leave the group for good, so the group begins again."""
     app.put("Q", b"lost", flags=FLAG_NOT_PERSISTENT, group=(b"g" * 24, 1, False))
     app.put("Q", b"free")
     manager = app.manager
@@ -71,7 +71,7 @@ def test_what_is_known_of_a_group_outlives_the_next_crash_too(app: Client) -> No
 def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
     app: Client, crashes: int
 ) -> None:
-    """Else a reader who wants all of it would begin it, and wait for what is gone."""
+    """Otherwise a reader of complete groups would begin the group and wait for lost members."""
     groups, manager = [b"%024d" % x for x in range(800)], app.manager
     lost = FLAG_NOT_PERSISTENT
     for number, flags in ((1, 0), (2, lost)):
@@ -92,7 +92,7 @@ def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
 
 
 def test_what_is_lost_of_a_group_that_expires_is_counted_once(app: Client) -> None:
-    """Its job waited for a lease, and is the first to go on after the restart."""
+    """The group's job waited for a lease, and continues first after the restart."""
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000})
     app.put("Q", b"A2", flags=FLAG_NOT_PERSISTENT, group=(b"A" * 24, 2, False))
     assert len(app.get("Q")) == 1

@@ -1,4 +1,4 @@
-"""The index rows of a message are made from its contents alone."""
+"""The index rows of a message depend on its contents alone."""
 
 import pytest
 

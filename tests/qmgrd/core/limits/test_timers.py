@@ -1,4 +1,4 @@
-"""Calls at a time of the store clock: their order, their bound, and those that are cancelled."""
+"""Timers of the store clock: their order, their limit, and cancelled timers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Sent but unread data: when a connection is held, and which reads of the store then wait."""
+"""Data that is sent but not read: the limit of a connection, and the store reads that then wait."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def filled(count: int = 40, body: bytes = LARGE) -> tuple[Manager, Client]:
 
 
 def sent(client: Client) -> list[m.Message]:
-    """Returns the output of one turn."""
+    """Returns the bytes sent in one turn."""
     client.manager.turn()
     return client.hear()
 
@@ -88,7 +88,8 @@ def test_turn_stops_reading_requests_of_a_connection_with_enough_output() -> Non
         greedy.send(m.Browse(number, "Q"))
         other.send(m.Status(number))
     answers = sent(greedy)
-    assert len(answers) == 2  # of three messages each, and one more exceeds the limit
+    # Each answer has three messages. One more message would exceed the limit.
+    assert len(answers) == 2
     assert len(other.hear()) == 30
     manager.rest()
     assert len(greedy.hear()) == 28
@@ -124,7 +125,7 @@ def test_held_connection_can_be_closed() -> None:
 
 
 def test_replies_of_a_link_are_read_while_it_is_held() -> None:
-    """Otherwise two ends of a link could wait for each other for ever."""
+    """Otherwise the two ends of a link could wait for each other for ever."""
     manager, _ = filled(1)
     link = manager.connect("NYC", "queue-manager", b"N" * 16)
     manager.turn()

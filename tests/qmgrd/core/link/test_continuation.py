@@ -1,4 +1,4 @@
-"""A peer's window belongs to the outbox here, or not (B21, B22)."""
+"""A peer's window belongs to the outbox, or not (B21, B22)."""
 
 from collections.abc import Iterator
 
@@ -66,7 +66,7 @@ def test_peer_that_has_less_than_it_had_committed_was_restored_B22(outbox: LinkO
 def test_what_came_in_a_life_that_is_not_known_here_tells_a_restored_store_B21(
     outbox: LinkOutbox,
 ) -> None:
-    """Its UID proves nothing if the message is deleted here, or has the same UID."""
+    """The UID proves nothing if the message with that id is deleted, or has the same UID."""
     outbox.sending()
     own = outbox._context.life
     assert check(outbox, 2, 4, outbox.uid_at(4), own) is None

@@ -73,7 +73,7 @@ def test_commit_of_a_stream_that_is_not_open_cannot_be_asked_for(app: Client, fa
 
 
 def test_commits_are_occasional_B8() -> None:
-    """N = 1,000 and k = 50: 20 commits."""
+    """With N = 1,000 and k = 50, there are 20 commits."""
     manager = Manager(link={"commit_messages": 50, "commit_interval_ms": "1 min"})
     manager.connect().ask(m.QueueCreate, "Q")
     far = Far(manager)
@@ -170,7 +170,8 @@ def test_full_queue_that_makes_room_does_so_for_a_link(
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 2, "overflow": overflow})
     far.send(1, message(1), message(2), queue="SMALL")
     again = [message(seq_id) for seq_id in range(1, 5)]
-    assert far.send(1, *again, queue="SMALL") == []  # Two are held already, and need no room.
+    # Two of them are stored already and need no space.
+    assert far.send(1, *again, queue="SMALL") == []
     assert far.committed() == [4]
     assert app.bodies("SMALL") == [b"3", b"4"]
     assert app.bodies(DEAD_LETTERS) == dead
@@ -210,7 +211,7 @@ def test_full_store_blocks_the_link(app: Client, far: Far) -> None:
     app.manager.store.disk_free_bytes = 0
     (blocked,) = far.send(1, message(1))
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.STORE_FULL)
-    (blocked,) = far.send(1, message(1), queue="NONE")  # A refusal there is counted nowhere.
+    (blocked,) = far.send(1, message(1), queue="NONE")  # No queue counts this refusal.
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.QUEUE_UNKNOWN)
 
 
@@ -248,7 +249,9 @@ def test_newest_connection_of_a_stream_fences_the_older(app: Client, far: Far) -
 def test_commit_that_was_due_on_the_older_connection_is_told_on_the_newer(
     app: Client, far: Far
 ) -> None:
-    """Opened in the very turn of the last put: otherwise the sender would wait for ever."""
+    """The new connection opens in the turn of the last put. Otherwise the sender would wait for
+    ever.
+    """
     newer = Far(app.manager)
     app.manager.turn()
     far.client.send(m.Put(far.stream, 1, 0, "Q", [message(1)]))
@@ -320,7 +323,7 @@ def test_stream_of_another_store_breaks_the_protocol(app: Client) -> None:
 
 
 def test_streams_are_apart_B24(app: Client, far: Far) -> None:
-    """Ids of two sources overlap, and a queue created again at the source is a new stream (B20)."""
+    """Two sources use the same ids. A queue that the source creates again is a new stream (B20)."""
     other = Far(app.manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + STREAM[16:])
     far.send(1, message(1))

@@ -1,4 +1,4 @@
-"""The messages that a link has to send. For the link at work see test_link.py."""
+"""The messages that a link has to send. test_link.py tests the complete link."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -95,7 +95,7 @@ def test_commit_of_what_was_never_assigned_deletes_nothing(outbox: LinkOutbox) -
 
 
 def test_what_is_gone_with_a_restart_is_counted_once_though_the_peer_holds_it(app: Client) -> None:
-    """The simulator's seed 1560."""
+    """The simulator found this bug with seed 1560."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", b"1", b"2", flags=records.FLAG_NOT_PERSISTENT)
@@ -127,7 +127,7 @@ def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
 def test_damaged_one_that_is_met_twice_in_a_turn_counts_once(
     app: Client, outbox: LinkOutbox
 ) -> None:
-    """Seed 1663: it was about to be sent over a second path as well."""
+    """Seed 1663: the link was about to send the message over a second path as well."""
     damage(app.manager, 2)
     found(outbox, 5)
     found(outbox, 5)

@@ -1,4 +1,4 @@
-"""A link over several paths: which path sends what, and what happens if one fails (B25)."""
+"""A link over several paths: the messages that each path sends, and failures of a path (B25)."""
 
 import json
 
@@ -11,7 +11,7 @@ from qmgrd.core.link.path import BUDGET_MIN_BYTES, LinkState
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.lines import Lines
 
-SIZE = 16 * 1024  # of a message; a new path sends four
+SIZE = 16 * 1024  # bytes of a message; a new path sends four messages
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer
 
 
 def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
-    """Nothing comes back over the older paths: what they carried is sent again, once."""
+    """The older paths are not used for the repeated messages. Each message is sent again once."""
     one, two = lines.up()
     lines.put(8, SIZE)
     one.ids(), two.ids()
@@ -218,7 +218,7 @@ def test_opening_that_is_never_answered_is_hung_up(lines: Lines) -> None:
 
 
 def test_peer_is_asked_before_it_is_given_up(lines: Lines) -> None:
-    """The peer may report less often than we are willing to wait."""
+    """The peer may report less often than our time limit."""
     one, _ = lines.up()
     lines.put(1)
     assert one.ids() == [1]

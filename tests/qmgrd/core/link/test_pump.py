@@ -1,4 +1,4 @@
-"""A link sends over its paths, and sends again what a path or the peer has lost."""
+"""A link sends over its paths, and sends again the messages that a path or the peer lost."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.lines import Lines
 
-SIZE = 16 * 1024  # of a message; a new path sends four
+SIZE = 16 * 1024  # bytes of a message; a new path sends four messages
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def wait(lines: Lines, ms: int) -> None:
 
 
 def test_what_was_taken_and_not_kept_is_sent_again(lines: Lines) -> None:
-    """A peer may have had it in memory only, and discarded it after a message it had to refuse."""
+    """A peer may keep a message only in memory, and discard it after a message that it refuses."""
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -43,7 +43,7 @@ def test_what_landed_since_the_cursor_went_back_is_sent_again_where_it_was_not_k
 
 def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:
     one, two = lines.up()
-    for _ in range(4):  # The first path proves to be fast, and may send more.
+    for _ in range(4):  # The first path proves to be fast and may send more.
         lines.put(4, SIZE)
         one.ids(), two.ids()
         one.commit(lines.link.outbox.sent_id)
@@ -77,7 +77,7 @@ def test_bytes_on_a_late_path_do_not_hold_up_the_others() -> None:
 
 
 def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
-    """It may report rarely, so it is asked before anything is sent twice."""
+    """The peer may report rarely, so the link asks before it sends anything twice."""
     one, two = lines.up()
     for number in range(1, 6):
         lines.put(1)
@@ -150,7 +150,9 @@ def test_puts_are_short_where_they_have_stalled() -> None:
 
 
 def test_patience_is_kept_while_it_is_needed() -> None:
-    """Each put takes longer than allowed at first: it is closed once, not every other time."""
+    """Each put takes longer than the first time limit. The connection is closed once, not
+    repeatedly.
+    """
     lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
     lines.put(1)
     for number in range(2, 8):
@@ -171,7 +173,7 @@ def test_patience_is_kept_while_it_is_needed() -> None:
 
 
 def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> None:
-    """Seed 959: by the answer to an opening, after a restart of the peer."""
+    """Seed 959: the commit arrives in the answer to an opening, after a restart of the peer."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)
@@ -184,7 +186,7 @@ def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> No
 
 
 def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
-    """Seed 979: the peer has nothing of it, in its line or elsewhere."""
+    """Seed 979: the peer has lost all of it."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)

@@ -1,4 +1,4 @@
-"""The watch of a link: what it looks at, and when. For the consequences see test_path.py."""
+"""The watch of a link: its checks and their times. test_path.py tests the consequences."""
 
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.lines import Lines

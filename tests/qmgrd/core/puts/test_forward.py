@@ -35,7 +35,9 @@ def targets(hub: Hub) -> list[str]:
 
 
 def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
-    """Of any length, also with several proxies. None is kept here for a proxy."""
+    """This holds for messages of any length and for several proxies. No message is kept for a
+    proxy.
+    """
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")
@@ -86,7 +88,7 @@ def test_full_link_refuses_the_publisher(hub: Hub) -> None:
 
 
 def test_link_that_a_proxy_needs_stays(hub: Hub) -> None:
-    """Otherwise nobody could publish to its topics."""
+    """Otherwise no client could publish to the topics of the proxy."""
     assert hub.app.code_of(m.LinkDelete, "NYC") is ErrorCode.QUEUE_IN_USE
     hub.app.ask(m.Unsubscribe, ":all@NYC")
     hub.app.ask(m.LinkDelete, "NYC")
@@ -129,7 +131,7 @@ def test_proxy_that_ends_leaves_what_waits(hub: Hub) -> None:
 
 
 def test_what_rotted_is_not_carried() -> None:
-    """Its entry is sound, its record is not."""
+    """The entry is intact, but the record is damaged."""
     hub = Hub(limits={"turn_rows": 10})
     hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     hub.subscribe("t", ":all@NYC")

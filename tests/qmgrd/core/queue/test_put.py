@@ -1,4 +1,6 @@
-"""Putting a batch: the tight loop and the general loop store the same bytes and answers."""
+"""Puts of a batch: the tight loop and the general loop store the same bytes and give the same
+answers.
+"""
 
 from typing import Any
 from zlib import crc32
@@ -162,7 +164,7 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
 
 
 def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the rest were copied after each record that is not plain, the cost would be quadratic."""
+    """If it copied the rest after each record that is not plain, the cost would be quadratic."""
     copied: list[int] = []
     put_plain = puts._put_plain
 
@@ -179,7 +181,7 @@ def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
-    """This holds for plain ones and others. Stored messages keep theirs when it is altered."""
+    """This holds for all records. Stored messages keep their priority when the queue is altered."""
     app.ask(m.QueueAlter, "Q", {"priority_default": 7})
     for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
         app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)
@@ -193,7 +195,7 @@ def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
 def test_message_longer_than_the_limit_of_the_queue_is_refused_G13(
     app: Client, fields: dict[str, Any]
 ) -> None:
-    size = len(harness_record(b""))  # A UID does not count.
+    size = len(harness_record(b""))  # A UID does not count towards the size.
     app.ask(m.QueueAlter, "Q", {"message_max_bytes": 2_000})
     app.put("Q", bytes(2_000 - size), **fields)
     more = fields and {"uid": ("O", 2)}
@@ -219,7 +221,7 @@ EXTRAS = [
 def test_extra_fields_of_a_link_are_checked(
     app: Client, extra: dict[str, Any], lasts_ms: int
 ) -> None:
-    """Whatever a peer sends, no turn fails."""
+    """No message of a peer makes a turn fail."""
     far = Far(app.manager)
     far.open()
     sent = harness_record(b"x", uid=("FAR", 1), expiry_ms=1_000)

@@ -1,4 +1,4 @@
-"""The consumers that wait at a queue: where each is, and whom the pump looks after next."""
+"""The waiting consumers of a queue: their positions, and the next one that the pump serves."""
 
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.waiting import Waiting

@@ -42,7 +42,7 @@ def refusal(app: Client, kind: Any, *fields: Any) -> tuple[ErrorCode, str]:
 
 
 def get(app: Client, number: int) -> Delivery:
-    """Gets that member of group A."""
+    """Gets member *number* of group A."""
     app.send(m.Get(app.next_id(), "Q", group_id=A, number=number))
     app.manager.rest()
     (found,) = app.delivered()
@@ -363,7 +363,7 @@ def test_due_member_that_is_there_becomes_a_dead_letter(store: AnyStore, app: Cl
 
 
 def test_operator_is_named_in_the_event_of_a_skip(app: Client) -> None:
-    """Its code alone would suggest that a consumer rejected it."""
+    """The code alone would suggest that a consumer rejected the message."""
     put(app, "A1 A2")
     alter(app, "skip")
     (told,) = [one for one in events(app) if one["event"] == "message dead-lettered"]
@@ -580,7 +580,9 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
 def test_closed_group_that_is_consumed_is_known_for_a_while(
     store: AnyStore, app: Client, is_first: bool
 ) -> None:
-    """Otherwise its producer would start it again, and nobody would receive its messages."""
+    """Otherwise its producer would start the group again, and no consumer would receive its
+    messages.
+    """
     app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
     put(app, "A1 A2")
     if is_first:
@@ -602,7 +604,7 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
 )
 def test_what_a_unit_is_about_to_put_is_not_passed(words: str, number: int) -> None:
-    """It would be after the last number, or below the due one, and nobody would receive it."""
+    """The number would be after the last or below the due one, so no consumer would receive it."""
     player = GroupPlayer()
     player("put A1 A2")
     player("begin 1")

@@ -1,4 +1,4 @@
-"""Requests about history: their answers and refusals."""
+"""Requests for history: their answers and errors."""
 
 import pytest
 

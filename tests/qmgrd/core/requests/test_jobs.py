@@ -1,4 +1,4 @@
-"""The answers to operators about jobs; the tests of the jobs themselves cover the rest."""
+"""The answers to operators about jobs. The tests of the jobs cover their effects."""
 
 import pytest
 

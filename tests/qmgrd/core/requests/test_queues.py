@@ -152,7 +152,8 @@ def test_status_counts_turns_that_wrote(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     assert app.ask(m.Status)["turn"] == turn
     app.put("Q", b"1")
-    assert app.ask(m.Status)["turn"] == turn + 2  # The producer's opening, and the put.
+    # one turn for the producer's opening, one for the put
+    assert app.ask(m.Status)["turn"] == turn + 2
 
 
 def test_snapshot_is_the_shells_to_take_of_a_turn_of_its_own(app: Client) -> None:

@@ -1,4 +1,4 @@
-"""No operation without a right."""
+"""Each operation requires a right."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from qmgrd.core.requests.rights import RIGHTS, allowed
 from qmgrd.core.sessions.settle_part import SettlePart
 
 HEARTBEATS = {m.Ping, m.Pong}
-ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # between queue managers either end may answer
+ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # Either end of a link may send these.
 REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS | {SettlePart}
 
 

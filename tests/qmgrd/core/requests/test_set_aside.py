@@ -1,6 +1,6 @@
-"""Work that failed twice: with a bug in each kind of work, the queue manager continues without it.
+"""Work set aside: with a bug in any kind of work, the queue manager continues without that work.
 
-`recover` acts like the daemon: it starts a new core, and sets work aside that failed twice.
+`recover` acts like the daemon: it starts a new core, and sets aside work that failed twice.
 """
 
 from typing import Any
@@ -132,7 +132,7 @@ def test_job_that_alone_can_remove_what_is_left_is_not_dropped(
     survive(app.manager)
     app = app.manager.connect()
     assert app.code_of(m.AsideDrop, 1) is ErrorCode.VALUE_INVALID
-    app.manager.crash()  # The queue id is still known, and the start is not refused.
+    app.manager.crash()  # The queue id is still known, and the start succeeds.
     monkeypatch.undo()
     app.manager.connect().ask(m.AsideRetry, 1)
     app.manager.rest()
@@ -143,7 +143,7 @@ def test_events_that_cannot_be_written_are_not_told(app: Client, monkeypatch: Pa
     manager, work = app.manager, WorkId("events")
     monkeypatch.setattr("qmgrd.core.returns.events._record", planted)
     manager.turns.broker.context.event("anything")
-    assert survive(manager) == ["events"]  # The event was only in memory.
+    assert survive(manager) == ["events"]  # The event existed only in memory.
     manager.turns.set_aside(work, "Bug: planted", manager.now(), is_mark=False)
     manager.turns.broker.context.event("anything")
     assert survive(manager) == []

@@ -1,4 +1,4 @@
-"""Dead letters: where they go, what their notes report, and that nothing is lost or doubled."""
+"""Dead letters: their queues and their notes, and checks that no message is lost or duplicated."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -99,12 +99,12 @@ def test_expired_message_has_no_time_left(app: Client) -> None:
 
 
 def test_what_expired_while_it_was_leased_keeps_its_attempts(app: Client) -> None:
-    """The simulator found it, seed 8385: the note went with the row in the schedule."""
+    """The simulator found this bug with seed 8385: the note was deleted with the schedule row."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", expiry_ms=5_000)
     app.release(*app.get("Q"))
     (held,) = app.get("Q", lease_ms=20_000)
-    for _ in range(4):  # It has expired, and the sweep looks at it without effect.
+    for _ in range(4):  # The message has expired, and the sweep checks it without effect.
         app.manager.turn(3_000)
         app.manager.rest()
     app.settle(m.UNREAD, held)
@@ -134,7 +134,7 @@ def test_long_message_moves_without_its_body_being_copied(
 
 
 def test_identity_goes_along(app: Client) -> None:
-    """The UID is free on the old queue and taken on the new one; the indexes lead there."""
+    """The UID leaves the old queue and is taken on the new one, with its indexes."""
     mine = record(b"x", uid=("B", 5), correlation_id=b"c", group=(b"g" * 24, 1, True))
     assert not app.put_records("Q", mine)
     reject(app, *app.get("Q"))
@@ -158,7 +158,7 @@ def test_message_that_is_dead_already_is_not_there_twice(app: Client) -> None:
 
 
 def test_message_that_was_dead_once_and_dies_again_is_not_lost(app: Client) -> None:
-    """Its UID is remembered where it was consumed, but the message exists: it counts."""
+    """BACKOUT remembers the UID of the consumed message. The new dead letter is still accepted."""
     alter(app, backout_queue="BACKOUT")
     app.ask(m.QueueCreate, "BACKOUT", {"dedup_retention_ms": 60_000})
     mine = record(bytes(9_000), uid=("B", 5), correlation_id=b"c")
@@ -227,7 +227,7 @@ def test_full_backout_queue_that_makes_room_sends_its_oldest_on(app: Client) -> 
 
 
 def test_what_a_restart_takes_is_no_dead_letter(app: Client) -> None:
-    """It has expired and was lost: it must not come back to life."""
+    """The message has expired and is lost, so it must not appear again."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", bytes(9_000), expiry_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
@@ -240,7 +240,7 @@ def test_what_a_restart_takes_is_no_dead_letter(app: Client) -> None:
 
 
 def test_entry_that_rotted_makes_room_and_is_set_aside() -> None:
-    """If it moved, nobody could read it, on a queue that operators read completely."""
+    """A moved damaged message would be unreadable on a queue that operators read completely."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q", {"depth_max": 1, "overflow": "dead-letter-oldest"})
     app.put("Q", b"x")
@@ -273,7 +273,7 @@ FRAME_BYTES = 20_000
 def test_long_notes_count_towards_a_frame(
     app: Client, monkeypatch: pytest.MonkeyPatch, kind: str, way: dict[str, Any]
 ) -> None:
-    """A page of dead letters, however long their notes, fits in a frame that a client accepts."""
+    """A page of dead letters fits into a frame that a client accepts, even with long notes."""
     for module in ("queue.lease", "limits.unread_replies", "queue.browse"):
         monkeypatch.setattr(f"qmgrd.core.{module}.DELIVER_MAX_BYTES", FRAME_BYTES)
     app.manager.turns.broker.context.unread_replies.set_room(1 << 40)
@@ -300,7 +300,7 @@ def test_long_notes_count_towards_a_frame(
 
 
 def pages_of(app: Client, kind: str, way: dict[str, Any]) -> Iterator[list[bytes]]:
-    """Yields the items of each frame in which the dead letters are sent."""
+    """Yields the items of each frame of dead letters."""
     if kind == "browse":
         after: list[int] | None = []
         while after is not None:

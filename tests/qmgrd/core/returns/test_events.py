@@ -1,4 +1,4 @@
-"""SYSTEM.EVENTS: the events for operators, and that they do not cause each other for ever."""
+"""SYSTEM.EVENTS: the events for operators. Events never cause each other for ever."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def told(app: Client) -> list[dict[str, Any]]:
 
 
 def test_event_is_a_message_like_any_other(store: AnyStore, app: Client) -> None:
-    """JSON for people, headers for selectors; durable."""
+    """An event has a JSON body for people and headers for selectors, and is durable."""
     app.put("Q", b"1")
     app.get("Q")
     app.hang_up()
@@ -60,7 +60,7 @@ def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
     app.put("Q", b"1", uid=("O", 1))
     for _ in range(3):
         app.put_records("Q", record(b"2"))
-        app.put_records("Q", record(b"1", uid=("O", 1)))  # A duplicate does not free room.
+        app.put_records("Q", record(b"1", uid=("O", 1)))  # A duplicate does not free space.
     assert told(app) == [{"event": "queue full", "count": 1, "queue": "Q"}]
     app.ack(*app.get("Q"))
     app.put("Q", b"3")
@@ -129,11 +129,11 @@ def test_none_are_put_when_the_store_is_full(manager: Manager, app: Client) -> N
     assert told(app) == []
     manager.store.disk_free_bytes = 1 << 40
     manager.turn()
-    assert told(app) == []  # It is not put later: the log has it.
+    assert told(app) == []  # The daemon does not put the event later. The log has it.
 
 
 def quiet(manager: Manager, ms: int = 0) -> None:
-    """Turns without events write nothing."""
+    """Checks that turns without events write nothing."""
     for _ in range(5):
         manager.turn(ms)
     flushes = manager.store.flushes
@@ -189,7 +189,7 @@ def member(number: int, body: bytes = b"") -> bytes:
 
 
 def test_event_that_pushes_out_a_member_of_a_group_is_told(manager: Manager, app: Client) -> None:
-    """The queue's groups are updated after the events, which may evict members."""
+    """The queue's groups are updated after the events, because events may evict members."""
     app.ask(m.QueueAlter, EVENTS, {"depth_max": 3})
     manager.fill(EVENTS, member(1), member(2), record(b"{}"))
     app.put("Q", b"x", expiry_ms=10)
@@ -209,7 +209,7 @@ def test_event_that_pushes_a_member_into_the_dead_letters_is_told(
 
 
 def test_event_of_the_very_end_of_a_turn_is_told_by_the_next(manager: Manager, app: Client) -> None:
-    """The broker is busy until then, and only until then."""
+    """The broker has work until the next turn, and no longer."""
     broker = manager.turns.broker
     write = broker.context.journal.write
 

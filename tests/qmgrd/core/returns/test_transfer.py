@@ -1,4 +1,4 @@
-"""Moving a message: its rows, counts and identity move along, and nothing is left behind."""
+"""Transfers of a message: rows, counts and identity move with it, and no row is left behind."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -122,7 +122,7 @@ def test_message_that_is_there_already_leaves(app: Client, to: str) -> None:
 
 
 def test_message_that_a_unit_is_about_to_put_there_waits(app: Client, to: str) -> None:
-    """The unit may be backed out, and then the message would be lost."""
+    """The unit may be backed out, and the message would then be lost."""
     mine = record(b"x", uid=("B", 1))
     unit = UnitOfWork(app)
     unit.put_records("TO", mine)
@@ -189,7 +189,7 @@ def test_what_is_remembered_makes_no_room(app: Client, to: str) -> None:
 
 @pytest.fixture
 def context(app: Client) -> Iterator[Context]:
-    """Yields the context of an open turn, with two messages on Q, and OLD as their target."""
+    """Yields the context of an open turn, with two messages on Q, and OLD as the target."""
     app.ask(m.QueueCreate, "OLD", {"depth_max": 2})
     app.put("Q", b"short", bytes(9_000))
     context: Context = app.manager.turns.broker.context
@@ -241,7 +241,7 @@ def test_queue_without_room_takes_neither(context: Context, app: Client) -> None
 
 
 def test_number_that_had_left_where_it_came_from_begins_a_group_anew(app: Client, to: str) -> None:
-    """It was in no group there, so its group does not continue where that was."""
+    """It was in no group on the old queue, so its group does not continue from there."""
     first = (b"g" * 24, 1, False)
     app.put("Q", b"consumed", group=first)
     app.ack(*app.get("Q"))

@@ -1,4 +1,4 @@
-"""The receiving end of a link's stream: over several paths, ordered or not."""
+"""The receiving end of a link's stream: over several paths, ordered or unordered."""
 
 from itertools import pairwise
 
@@ -217,7 +217,7 @@ def test_line_has_a_limit_of_its_own() -> None:
 
 @pytest.fixture(params=[1, 1_000], ids=["reported by count", "reported by time"])
 def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
-    """40 puts wait after a gap, at a queue manager whose turns are short."""
+    """40 puts wait after a gap, at a queue manager with short turns."""
     manager = Manager(
         limits={"turn_rows": 20}, link={"commit_messages": request.param, "commit_interval_ms": 1}
     )
@@ -232,7 +232,7 @@ def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
 def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
     lined_up: tuple[Client, Far],
 ) -> None:
-    """The sender would conclude that the puts in line were discarded, and send them again."""
+    """Otherwise the sender would conclude that the waiting puts were discarded, and repeat them."""
     app, ordered = lined_up
     manager = app.manager
     assert ordered.send(1, message(1)) == []
@@ -249,8 +249,8 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
 
 
 def test_nonsense_that_waits_in_line_is_its_senders_fault(lined_up: tuple[Client, Far]) -> None:
-    """A put in line is applied in a later turn, outside of any request. Its error once failed that
-    turn, and ended the daemon.
+    """A waiting put is applied in a later turn, outside of any request. Its error once failed that
+    turn, and the daemon stopped.
     """
     app, ordered = lined_up
     ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
@@ -311,7 +311,7 @@ def test_line_is_forgotten_with_the_last_path(app: Client, ordered: Far) -> None
 
 
 def test_extras_go_with_their_records(app: Client, ordered: Far) -> None:
-    """The second of three has 1 ms left, and has expired when it is looked for."""
+    """The second of three messages has 1 ms left and has expired when a get looks for it."""
     extras: list[list[object]] = [[1, {m.EXTRA_EXPIRY_MS: 1}]]
     batch = [message(1), message(2), message(3)]
     ordered.client.say(m.Put(1, 1, 0, "Q", batch, extras))
@@ -344,7 +344,7 @@ def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
 
 
 def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
-    """Later versions may make these rows longer: that must not end the daemon."""
+    """Later versions may make these rows longer. A longer row must not stop the daemon."""
     app.ask(m.QueueCreate, "R")
     far = opened(app, 0)
     far.client.say(m.Put(far.stream, 1, 0, "R", [message(1)], [[0, {}, "more"]]))
@@ -375,7 +375,7 @@ def test_oldest_stream_of_a_peer_gives_way_to_a_new_one(app: Client) -> None:
     other = Far(manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + bytes(8))
     other.send(1, message(99))
-    assert len(stream_ids(manager)) == STREAMS_MAX + 1  # Each peer has its own.
+    assert len(stream_ids(manager)) == STREAMS_MAX + 1  # Each peer has a separate limit.
 
 
 def test_streams_that_are_open_do_not_give_way(app: Client) -> None:

@@ -1,4 +1,4 @@
-"""Handing out: which consumer is served, in which order, and at what cost."""
+"""Delivery: the consumer served next, the order, and the cost."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.qmgrd.core.harness import Client, Manager
 
 
 def test_consumers_share_alike(manager: Manager, app: Client) -> None:
-    """Each of four gets a quarter, regardless of who came first. None starves."""
+    """Each of four consumers gets a quarter, regardless of the order in which they came."""
     others = [app, *(manager.connect(f"c{i}") for i in range(3))]
     for client in others:
         client.consume("Q")
@@ -60,7 +60,7 @@ def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows
 
 
 class CountingStore(MemoryStore):
-    """Counts how often it is read."""
+    """Counts reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class CountingStore(MemoryStore):
 
 
 def costs_of_a_put(waiting: int, *, all_available: bool) -> int:
-    """Returns how often the store is read for a put that no waiting get selects."""
+    """Returns the number of reads for a put that no waiting get selects."""
     store = CountingStore()
     manager = Manager(store)
     app, other = manager.connect(), manager.connect()

@@ -42,7 +42,7 @@ def test_readers_of_two_connections_have_one_number_and_two_groups(player: Group
 
 
 def test_get_without_a_reader_is_in_no_group_afterwards(player: GroupPlayer) -> None:
-    """The messages it holds are settled before another reader gets more of the group."""
+    """The leased messages are settled before another reader gets more of the group."""
     assert player("get reader=0") == "has +A1"
     assert player("get reader=0") == "has +B1"
     player("ack A1")
@@ -57,7 +57,7 @@ def test_consumer_that_is_cancelled_leaves_its_group(player: GroupPlayer) -> Non
 
 
 def test_group_that_is_gone_is_left(player: GroupPlayer) -> None:
-    """Otherwise a reader would wait for ever for a member of a group that was purged."""
+    """Otherwise a reader would wait for ever for a member of a purged group."""
     player("get")
     player("ack A1")
     player.operator.ask(m.QueuePurge, "Q", "group_number > 1")

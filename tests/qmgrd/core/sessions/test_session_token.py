@@ -1,4 +1,4 @@
-"""Tokens: only a store's own tokens resume a session, and nobody can derive one from others."""
+"""Tokens: only a store's own tokens resume a session, and no token can be derived from others."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The ends of leases: how each ends, who may end it, and how it is counted."""
+"""The ends of leases: the kinds of settles, permissions, and counts."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_renewed_lease_lasts_as_long_again_from_now_on(app: Client, held: Delive
 def test_lease_is_renewed_for_another_length(app: Client, held: Delivery, lease_ms: int) -> None:
     app.manager.turn(LEASE_MS // 4)
     assert settle(app, m.RENEW, held, lease_ms=lease_ms) == []
-    assert settle(app, m.RENEW, held) == []  # For the time of the last renewal.
+    assert settle(app, m.RENEW, held) == []  # The lease has the time of the last renewal.
     app.manager.turn(lease_ms - 1)
     assert is_leased(app)
     app.manager.turn(1)
@@ -91,7 +91,7 @@ def test_lease_renewed_for_another_length_stays_with_its_connection(
 
 
 def test_nobody_else_renews_a_lease(app: Client, held: Delivery) -> None:
-    """Nor does its own session on a new connection: the leases of the old one have ended."""
+    """The same session on a new connection cannot renew it either: the old leases have ended."""
     other = app.manager.connect("other")
     for lease_ms in (0, 20_000):
         assert settle(other, m.RENEW, held, lease_ms=lease_ms) == LOST
@@ -172,7 +172,7 @@ def test_lost_connection_is_a_delivery_and_no_failure_at_once(app: Client, held:
 
 
 def test_ack_of_what_waits_to_be_tried_again_settles_it(app: Client) -> None:
-    """The consumer reports that its work is done, so it must not come again."""
+    """The consumer reports that its work is done, so the message must not be delivered again."""
     app.ask(m.QueueAlter, "Q", {"retry_initial_ms": 60_000})
     app.put("Q", b"x", bytes(9_000))
     found = app.get("Q", 2, lease_ms=LEASE_MS)
@@ -287,7 +287,7 @@ def test_settling_on_a_deleted_queue_is_as_for_a_message_that_is_gone(
 def test_unit_of_work_takes_nothing_from_a_deleted_queue(
     app: Client, held: Delivery, number: int
 ) -> None:
-    """Even if the unit is known: only its commit could refuse the message."""
+    """This holds even if the unit is known. Otherwise only its commit could refuse the message."""
     unit = UnitOfWork(app)
     app.ask(m.QueueDelete, "Q", True)
     assert settle(app, m.ACK, held, held, unit=number) == LOST * 2
@@ -295,7 +295,7 @@ def test_unit_of_work_takes_nothing_from_a_deleted_queue(
 
 
 def test_uid_of_a_consumed_message_is_remembered_however_it_was_consumed(app: Client) -> None:
-    """Plain, indexed, in a unit, late."""
+    """The message is plain, indexed, in a unit, or acknowledged late."""
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 60_000})
     app.put("Q", b"plain")
     app.put("Q", b"indexed", correlation_id=b"c")

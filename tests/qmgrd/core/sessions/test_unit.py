@@ -1,4 +1,4 @@
-"""A unit of work keeps count of what it holds, and so does each queue."""
+"""Each unit of work and each queue count the messages held by units."""
 
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters

@@ -101,7 +101,7 @@ def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
 def test_end_without_commit_undoes_puts_and_gets_in_place_G20(
     store: AnyStore, app: Client, end: End
 ) -> None:
-    """Order is by priority, then arrival, as if nothing had happened."""
+    """Messages are in order of priority and arrival, as before the unit."""
     worker = app.manager.connect("worker")
     for priority in (4, 9, 4, 0):
         app.put("Q", b"old%d" % priority, priority=priority)
@@ -143,7 +143,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     app.send(unit.message())
     if when == "before":
         manager.advance(0)
-        manager.turns._apply(manager.now())  # The whole turn is done, and then lost.
+        manager.turns._apply(manager.now())  # The whole turn runs, and is then lost.
     else:
         manager.turn()
     manager.crash()
@@ -154,7 +154,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     assert [x.failed for x in app.get("Q", 9)] == ([0, 0] if when == "before" else [])
 
 
-# -- plain puts, which are held and appended many at a time
+# -- plain puts, which are held and appended in batches
 
 Step = tuple[str, str, list[bytes]]
 LIMITS: list[dict[str, int]] = [
@@ -258,7 +258,7 @@ def test_stamps_of_what_a_unit_takes_are_told_in_runs(app: Client) -> None:
 
 
 def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> None:
-    """Its producer knows the UID from the answer, and may send the message elsewhere."""
+    """The producer knows the UID from the answer and may send the message to another queue."""
     UnitOfWork(app)
     _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", [record(b"x")] * 3)
     again = record(b"x", uid=("QM1", timestamp + 2))
@@ -346,7 +346,7 @@ def test_duplicate_of_what_a_unit_holds_is_refused_for_later_A12(app: Client) ->
 
 
 def test_duplicate_of_a_hidden_message_is_refused_A12(app: Client) -> None:
-    """Leased, delayed, got in a unit, and after that was backed out."""
+    """The message is leased, delayed, got in a unit, or returned by a backout."""
     for number in (1, 2, 3):
         assert not app.put_records("Q", record(b"x", uid=("B", number)))
     leased, delayed, taken = app.get("Q", 3)
@@ -373,7 +373,7 @@ def test_entry_is_not_lowered_by_a_backout_A13(store: AnyStore, app: Client) -> 
 
 
 def test_link_waits_for_a_unit_that_holds_its_message_A12(app: Client) -> None:
-    """If it counted as stored, it would be lost when the unit is backed out."""
+    """If the message counted as stored, it would be lost when the unit is backed out."""
     far = Far(app.manager)
     far.open()
     unit = UnitOfWork(app)
@@ -434,7 +434,7 @@ def test_commit_of_a_unit_that_was_lost_is_answered_the_same_each_time(
         producer = Producer(again, b"%016d" % app.peer.number, True)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
-        # A new unit with that number is not taken for the old one.
+        # A new unit with that number is a different unit.
         again.ask(m.UnitBegin, commit.unit)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
@@ -482,7 +482,7 @@ def test_full_store_leaves_a_unit_open_until_it_can_be_committed(app: Client) ->
 
 
 def test_gets_alone_are_committed_in_a_full_store(app: Client) -> None:
-    """They free room, and a full store needs that."""
+    """They free space, which a full store needs."""
     app.put("Q", b"x")
     unit = UnitOfWork(app)
     unit.get("Q")
@@ -535,7 +535,7 @@ def test_unit_bound_for_a_link_that_was_deleted_comes_to_rest(app: Client, end: 
 
 
 def test_held_messages_count_as_depth_G13(app: Client) -> None:
-    """Size counts all states: held, leased, delayed, ready, got in a unit."""
+    """The depth counts messages in all states: held, leased, delayed, ready, got in a unit."""
     app.ask(m.QueueAlter, "Q", {"depth_max": 5})
     app.put("Q", b"1", b"2", b"3", b"4")
     leased, delayed, taken = app.get("Q", 3)
@@ -587,7 +587,7 @@ def test_unit_may_not_hold_more_than_its_queue_may_have_G13(app: Client) -> None
     assert bodies(unit.get("Q")) == [b"1"]
     assert unit.commit() == []
     assert app.bodies("Q") == [b"3", b"4"]
-    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # Its get made room, too.
+    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # The get in this unit made space as well.
 
 
 def test_commit_keeps_to_the_limit_where_all_else_is_leased_G13(app: Client) -> None:
@@ -663,7 +663,7 @@ def test_bytes_of_a_unit_are_bounded() -> None:
 
 @pytest.mark.parametrize("what", ["put", "get"])
 def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
-    """A message of 40 KB has 11 of them, whether it is put or got."""
+    """A message of 40 KB has 11 rows, whether it is put or got."""
     app = limited(rows_max=38)
     app.put("Q", *[bytes(40_000)] * 3)
     unit = UnitOfWork(app)
@@ -718,7 +718,8 @@ def test_units_of_a_connection_are_bounded_and_numbers_are_free_again() -> None:
     assert app.code_of(m.UnitBegin, 2) == ErrorCode.VALUE_INVALID
     assert first.commit() == []
     UnitOfWork(app, 1).put("Q", b"x")
-    assert app.manager.connect().ask(m.UnitBegin, 1) is None  # Each connection has its own.
+    # Each connection has a separate limit.
+    assert app.manager.connect().ask(m.UnitBegin, 1) is None
     audit(app.manager)
 
 
@@ -726,9 +727,9 @@ def test_one_connection_cannot_hold_the_memory_of_all_units() -> None:
     app = limited(connection_bytes_max=10_000, held_bytes_max=25_000)
     units = [UnitOfWork(app, number) for number in (1, 2)]
     units[0].put("Q", bytes(4_000))
-    units[1].put("Q", b"", b"", b"")  # Each takes memory, whatever its length.
+    units[1].put("Q", b"", b"", b"")  # Each put takes memory, even with an empty body.
     with_puts = units[1].put_records("Q", *[record(b"")] * 2)
-    assert with_puts == [ErrorCode.UNITS_EXHAUSTED]  # The first still fits.
+    assert with_puts == [ErrorCode.UNITS_EXHAUSTED]  # The first put still fits.
     other = app.manager.connect()
     UnitOfWork(other).put("Q", bytes(8_000))
     third = app.manager.connect()
@@ -789,7 +790,7 @@ def test_unit_that_is_over_leaves_no_timer(app: Client) -> None:
 def test_what_a_unit_holds_is_settled_by_its_commit_only(
     app: Client, action: int, fields: dict[str, bytes]
 ) -> None:
-    """An ack with the old handle would delete a message that a backout then returned."""
+    """Otherwise an ack with the old handle would delete a message that a backout returned."""
     app.put("Q", b"x", **fields)
     unit = UnitOfWork(app)
     (found,) = unit.get("Q")
@@ -816,7 +817,7 @@ def test_handle_of_a_lease_that_is_over_is_no_part_of_a_unit(app: Client) -> Non
 
 
 def test_breaker_counts_what_units_do(app: Client) -> None:
-    """A backout is a failure; a commit ends the probing."""
+    """A backout counts as failures. A commit ends the probing."""
     changes = {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 1_000}
     app.ask(m.QueueAlter, "Q", changes)
     app.put("Q", b"1", b"2", b"3")
@@ -857,7 +858,7 @@ def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
 
 @pytest.mark.parametrize("end", [by_lost_connection, by_age])
 def test_a_hundred_units_end_in_slices(end: End) -> None:
-    """No turn returns more than its share, however many end at once."""
+    """No turn returns more than its share, however many units end at once."""
     app = limited()
     worker = app.manager.connect("worker")
     units = [UnitOfWork(worker, number) for number in range(1, 101)]
@@ -892,7 +893,7 @@ def full_and_small(directory: Path, map_bytes: int) -> Client:
 
 
 def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) -> None:
-    """Otherwise it would end the daemon: each row may need a page that is free only later."""
+    """Otherwise the commit would stop the daemon: each row may need a page that is freed later."""
     app = full_and_small(tmp_path, 1 << 21)
     unit = UnitOfWork(app)
     found = app.get("Q", 200)
@@ -905,7 +906,7 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 
 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
-    """Above the mark it has room for their counts, a slice at a time, but not for history."""
+    """Above the mark, it has space for their counts, one slice at a time, but not for history."""
     app = full_and_small(tmp_path, 1 << 21)
     manager = app.manager
     workers = [manager.connect("worker") for _ in range(20)]

@@ -1,4 +1,4 @@
-"""Which members may be put; test_groups.py tests the refusals against stored rows."""
+"""Admission of members to a group. test_groups.py tests the refusals against stored rows."""
 
 import pytest
 from hypothesis import given

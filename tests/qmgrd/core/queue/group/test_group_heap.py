@@ -1,4 +1,4 @@
-"""In pinned order, the message at the first place is next, with or without a group."""
+"""In pinned order, the message in the first position is next, with or without a group."""
 
 from heapq import heapify, heappop, heappush
 
@@ -11,8 +11,9 @@ from tests.group_player import group_id
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, items, record
 
-# A letter, or nothing where it is in no group; its priority; whether it keeps its place in the
-# line of numbers or lets one come before it; what makes it go step by step.
+# Each wish has a group letter or "", and a priority. The third value is whether it keeps its
+# position in the order of numbers, or a lower number precedes it. The last value forces single
+# steps.
 wishes = st.lists(
     st.tuples(
         st.sampled_from(["", "A", "B", "C"]),
@@ -27,7 +28,7 @@ credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int, int, bytes]]:
-    """Returns letter, number, priority and correlation id; some precede a lower number."""
+    """Returns letter, number, priority and correlation id. Some messages precede a lower number."""
     found: list[tuple[str, int, int, bytes]] = []
     at: dict[str, list[int]] = {}
     for letter, priority, swaps, correlation in wished:
@@ -43,7 +44,7 @@ def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int,
 
 
 def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
-    """Returns the expected order: always the first by place of all that are next."""
+    """Returns the expected order: each time, the first of the messages that may be next."""
     places = {
         (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
     }
@@ -79,7 +80,7 @@ def test_what_is_first_is_next(
 
 
 def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
-    """Returns the bodies that a pinned consumer receives; it acks the messages of most turns."""
+    """Returns the bodies that a pinned consumer receives. It acks messages in most turns."""
     request_id = app.next_id()
     app.send(m.Consume(request_id, "Q", credits_[0], 1 << 30, order=m.PINNED))
     found: list[bytes] = []

@@ -31,7 +31,7 @@ TAKEN, ENDED = ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED
 
 
 class Table:
-    """The groups of one queue and its members, set by hand. An arrival is 10 and the number."""
+    """The groups of one queue and its members, set by hand. An arrival is 10 plus the number."""
 
     def __init__(self) -> None:
         self.tx = MemoryStore()
@@ -130,7 +130,7 @@ def test_nothing_follows_the_last(table: Table) -> None:
         ENDED,
         "GROUP_ENDED: group A on queue Q ends with number 3; begin another group",
     )
-    assert table.refusal(2, is_last=True)[0] == ENDED  # a second last
+    assert table.refusal(2, is_last=True)[0] == ENDED  # a second last member
     table.check(2)
 
 
@@ -389,7 +389,7 @@ def test_incomplete_group_is_discarded_in_time(store: AnyStore, app: Client) -> 
     assert app.bodies("Q") == [b"B1", b"B2", b"m1"]
     assert (app.show("Q")["expired"], app.show("Q")["delayed"]) == (4, 0)
     assert "group expired" in [event["event"] for event in events(app)]
-    put(app, "A1")  # It is completely forgotten.
+    put(app, "A1")  # The daemon has completely forgotten the group.
 
 
 def test_incomplete_group_becomes_dead_letters_in_order(app: Client) -> None:
@@ -416,7 +416,7 @@ def test_leased_members_of_an_incomplete_group_are_awaited(app: Client) -> None:
 
 
 def test_member_that_arrives_at_the_deadline_is_in_time(app: Client) -> None:
-    """This includes a delayed one that becomes available in the same turn."""
+    """This includes a delayed member that becomes available in the same turn."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A3~")
     run_due_work(app.manager, 1_500)
@@ -445,7 +445,9 @@ def test_group_that_waits_for_an_operator_does_not_expire(app: Client) -> None:
 
 
 def test_incomplete_group_expires_in_time_even_if_it_was_empty_once(app: Client) -> None:
-    """While it was empty, its next check was scheduled for the end of the retention, days later."""
+    """While the group was empty, its next check was scheduled at the end of its retention, days
+    later.
+    """
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))

@@ -11,7 +11,7 @@ from qmgrd.core.queue.group import held_groups as held_groups_module
 from qmgrd.core.queue.group.held_groups import HeldGroups, Member, Reader
 
 A, B, C = (letter * 24 for letter in (b"a", b"b", b"c"))
-LAST = 6  # the number that ends each group
+LAST = 6  # number of the last member of each group
 QUEUE = 1
 
 groups = st.sampled_from([A, B, C])
@@ -19,7 +19,7 @@ picks = st.integers(0, 100)
 
 
 class Held(RuleBasedStateMachine):
-    """Three groups of six members, readers of both orders, and a plain account of all leases."""
+    """Three groups of six members, readers in both orders, and a plain account of all leases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class Held(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.leased: dict[int, Member] = {}
         self.leased_singly: set[int] = set()
-        self.returning: set[int] = set()  # members behind one that returned
+        self.returning: set[int] = set()  # members after one that returned
         self.gone: dict[bytes, set[int]] = {A: set(), B: set(), C: set()}
         self.arrival = 0
 
     def free(self, group_id: bytes, number: int) -> int | None:
-        """Returns the first unconsumed number from *number* on, if it can be leased."""
+        """Returns the first unconsumed number from *number* on, if that member can be leased."""
         while number in self.gone[group_id]:
             number += 1
         is_leased = Member(group_id, number) in self.leased.values()
@@ -200,7 +200,7 @@ def a_reader(held_groups: HeldGroups, order: int = LOGICAL, connection: int = 1)
 
 
 def begun(held_groups: HeldGroups, reader: Reader, group_id: bytes, *numbers: int) -> None:
-    """Lets *reader* hold a group with these members leased; the arrival is the number."""
+    """Makes *reader* hold a group with these members leased. The arrival is the number."""
     held = held_groups.begin(group_id, reader, numbers[0])
     for number in numbers:
         held_groups.record_lease(group_id, held, number, at(group_id, number))
@@ -214,11 +214,11 @@ def at(group_id: bytes, number: int) -> int:
 
 
 def test_reader_returns_to_the_group_whose_member_came_back() -> None:
-    """The group that it began meanwhile is released, because none of its members is leased."""
+    """The reader releases the group that it began meanwhile, because no member of it is leased."""
     held_groups = HeldGroups()
     reader = a_reader(held_groups)
     begun(held_groups, reader, A, 1, 2)
-    reader.current = None  # A has ended.
+    reader.current = None  # Group A has ended.
     begun(held_groups, reader, B, 1)
     held_groups.settled(at(B, 1))
     touched, behind = held_groups.returned(at(A, 1))
@@ -370,7 +370,7 @@ def test_reader_has_an_order_unless_it_is_physical(order: int) -> None:
 
 
 def test_reader_that_had_to_leave_a_group_is_still_its_last() -> None:
-    """A previous reader then learns that the group was with another one."""
+    """An earlier reader then learns that another reader had the group."""
     held_groups = HeldGroups()
     before, other = a_reader(held_groups, PINNED), a_reader(held_groups, PINNED)
     begun(held_groups, before, A, 1)

@@ -110,7 +110,7 @@ def test_damaged_row_is_ignored(key: bytes, value: bytes) -> None:
     store = MemoryStore()
     store.put(key, value)
     for number in range(6):
-        group_index.find(store, PREFIX, number)  # It leads nowhere, and has no effect.
+        group_index.find(store, PREFIX, number)  # The row refers to no member and has no effect.
 
 
 def test_single_member_has_the_same_name_as_before() -> None:
