@@ -75,7 +75,7 @@ class GroupPlayer:
             if type(message) is m.Deliver:
                 said.append(f"{prefix}has {self._take(items(message))}")
             elif type(message) is m.Ok:
-                said.append(f"{prefix}waited in vain")
+                said.append(f"{prefix}received no message")
             elif type(message) is m.Error:
                 said.append(f"{prefix}{name_of(message.code)}: {message.text}")
         return said
@@ -91,9 +91,7 @@ class GroupPlayer:
         return "; ".join(f"{x.code.name}: {x.text}" for x in refused) or "stored"
 
     def _get(self, app: Client, *words: str) -> str:
-        """Gets messages. Options: physical, all, reader=1, wait=1000, count=2, group=A, number=3,
-        body=A1.
-        """
+        """Gets messages. Options: physical, all, reader=1, wait=1000, count=2, group=A, body=A1."""
         given = _given(words)
         request_id = app.next_id()
         wait_ms = int(given.get("wait", 0))
@@ -232,7 +230,7 @@ class GroupPlayer:
         value = app.ask(m.GroupList, "Q", b"", 100, "incomplete" in words)
         return (
             "\n".join(
-                f"{bytes.fromhex(x['group'])[:1].decode()} {x['state']}: {x['count']} there, "
+                f"{bytes.fromhex(x['group'])[:1].decode()} {x['state']}: {x['count']} stored, "
                 f"{x['leased']} leased, next {x['next']}{'' if x['next_is_here'] else ' missing'}, "
                 f"last {x['last'] or '?'}"
                 for x in value["groups"]
@@ -275,7 +273,7 @@ class GroupPlayer:
     def _reconnected(self) -> str:
         self._apps.clear()
         self.operator = self.manager.connect("operator")
-        return "the queue manager is there again"
+        return "the queue manager has restarted"
 
 
 def _given(words: Words) -> dict[str, str]:

@@ -75,9 +75,7 @@ use_git_change_detection = false
 
 
 def lay_out(folder: Path, module: Module) -> None:
-    """Creates *folder* again, with the packages next to each other, the tests and the
-    configuration.
-    """
+    """Creates *folder* again, with all packages, the tests and the configuration."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in (*PACKAGES, "tests"):
@@ -136,7 +134,9 @@ def judge(name: str) -> bool:
 def main() -> int:
     """Runs all modules; returns 0 if the tests of each kill a share of at least SHARE_MIN."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
-    parser.add_argument("modules", nargs="*", choices=[*MODULES, []], help="all, if none is named")
+    parser.add_argument(
+        "modules", nargs="*", choices=[*MODULES, []], help="modules to test (default: all)"
+    )
     names = parser.parse_args().modules or list(MODULES)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
     weak = [name for name in names if not judge(name)]

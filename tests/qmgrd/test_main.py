@@ -1,4 +1,4 @@
-"""The command: options, exit codes, and what is said when it cannot start."""
+"""The command: options, exit codes, and errors of failed starts."""
 
 import errno
 import gc
@@ -24,7 +24,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command configures the process: its signals, its log, whose first use is kept."""
+    """Restores the signals and the log that the command configures in this process."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for module in (command, daemons):
         monkeypatch.setattr(module, "log", structlog.get_logger())
@@ -36,7 +36,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each daemon stop as soon as it runs."""
+    """Makes each daemon stop as soon as it runs."""
     serve = Daemon.run
 
     async def run_shortly(self: Daemon) -> None:
@@ -164,7 +164,7 @@ def test_directory_that_cannot_be_made_is_told(
 def test_map_smaller_than_what_is_stored_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It could not even be drained."""
+    """A daemon with such a map could not even drain its queues."""
     store = LmdbStore(tmp_path / "data", 1 << 24)
     tx = store.begin()
     for i in range(1_000):
@@ -196,7 +196,7 @@ def test_daemon_that_fails_exits_with_what_failed(
 
     monkeypatch.setattr(Daemon, "run", fail)
     assert run(options(tmp_path)) == code
-    LmdbStore(tmp_path, 1 << 20).close()  # The directory was let go.
+    LmdbStore(tmp_path, 1 << 20).close()  # The daemon has released the directory.
 
 
 def test_loop_that_the_system_does_not_give_is_told(

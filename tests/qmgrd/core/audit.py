@@ -15,7 +15,7 @@ def audit(manager: Manager) -> None:
     bodies = {key for key in rows if key[:1] == keys.SPACE_BODY}
     for queue in manager.turns.broker.catalogue.by_id.values():
         bodies -= _audit_queue(rows, queue, manager.now().ms)
-    assert not bodies, f"{len(bodies)} body rows belong to nobody"
+    assert not bodies, f"{len(bodies)} body rows belong to no message"
     _audit_units(manager)
 
 
@@ -27,7 +27,7 @@ def _audit_units(manager: Manager) -> None:
     lessees |= {id(lease.lessee) for lease, _ in broker.settlements._returns.waiting}
     for unit in units:
         assert unit.timer is not None
-        assert unit.timer.call is not None, "it would live for ever"
+        assert unit.timer.call is not None, "the member would never expire"
     for queue in broker.catalogue.by_id.values():
         held = [x for unit in units for x in unit.puts if x.queue is queue]
         assert set(queue.uncommitted.arrivals) == {x.index_key for x in held}
@@ -59,14 +59,14 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
         size += entries.record_bytes(entry)
         assert entry.shared == (queue.references is not None)
         if entry.shared:
-            assert keys.publication(keys.place(key)[1]) in rows, "its publication is gone"
+            assert keys.publication(keys.place(key)[1]) in rows, "its publication does not exist"
             continue
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
-        assert uids[index_key] == key[5:], "the UID index points elsewhere"
+        assert uids[index_key] == key[5:], "the UID index refers to another message"
         origin = keys.of_queue(keys.SPACE_ORIGIN, queue.id) + trailer[:-8]
         highest = sealed.unseal(origin, rows[origin])
-        assert highest >= trailer[-8:], "the table of origins is below a message"
+        assert highest >= trailer[-8:], "the table of origins is below the UID of a message"
         if entry.in_rows:
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
@@ -103,9 +103,7 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 
 
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
-    """Checks that each row that refers to a message belongs to one, and that each message has all
-    rows.
-    """
+    """Checks that the rows that refer to messages are exactly the rows that messages need."""
     expected: set[bytes] = set()
     for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():
@@ -165,4 +163,4 @@ def _audit_leases(
         stuck = arrival < heads[priority] and arrival not in queue.leases
         if is_grouped and stuck:
             continue  # Members of a stopped group: readers in physical order receive them later.
-        assert not stuck, f"message {arrival} is before the position, and not leased"
+        assert not stuck, f"message {arrival} is before the position, but not leased"

@@ -1,8 +1,8 @@
 """A queue manager and its clients: the real protocol and the real core, without sockets.
 
-A Manager has the core and a store. Its clocks only advance when a test advances them. A Client is a
-connection. Its method `ask` returns the answer to a request, and `say` returns the messages that
-arrive in one turn. `put`, `get` and `ack` do the rest.
+A Manager has the core and a store. The clocks of a Manager only advance when a test advances them.
+A Client is a connection. `Client.ask` returns the answer to a request, and `Client.say` returns the
+messages that arrive in one turn. `put`, `get` and `ack` put, get and acknowledge messages.
 """
 
 from collections.abc import Callable
@@ -157,7 +157,7 @@ class Manager:
             if not self.turns.has_work:
                 return count
             self.turn()
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the manager is never idle")
 
     def crash(self, away_ms: int = 0) -> None:
         """Loses the memory and all connections, and starts again."""
@@ -182,7 +182,7 @@ class Manager:
     def connect(
         self, name: str = "app", role: str = "client", store_id: bytes = b"", session: bytes = b""
     ) -> "Client":
-        """Returns a new connection after its handshake. Its session is new or resumed."""
+        """Returns a new connection after its handshake, with a new or a resumed session."""
         self._connections += 1
         peer = Peer(
             self._connections,

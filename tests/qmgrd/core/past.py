@@ -97,10 +97,10 @@ def replay(told: list[Told]) -> set[tuple[int, int]]:
         place = one.queue_id, one.arrival
         kind = kinds.get(one.event)
         if kind in COMES:
-            assert place not in there, f"{one} came twice"
+            assert place not in there, f"{one} arrived twice"
             there.add(place)
         elif kind in GOES:
-            assert place in there, f"{one} goes, and never came"
+            assert place in there, f"{one} left without an arrival"
             there.discard(place)
         else:
             assert place in there, f"{one}: its message does not exist"

@@ -92,9 +92,7 @@ class Hub:
         return [one.body for one in found]
 
     def fail(self, name: str, times: int = 1) -> int:
-        """Makes a subscriber return all its deliveries, *times* times; returns the number of
-        messages.
-        """
+        """Makes a subscriber return all deliveries, *times* times; returns their number."""
         given = 0
         for _ in range(times):
             found = self.get(name)
@@ -108,7 +106,7 @@ class Hub:
     def park(self, *names: str) -> None:
         """Lets these subscriptions fail until all their messages are parked."""
         for name in names:
-            assert self.fail(name, 1_000), f"{name} has nothing"
+            assert self.fail(name, 1_000), f"{name} has no messages"
 
     def parked(self, **asked: Any) -> list[dict[str, Any]]:
         """Returns the rows of the parked publications."""

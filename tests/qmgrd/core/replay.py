@@ -126,7 +126,7 @@ class Replay:
         """Checks the numbers of the rows; returns whether rows were added and deleted at once."""
         state = stored.get(keys.HISTORY)
         if state is None:
-            require(not new, "rows_are_in_line", f"{self.name}: rows, and nothing that says so")
+            require(not new, "rows_are_in_line", f"{self.name}: rows without a state row")
             return False
         first, next_, size, dropped = keys.HISTORY_ROW.unpack(rows.unseal(keys.HISTORY, state))
         fact = f"{self.name}: {self.first} to {self.next}, now {first} to {next_}"
@@ -254,7 +254,7 @@ class Replay:
             is_changed = place in before or place in after
             is_there = place in after if is_changed else was_there[place]
             fact = f"{self.name}: {place} of {self.queues[place[0]]}, stored in lane "
-            fact += f"{before.get(place)} and now {after.get(place)}, told "
+            fact += f"{before.get(place)} and now {after.get(place)}, events "
             fact += f"{sorted(history.EVENTS[kind] for kind in kinds[place])}"
             require(is_there == (place in self.there), "accounts_are_true", fact)
             if place in before and place in after and before[place] != after[place]:
@@ -274,7 +274,7 @@ class Replay:
             is_published = self.queues[place[0]].kind == "publications"
             right = history.PUBLISHED if is_published else history.PUT
             require(kind == right, "accounts_are_possible", fact)
-            require(place not in self.there, "accounts_are_true", f"came twice, {fact}")
+            require(place not in self.there, "accounts_are_true", f"arrived twice, {fact}")
             require((one.delivered, one.failed) == (0, 0), "accounts_agree", fact)
             self.there[place] = Stay(one)
             # A possible lane: the unit's delay may be over at its commit.
@@ -319,7 +319,7 @@ class Replay:
     def stopped(self, *, clean: bool) -> None:
         """Records that the process has ended."""
         for place, stay in self.there.items():
-            fact = f"{self.name}: {place} was handed out as it stopped in good order"
+            fact = f"{self.name}: {place} was leased at a clean stop"
             is_open = stay.is_leased and not self.queues[place[0]].is_deleted
             require(not (clean and is_open), "accounts_are_possible", fact)
             stay.is_leased = False

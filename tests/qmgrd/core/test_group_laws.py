@@ -99,13 +99,13 @@ class Groups(RuleBasedStateMachine):
         place = data.draw(st.sampled_from(sorted(self.out)))
         reader, delivery = self.out.pop(place)
         codes = self.readers[reader][0].settle(action, delivery)
-        assert codes == [], f"{place} is lost to the reader {reader} that has it"
+        assert codes == [], f"{place} was lost by reader {reader}, which has the lease"
         if action == m.ACK:
             self._consume(place)
         else:
             behind = self._take_back(place)
             codes = [code for who, x in behind for code in self.readers[who][0].ack(x)]
-            assert codes == [ErrorCode.LEASE_LOST] * len(behind), "not taken back"
+            assert codes == [ErrorCode.LEASE_LOST] * len(behind), "the member did not return"
         self._hear()
 
     @rule(data=st.data(), delay_ms=st.integers(1, 5_000))
@@ -124,9 +124,7 @@ class Groups(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.readers)
     def cancel(self, data: st.DataObject) -> None:
-        """Cancels a reader. The reader still settles its messages, and no other reader gets them
-        meanwhile.
-        """
+        """Cancels a reader, which still settles its messages. No other reader gets them before."""
         reader = self._reader(data)
         client, request_id, _ = self.readers[reader]
         client.send(m.Cancel(request_id))
@@ -183,8 +181,8 @@ class Groups(RuleBasedStateMachine):
     def _delivered(self, reader: int, order: int, delivery: Delivery) -> None:
         letter, number = _place(delivery)
         place = letter, number
-        assert place in self.there, f"{place} was consumed, or never put"
-        assert place not in self.out, f"{place} is in the hands of {self.out[place][0]}"
+        assert place in self.there, f"{place} was consumed or never put"
+        assert place not in self.out, f"{place} is leased by {self.out[place][0]}"
         holders = {who for (x, _), (who, _) in self.out.items() if x == letter}
         assert holders <= {reader}, f"{place} to {reader}, the group is held by {holders}"
         before = {(letter, n) for n in range(1, number)}
@@ -225,9 +223,7 @@ class Groups(RuleBasedStateMachine):
         assert set(self.manager.queue("Q").leases) == in_hands
 
     def teardown(self) -> None:
-        """Complete groups never wait. A reader of complete groups gets all members of each, in
-        order.
-        """
+        """Complete groups never wait. A reader of them gets all members of each, in order."""
         self._begin_all_anew()
         reader = self.manager.connect("last")
         request_id = reader.next_id()

@@ -1,4 +1,4 @@
-"""A link sends over connections that its peer dialled: dialling and sending are independent (G10)."""
+"""Dialling and sending are independent: a link sends over connections of its peer (G10)."""
 
 from typing import Any
 
@@ -68,7 +68,9 @@ def test_both_send_over_one_connection(app: Client, home: Home) -> None:
     assert app.bodies("Q") == [b"1"]
     app.put("F@FAR", b"x")
     told = home.client.hear()
-    assert [type(x) for x in told] == [m.Put, m.Committed], "the commit goes along with the put"
+    assert [type(x) for x in told] == [m.Put, m.Committed], (
+        "the commit is in the same turn as the put"
+    )
     assert told[1] == m.Committed(home.stream, 1, taken=1)
 
 

@@ -220,7 +220,7 @@ def test_puts_without_records_count_too() -> None:
 
 @pytest.mark.parametrize("flood", [m.Ping(1), m.Pong(1)])
 def test_flood_of_heartbeats_breaks_the_protocol(flood: m.Message) -> None:
-    """The daemon answers them at once, so no credit limits them."""
+    """The daemon answers each heartbeat at once, so no credit limits heartbeats."""
     pair = Pair()
     pair.say(HELLO)
     pair.say(*[flood] * HEARTBEATS_MAX)
@@ -249,7 +249,7 @@ def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
     pair = Pair(LimitsConfig(request_window=10))
     pair.say(HELLO)
     pair.say(*(m.Status(number) for number in range(1, 11)))
-    pair.waiting()  # A turn has applied them but not answered them.
+    pair.waiting()  # A turn has applied the requests but not answered them.
     pair.peer.encode(m.Ok(1, {}))
     pair.say(m.Status(11))
     with pytest.raises(CreditExceeded, match=r"11 requests without their answer.*10"):

@@ -141,7 +141,7 @@ def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
         if done:
             assert writes > 8
             return
-    raise AssertionError("it never got through")
+    raise AssertionError("no turn succeeded")
 
 
 def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Client) -> None:
@@ -480,7 +480,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_start_reads_as_much_at_any_depth(clean: bool) -> None:
-    """A start does not scan messages: it reads the same rows with 10 or 10,000 messages."""
+    """A start scans no messages: the number of reads is the same with 10 and 10,000 messages."""
     costs = []
     for depth in (10, 10_000):
         manager = Manager(CountingStore())

@@ -29,7 +29,7 @@ TOKENS = SessionTokens(SECRET, b"salt")
 
 
 class Host:
-    """A session's host, with events to wait for."""
+    """A session's host, with events that tests wait for."""
 
     def __init__(self, *, refusal: m.Goaway | None = None) -> None:
         self.refusal = refusal
@@ -68,7 +68,7 @@ class Host:
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
 
     def take(self, count: int = 1_000) -> list[Arrival]:
-        """Takes the arrivals, as a turn does."""
+        """Processes the arrivals, as a turn does."""
         arrivals = [arrival for _, arrival in self.intake.take(count, 1 << 40)]
         self.ahead = [session for session in self.ahead if not session.read_on()]
         return arrivals
@@ -102,7 +102,7 @@ class Client:
         self.writer.write(b"".join(map(self.wire.send, messages)))
 
     async def hear(self) -> list[m.Message]:
-        """Waits for at least one message, or for the end."""
+        """Waits for at least one message, or for the end of the connection."""
         while data := await self.reader.read(1 << 16):
             if found := [message for message, _ in self.wire.receive(data, 0)]:
                 return found
@@ -216,7 +216,7 @@ async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None
 
 
 async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) -> None:
-    """Otherwise a few busy peers would use the whole loop, and all its memory."""
+    """Otherwise a few busy peers would use the whole event loop and all memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -283,7 +283,7 @@ async def test_goodbye_is_written_before_the_end(tmp_path: Path) -> None:
 
 
 async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> None:
-    """Closing with unread bytes would reset the connection before the goodbye is read."""
+    """A close with unread bytes would reset the connection before the peer reads the goodbye."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -297,7 +297,7 @@ async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> No
 
 
 async def test_core_is_reported_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
-    """Its leases are released at once."""
+    """The leases of the connection are released at once."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -343,7 +343,7 @@ async def test_silent_peer_is_pinged_then_cut_off(tmp_path: Path) -> None:
 
 
 async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
-    """Memory for answers is bounded."""
+    """The memory for answers is limited."""
     host = Host()
     host.unsent.bytes_max = 1 << 20
     async with serving(tmp_path / "s", host) as (client, session):
@@ -444,7 +444,7 @@ async def test_peer_that_has_too_much_to_fetch_is_blocked_until_it_has_fetched_m
 
 
 async def test_what_was_written_at_once_counts_until_it_is_fetched(tmp_path: Path) -> None:
-    """The rest of a long answer keeps all of it in memory."""
+    """The unread rest of a long answer keeps the whole answer in memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)

@@ -1,4 +1,4 @@
-"""Full collections look only at new objects, and sometimes at all."""
+"""Full collections check only new objects, and now and then all objects."""
 
 import gc
 import weakref
@@ -7,7 +7,7 @@ from qmgrd.process.collector import COUNT_EACH, short_collections
 
 
 class Ring:
-    """Refers to itself, so that only the collector frees it."""
+    """An object that refers to itself, so only the collector frees it."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -37,10 +37,10 @@ def test_what_became_garbage_later_is_collected_once_as_much_again_is_left_out()
         found = weakref.ref(ring)
         del ring
         gc.collect()
-        assert found() is not None  # It is excluded.
+        assert found() is not None  # The object is excluded from collections.
         rings = [Ring() for _ in range(2 * gc.get_freeze_count())]
         for _ in range(COUNT_EACH):
-            gc.collect()  # They are excluded, which doubles the number.
+            gc.collect()  # The new objects are excluded, which doubles the number.
         gc.collect()
         assert found() is None
         assert rings

@@ -1,4 +1,4 @@
-"""Pruning never removes the newest valid snapshot, nor unreadable ones."""
+"""Pruning removes neither the newest valid snapshot nor unreadable ones."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ Add = Callable[..., Path]
 
 @pytest.fixture
 def add(snapshot: Path, tmp_path: Path) -> Add:
-    """Makes a snapshot of the given hour."""
+    """Makes a snapshot with a time in the given hour."""
 
     def add(hour: int, store: str = "a", *, damaged: bool = False) -> Path:
         made = Path(shutil.copytree(snapshot, tmp_path / f"{store}{hour}"))
@@ -119,7 +119,7 @@ def test_removal_that_is_killed_leaves_a_leftover(
 
 
 def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> None:
-    """A store that was made from a snapshot still has its manifest."""
+    """A store that was created from a snapshot still has its manifest."""
     (add(1) / "lock.mdb").touch()
     (add(2) / "notes").mkdir()
     add(4)

@@ -1,4 +1,4 @@
-"""Scheduled snapshots: when one is taken."""
+"""The times of scheduled snapshots."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""The writer of a snapshot, fed directly: the snapshot is complete or absent, and its counts are
-right.
+"""The writer of a snapshot, called directly.
+
+A snapshot is complete or absent, and its counts are right.
 """
 
 import errno
@@ -32,7 +33,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def image(manager: Manager) -> bytes:
-    """Returns a copy of the last turn, in the form of the pipe's data."""
+    """Returns a copy of the last turn, in the format of the pipe."""
     with TemporaryFile() as file:
         pin = manager.store.pin()
         pin.copy_to(file.fileno())
@@ -47,7 +48,7 @@ def order(target: Path, turn: int = 0, **changes: Any) -> WriteRequest:
 
 
 def feed(what: WriteRequest, *pieces: bytes) -> dict[str, Any]:
-    """Writes *pieces* as if they came through a pipe one by one."""
+    """Writes *pieces* as if they arrived one by one through a pipe."""
     source, pipe = os.pipe()
 
     def pump() -> None:
@@ -213,7 +214,7 @@ def test_what_a_deleted_queue_left_behind_is_not_counted(manager: Manager, tmp_p
 
 
 def test_end_that_comes_early_leaves_nothing(manager: Manager, tmp_path: Path) -> None:
-    """As when the daemon is killed, after any number of bytes."""
+    """The data ends as if the daemon was killed, after any number of bytes."""
     data = image(manager) + TRAILER
     for size in (0, 1, len(TRAILER), 4096, len(data) - len(TRAILER), len(data) - 1):
         with pytest.raises(WriteFailed, match="the daemon stopped the copy after"):

@@ -64,7 +64,7 @@ def last_transaction(store: LmdbStore) -> int:
 
 
 def written_calls() -> int:
-    """Returns how many write system calls this process has made."""
+    """Returns the number of write system calls that this process has made."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(fields["syscw"])
 
@@ -91,7 +91,7 @@ def test_abort_leaves_nothing(store: LmdbStore) -> None:
     tx.delete(b"b")
     tx.put(b"c", b"x" * 100_000)
     store.abort()
-    store.abort()  # Without a transaction it does nothing.
+    store.abort()  # An abort without a transaction has no effect.
     assert rows(store) == {b"a": b"1", b"b": b"2"}
 
 
@@ -178,7 +178,7 @@ def test_store_whose_data_is_gone_is_not_created_again(tmp_path: Path) -> None:
         LmdbStore(tmp_path, MAP_BYTES)
     assert list((tmp_path / "store").iterdir()) == []
     (tmp_path / "store").rmdir()
-    LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal kept no lock.
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The refused open kept no lock.
 
 
 def test_store_that_is_gone_is_not_created_again(tmp_path: Path) -> None:
@@ -269,14 +269,14 @@ def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> 
     store.commit()
     assert store.space().file_free_bytes >= 500 * 3000
     data = store.directory / "store" / "data.mdb"
-    # A hole: it would need disk space when used.
+    # A hole needs disk space when it is used.
     os.truncate(data, data.stat().st_size + (1 << 30))
     assert store.space().file_free_bytes < 3 << 20
 
 
 @pytest.fixture
 def files_end_at_once(store: LmdbStore) -> Iterator[None]:
-    """Lets no file grow beyond the store's size, like a full disk."""
+    """Limits all files to the store's size, like a full disk."""
     size = (store.directory / "store" / "data.mdb").stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -297,7 +297,7 @@ def test_pinned_turn_stays_as_it_was(store: LmdbStore, tmp_path: Path) -> None:
     put(store, a=b"2", b=b"3")
     copy = tmp_path / "copy.mdb"
     with copy.open("wb") as file:
-        # On another thread, as a snapshot does.
+        # on another thread, as in a snapshot
         thread = Thread(target=pin.copy_to, args=(file.fileno(),))
         thread.start()
         thread.join()
@@ -340,9 +340,7 @@ def test_released_pin_lets_freed_pages_be_used_again(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
-    """Otherwise the map would be full with almost nothing used: LMDB cannot use these pages
-    again.
-    """
+    """LMDB cannot reuse these pages. Otherwise the map would be full with little content."""
     put(store, a=bytes(100_000))
     put(store, a=bytes(100_000))
     before = store.space()
@@ -363,9 +361,7 @@ def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: LmdbStore) -> None:
-    """They are counted after each turn: without a free descriptor a snapshot would end the
-    daemon.
-    """
+    """Pages are counted after each turn. A snapshot must not stop a daemon without descriptors."""
     put(store, a=b"1")
     pin = store.pin()
     with none_left():
@@ -375,9 +371,7 @@ def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: Lm
 
 
 def test_turns_go_on_until_what_is_used_fills_the_map(tmp_path: Path) -> None:
-    """The count of used pages matches what LMDB can use, whatever was free when the turn was
-    pinned.
-    """
+    """The count matches the pages that LMDB can use, for any number of free pages at the pin."""
     store = LmdbStore(tmp_path / "small", 4 << 20)
     for _ in range(3):
         pin = store.pin()
@@ -420,7 +414,7 @@ def test_snapshot_is_not_started_again_nor_gone_on_with(tmp_path: Path, begun: b
 
 
 def test_copy_in_the_wrong_place_is_not_skipped(tmp_path: Path) -> None:
-    """Next to a store it does no harm."""
+    """Such a copy next to a store has no effect."""
     (tmp_path / "data.mdb").touch()
     with pytest.raises(StoreIsSnapshot):
         LmdbStore(tmp_path, MAP_BYTES)

@@ -41,7 +41,7 @@ def test_snapshot_needs_no_lock(tmp_path: Path) -> None:
 
 
 def test_snapshot_is_one_whatever_came_into_it(tmp_path: Path) -> None:
-    """Spark sees it the same way. A store that was started in it is found in its own directory."""
+    """Spark also treats the directory as a snapshot. A store started in it has its own directory."""
     LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "data.mdb").touch()
     (tmp_path / "manifest.json").touch()

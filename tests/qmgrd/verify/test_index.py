@@ -1,4 +1,4 @@
-"""All damage to index rows is found, and no valid row is reported."""
+"""Any damage to index rows is found. Valid rows are not reported."""
 
 from pathlib import Path
 

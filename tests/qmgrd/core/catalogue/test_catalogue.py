@@ -118,9 +118,7 @@ def test_unknown_queue_says_how_to_make_it(app: Client) -> None:
 
 
 def test_queue_ids_are_never_used_again(store: AnyStore, app: Client) -> None:
-    """Neither a deletion nor a restart frees an id, so old handles and jobs never match a new
-    queue.
-    """
+    """Deletions and restarts free no id, so old handles and jobs never match a new queue."""
     seen = set()
     for _ in range(4):
         seen.add(app.ask(m.QueueCreate, "X")["queue_id"])

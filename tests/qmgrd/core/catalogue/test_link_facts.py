@@ -35,9 +35,7 @@ def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
 
 
 def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> None:
-    """The time counts from the first block until a commit. After a commit, another message blocks
-    the link.
-    """
+    """The time counts from the first block. After a commit, another message blocks the link."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)

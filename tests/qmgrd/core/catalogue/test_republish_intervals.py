@@ -1,6 +1,4 @@
-"""The intervals counted at each change of a topic equal the intervals found by searching all
-topics.
-"""
+"""The intervals counted at each change of a topic equal those found by a search of all topics."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ from tests.qmgrd.core.harness import Client, record
 
 
 def put(*hops: list[str] | None) -> m.Put:
-    """Returns a put with one record for each entry of *hops*. Its note lists these hops."""
+    """Returns a put with one record per entry of *hops*. The note of each record lists the hops."""
     extras: list[list[Any]] = [
         [index, {m.EXTRA_NOTE: pack({"hops": known})}]
         for index, known in enumerate(hops)

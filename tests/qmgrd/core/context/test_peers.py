@@ -78,7 +78,7 @@ def facts(manager: Manager) -> list[tuple[bytes, bytes]]:
 def check_nothing_told(stranger: Stranger) -> None:
     for secret in (FAR_STORE, FAR_STORE.hex().encode(), STREAM, b"the real life", SECRET):
         assert secret not in stranger.heard
-    assert STORE_ID not in stranger.heard[-300:], "once the handshake is done"
+    assert STORE_ID not in stranger.heard[-300:], "closed after the handshake"
 
 
 # -- strangers
@@ -107,13 +107,13 @@ def test_stranger_with_the_name_of_a_peer_and_another_store_learns_and_changes_n
     assert facts(manager) == before
     far.client.hear()
     far.send(2, message(2))
-    assert far.committed()[-1:] == [2], "the real one goes on, and was not fenced"
+    assert far.committed()[-1:] == [2], "the real FAR continues and was not fenced"
     assert far.client.goaway is None
     assert app.bodies("Q") == [b"1", b"2"]
     ok, opening = far.client.say(FETCH)
     assert (type(ok), type(opening)) == (m.Ok, m.LinkOpen)
     (put,) = far.client.say(m.Ok(1, [1, 0, [], None, 4096, 1, 0, b""]))
-    assert SECRET in put.records[0], "what waits for it is unharmed"
+    assert SECRET in put.records[0], "its pending messages are intact"
 
 
 def test_stranger_that_names_a_stream_of_the_peer_is_cut_off(app: Client, manager: Manager) -> None:
@@ -133,7 +133,7 @@ def test_stranger_cannot_fetch_from_a_link_that_has_addresses(
     stranger = Stranger(manager)
     assert stranger.try_all(OTHER_STORE)[-1] is ErrorCode.LINK_DOWN
     check_nothing_told(stranger)
-    assert facts(manager) == before, "and it is not pinned"
+    assert facts(manager) == before, "the peer is not pinned"
 
 
 def test_first_store_that_connects_is_pinned_unless_the_store_id_is_given(
@@ -388,7 +388,7 @@ def test_link_that_its_peer_does_not_allow_is_refused_and_retries() -> None:
         lines.turn(29_999)
         assert lines.dials == []
         lines.turn(1)
-    assert told == ["link refused"], "once"
+    assert told == ["link refused"], "logged once"
     lines.up()
     assert (lines.row["state"], lines.row["error"]) == ("up", "")
 

@@ -32,7 +32,7 @@ def run_due_work(manager: Manager, ms: int = 0) -> int:
         if (due_ms is None or due_ms > manager.now().ms) and not manager.turns.has_work:
             return count
         manager.turn()
-    raise AssertionError("it never comes to rest")
+    raise AssertionError("the manager is never idle")
 
 
 def counts(app: Client, queue: str = "Q") -> tuple[int, int, int, int]:
@@ -375,9 +375,7 @@ def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
 def test_time_away_counts_within_bounds(
     store: AnyStore, app: Client, away_ms: int, counted_ms: int
 ) -> None:
-    """Across a restart, the daemon has only the wall clock. It limits the difference to
-    downtime_max_ms.
-    """
+    """Across a restart, the wall clock counts, up to a limit of downtime_max_ms."""
     limit_ms = app.manager.config.queue_manager.downtime_max_ms
     counted_ms = min(counted_ms, limit_ms) if away_ms < YEAR_MS else limit_ms
     lasts_ms = counted_ms + 1_000
@@ -470,7 +468,7 @@ def test_rows_of_a_deleted_queue_vanish_when_they_are_due(store: AnyStore, app: 
     assert app.bodies("Q") == [b"3"]
 
 
-# -- what is not persistent
+# -- non-persistent messages
 
 
 def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, app: Client) -> None:
@@ -619,7 +617,7 @@ def test_expiring_and_delayed_uids_are_remembered_too_D1(app: Client) -> None:
         assert len(app.put_records("Q", record(b"x", uid=("O", number)))) == 1
 
 
-# -- all of it
+# -- all kinds of due work together
 
 
 steps = st.lists(
@@ -635,9 +633,7 @@ steps = st.lists(
 
 @given(steps)
 def test_each_message_is_had_within_its_time_only(steps: list[Any]) -> None:
-    """Compares with a list of the existing messages, second by second, with gets, returns and
-    crashes.
-    """
+    """Compares with a list of messages, second by second, with gets, returns and crashes."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

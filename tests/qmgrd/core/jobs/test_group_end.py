@@ -60,9 +60,7 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
 
 
 def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
-    """A rejected dead letter stays on its queue and is tried again, so its group must not be
-    parked.
-    """
+    """A rejected dead letter stays on its queue, so its group must not be parked."""
     put(app, "A1 A2!")
     app.ask(m.QueueAlter, "Q", {"backout_queue": ""})
     reject(app, "A1")
@@ -107,7 +105,7 @@ def test_poison_member_is_not_moved_alone_and_others_go_on_D10_E37(
     code = ErrorCode.BACKOUT_THRESHOLD_REACHED
     assert (row["state"], row["parked_number"], row["parked_code"]) == ("parked", 1, code)
     assert row["members"][0]["failed"] == 2
-    assert bodies(app.get("Q", 9)) == [b"B1", b"m1"], "nothing of it is handed out"
+    assert bodies(app.get("Q", 9)) == [b"B1", b"m1"], "no member of A is delivered"
 
 
 def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, app: Client) -> None:

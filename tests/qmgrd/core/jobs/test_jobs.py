@@ -171,9 +171,7 @@ def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:
 
 
 def test_republish_knows_what_was_parked_before_it_by_no_clock(app: Client) -> None:
-    """C14: messages parked before the start count as earlier ones, even if the wall clock was set
-    back.
-    """
+    """C14: earlier parked messages count as earlier even if the wall clock was set back."""
     app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
     app.put("/t", b"x")
     app.release(*app.get(":s"))

@@ -317,7 +317,7 @@ def test_what_is_late_behind_its_rate_catches_up_with_a_second_at_most(app: Clie
     assert 2 <= show(app, job)["done"] <= 13
 
 
-# -- what is not possible
+# -- refused moves
 
 
 def test_queue_is_not_moved_onto_itself(app: Client) -> None:

@@ -128,7 +128,9 @@ def test_one_publication_one_subscriber_or_what_a_selector_says(hub: Hub) -> Non
 
 
 def test_subscriber_that_is_away_stays_on_the_list_until_it_is_back(hub: Hub) -> None:
-    """C16: an operator republishes while it is away. It gets the copy when it opens a consumer."""
+    """C16: an operator republishes meanwhile. The copy is sent when the subscriber opens a
+    consumer.
+    """
     parked(hub, "A:a")
     job = hub.republish()
     assert (job["done"], job["skipped"]) == (0, 1)
@@ -159,7 +161,7 @@ def test_subscriber_that_polls_is_back_with_its_next_get(hub: Hub) -> None:
 
 
 def test_late_subscriber_has_nothing(hub: Hub) -> None:
-    """C15: it gets nothing from the publication and nothing from the republish."""
+    """C15: a later subscriber gets neither the publication nor a republished copy."""
     parked(hub, "A:a")
     hub.subscribe("t/#", "L:late")
     hub.app.consume("A:a")
@@ -170,9 +172,7 @@ def test_late_subscriber_has_nothing(hub: Hub) -> None:
 
 
 def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
-    """C17, C2: a non-durable subscription ends with its connection, and its name is never used
-    again.
-    """
+    """C17, C2: a non-durable subscription ends with its connection. Its name is never used again."""
     client = hub.manager.connect("gone")
     name = hub.subscribe("t", client=client, redelivery_limit=0)
     hub.publish("t", b"x")
@@ -191,7 +191,7 @@ def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
 
 
 def test_restart_ends_who_was_not_durable(hub: Hub) -> None:
-    """C17, D9: its entries are removed, and its name is never used again."""
+    """C17, D9: entries of non-durable subscriptions are removed. Their names are never used again."""
     names = {hub.subscribe("t", redelivery_limit=0) for _ in range(3)}
     hub.publish("t", b"x")
     hub.park(*names)
@@ -351,9 +351,7 @@ def test_no_timer_runs_where_no_topic_wants_one() -> None:
 
 @pytest.mark.parametrize("turns", range(1, 14))
 def test_crash_at_any_step_leaves_the_copy_or_the_list(turns: int) -> None:
-    """C19: the subscriber either gets the copy once, or is on the list. It is never both or
-    neither.
-    """
+    """C19: the subscriber either gets the copy once or is on the list."""
     hub = Hub(limits={"turn_rows": 20})
     names = [f"S:{number}" for number in range(6)]
     parked(hub, *names, bodies=(b"1", b"2"))

@@ -41,7 +41,8 @@ def test_late_subscriber_has_the_last_of_each_topic_once(hub: Hub) -> None:
     assert has(hub, "S:3") == [b"b", b"a", b"other"]
     assert has(hub, "S:none") == []
     hub.restart()
-    hub.subscribe("t/+", "S:1")  # The subscription already exists and has received them.
+    # The subscription already exists and has received the retained publications.
+    hub.subscribe("t/+", "S:1")
     assert has(hub, "S:1") == []
 
 
@@ -149,7 +150,7 @@ def test_what_has_expired_is_retained_for_nobody(hub: Hub) -> None:
 
 
 def test_what_is_not_persistent_is_not_given_after_a_crash_amid_it() -> None:
-    """They are lost like earlier copies. Otherwise they would count but never arrive."""
+    """The remaining copies are lost like earlier ones. Otherwise they would count but never arrive."""
     hub = Hub(limits={"turn_rows": 10})
     for number in range(60):
         hub.publish(f"t/{number:02}", b"x", retain=True, flags=records.FLAG_NOT_PERSISTENT)

@@ -102,7 +102,8 @@ def test_expired_messages_are_dead_letters_only_where_the_queue_says_so(app: Cli
     assert app.bodies(DEAD_LETTERS) == [b"KEEPS"]
     assert sent_back(app)["done"] == 1
     app.manager.turn(60_000)
-    assert app.bodies("KEEPS") == [b"KEEPS"]  # Its lifetime is over, but it is returned and stays.
+    # The lifetime is over, but the message is returned and stays.
+    assert app.bodies("KEEPS") == [b"KEEPS"]
 
 
 def test_backout_queue_sends_back_each_to_its_own(app: Client) -> None:

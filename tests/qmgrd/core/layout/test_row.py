@@ -164,7 +164,7 @@ def test_missing_row_or_row_under_another_key_is_found(
 def test_used_arrival_is_never_given_again(
     next_arrival: int, sound: bool, priorities: tuple[int, ...]
 ) -> None:
-    """This holds for any priority of the last message, and if that message is set aside."""
+    """The last message has any priority, and may be set aside."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

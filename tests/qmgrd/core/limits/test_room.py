@@ -1,4 +1,4 @@
-"""Free space and its reserves. Acks must succeed in a small map, whatever they change."""
+"""Free space and its reserves. All kinds of acks must succeed in a small map."""
 
 import random
 from pathlib import Path

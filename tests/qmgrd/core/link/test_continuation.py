@@ -91,7 +91,7 @@ def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client
         manager.connect().put("F@NYC", *[b"y"] * 2)
         after = _outbox(manager)
         assert after.queue.counters.next_arrival == 4 + 2 * lives
-        assert after.end_of(first) == 4, "as it had ended, whatever was given since"
+        assert after.end_of(first) == 4, "the end of the life, not of later messages"
         assert _life_check(after, 3, first) is None
         assert _life_check(after, 4, first) is ErrorCode.RESTORED
     tx = manager.turns.broker.context.tx = manager.store.begin()
@@ -99,7 +99,7 @@ def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client
     after.commit(2)
     assert after.end_of(first) == 4
     after.commit(3)
-    assert after.end_of(first) is None, "nothing that is not committed was sent in it"
+    assert after.end_of(first) is None, "only committed messages were sent in that life"
     after.queue.flush(tx)
     manager.store.commit()
 

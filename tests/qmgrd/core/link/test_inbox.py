@@ -126,7 +126,7 @@ def test_message_that_came_another_way_counts_as_stored(app: Client, far: Far) -
     assert far.committed() == [2]
 
 
-# -- what cannot be stored
+# -- messages that cannot be stored
 
 
 @pytest.mark.parametrize(
@@ -249,9 +249,7 @@ def test_newest_connection_of_a_stream_fences_the_older(app: Client, far: Far) -
 def test_commit_that_was_due_on_the_older_connection_is_told_on_the_newer(
     app: Client, far: Far
 ) -> None:
-    """The new connection opens in the turn of the last put. Otherwise the sender would wait for
-    ever.
-    """
+    """The new connection opens in the turn of the last put. The sender must get the commit."""
     newer = Far(app.manager)
     app.manager.turn()
     far.client.send(m.Put(far.stream, 1, 0, "Q", [message(1)]))

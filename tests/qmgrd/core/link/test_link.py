@@ -494,9 +494,7 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
 
 
 def test_connection_for_an_earlier_link_of_that_name_is_closed(app: Client, nyc: Nyc) -> None:
-    """The connection may lead to another queue manager, which could get the new link refused for
-    good.
-    """
+    """The connection may lead to another queue manager, whose errors must not stop the new link."""
     earlier = nyc.dials[0]
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueDelete, queue)
@@ -549,7 +547,7 @@ def test_commit_of_an_earlier_connection_is_not_obeyed(app: Client, nyc: Nyc) ->
     assert app.ask(m.LinkShow, "NYC")["waiting"] == 3
 
 
-# -- what is damaged or too long
+# -- damaged and overlong messages
 
 
 def damage(manager: Manager, seq_id: int) -> None:

@@ -69,7 +69,7 @@ def test_what_a_lost_path_carried_goes_over_the_other(lines: Lines) -> None:
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     two.commit(0, [5, 4])
     one.hang_up()
-    assert two.ids() == [1, 2, 3, 4], "and nothing of what two has"
+    assert two.ids() == [1, 2, 3, 4], "no message that path two has"
     two.commit(8)
     assert (lines.row["waiting"], lines.row["resent"]) == (0, 4)
 
@@ -79,7 +79,7 @@ def test_what_is_in_flight_on_another_path_is_not_sent_again(lines: Lines) -> No
     lines.put(6, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6])
     one.hang_up()
-    assert two.ids() == [1, 2], "as much as it may carry"
+    assert two.ids() == [1, 2], "as many as the path may carry"
     two.commit(2, [5, 2])
     assert two.ids() == [3, 4]
 
@@ -123,7 +123,7 @@ def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
     again = lines.answer()
     again.open(incarnation=2)
     assert two.goaway is not None
-    assert again.ids() == [1, 2, 3, 4], "the ids that path two reported as held are not held there"
+    assert again.ids() == [1, 2, 3, 4], "path two reported these ids before the restart"
 
 
 def test_slow_path_is_given_less(lines: Lines) -> None:
@@ -237,7 +237,7 @@ def test_what_all_wait_for_goes_over_an_idle_path_too_once_it_is_late(lines: Lin
     two.commit(0, [5, 4])
     for _ in range(7):
         lines.turn(100)
-    assert m.CommitAsk(1) in one.sent, "it may have them, and not have reported them"
+    assert m.CommitAsk(1) in one.sent, "the peer may have them without a report"
     assert two.ids() == []
     for _ in range(7):
         lines.turn(100)

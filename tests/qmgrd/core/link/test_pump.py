@@ -38,7 +38,7 @@ def test_what_landed_since_the_cursor_went_back_is_sent_again_where_it_was_not_k
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     one.hang_up()
     two.say(m.Committed(1, 0, taken=4))
-    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "all but the first had landed, and do not exist"
+    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "the peer received the others and lost them"
 
 
 def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:
@@ -53,7 +53,7 @@ def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -
     wait(lines, 2_000)
     assert (one.ids(), two.ids()) == ([], [sent_id + 1, sent_id + 2])
     wait(lines, 5_000)
-    assert (one.ids(), two.ids()) == ([], []), "once"
+    assert (one.ids(), two.ids()) == ([], []), "sent once"
 
 
 def test_path_that_is_late_is_given_nothing_new(lines: Lines) -> None:
@@ -120,7 +120,7 @@ def test_ordered_link_keeps_to_its_window_with_what_the_peer_has_in_line() -> No
         there += two.ids()
     assert len(there) + 4 <= 16
     wait(lines, 2_000)
-    assert two.ids() == [1, 2, 3, 4], "what all wait for goes over it, too"
+    assert two.ids() == [1, 2, 3, 4], "the new path also sends the missing message"
 
 
 def test_line_that_is_full_at_the_peer_does_not_block_the_link() -> None:
@@ -150,9 +150,7 @@ def test_puts_are_short_where_they_have_stalled() -> None:
 
 
 def test_patience_is_kept_while_it_is_needed() -> None:
-    """Each put takes longer than the first time limit. The connection is closed once, not
-    repeatedly.
-    """
+    """Each put takes longer than the first time limit. The connection is closed only once."""
     lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
     lines.put(1)
     for number in range(2, 8):
@@ -186,7 +184,7 @@ def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> No
 
 
 def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
-    """Seed 979: the peer has lost all of it."""
+    """Seed 979: the peer has lost all messages in flight."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)

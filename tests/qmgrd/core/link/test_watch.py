@@ -20,7 +20,7 @@ def test_link_with_nothing_on_its_way_is_not_watched(app: Client) -> None:
     assert timers(lines) == before + 1
     for _ in range(5):
         lines.turn(100)
-    assert timers(lines) == before + 1, "one timer, whatever is sent meanwhile"
+    assert timers(lines) == before + 1, "one timer for all messages"
     assert one.ids() == [1]
     one.commit(1)
     lines.turn(10_000)

@@ -92,7 +92,9 @@ class Bench:
         model.groups.rest(model.messages)
         for waiter in model.waiters:
             assert not waiter.is_over, f"{waiter} was not answered in time"
-            assert waiter.credit <= 0 or not model.available(waiter), f"{waiter} is passed over"
+            assert waiter.credit <= 0 or not model.available(waiter), (
+                f"{waiter} did not receive an available message"
+            )
         audit(self.manager)
         compare_store(self.manager, model)
         for first, other in self.guessed:
@@ -106,9 +108,7 @@ class Bench:
         del self.handles[:-HANDLES_MAX]
 
     def say(self, seat: Seat, message: m.Message, request_id: int | None = None) -> list[Any]:
-        """Sends messages, runs until the manager is idle, and returns all replies except
-        deliveries.
-        """
+        """Sends, runs until the manager is idle, and returns all replies except deliveries."""
         seat.client.send(message)
         self.run()
         heard, seat.heard = seat.heard, []
@@ -150,24 +150,25 @@ class Bench:
     def _delivered(self, seat: Seat, deliver: m.Deliver) -> None:
         model, found = self.model, items(deliver)
         waiter = self._waiter(seat, deliver.request_id)
-        assert waiter is not None, "a delivery for nobody"
+        assert waiter is not None, "a delivery to no reader"
         for delivery in found:
             available = model.available(waiter)
-            assert available, f"{waiter} is handed {name_of(delivery.body)!r}: it wants none"
+            assert available, (
+                f"{waiter} received {name_of(delivery.body)!r}, but should get nothing"
+            )
             first = self._first(available, delivery)
             assert delivery.body == first.wish.body, (name_of(delivery.body), first, waiter)
-            assert waiter.credit > 0, "more than asked for"
+            assert waiter.credit > 0, "more than requested"
             compare_delivery(delivery, first, model.now_ms, browsed=False)
             model.lease(first, waiter, delivery.number)
             self.handles.append(Handle(first, delivery, seat.session))
         if waiter.until_ms is not None:
             model.waiters.remove(waiter)
             least = self.expected.pop(waiter.request_id, 1)
-            assert len(found) >= least, f"{len(found)} of {least} handed out"
+            assert len(found) >= least, f"{len(found)} of {least} delivered"
 
     def _first(self, available: list[Message], delivery: Delivery) -> Message:
-        """Returns the expected delivery. For messages that arrived in one step, it is the actual
-        one.
+        """Returns the expected delivery, or the actual one of several arrivals of one step.
 
         The choice is checked when the order of arrival is known.
         """
@@ -192,8 +193,8 @@ class Bench:
         waiter = self._waiter(seat, message.request_id)
         if waiter is None or waiter.until_ms is None:
             return False
-        assert waiter.is_over, f"{waiter} is sent away early"
-        assert not self.expected.pop(waiter.request_id, 0), f"{waiter} is sent away"
+        assert waiter.is_over, f"{waiter} ended early"
+        assert not self.expected.pop(waiter.request_id, 0), f"{waiter} ended without a message"
         self.model.waiters.remove(waiter)
         return True
 

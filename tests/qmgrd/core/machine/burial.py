@@ -13,7 +13,7 @@ SKIPPED = How("", False, False, reason="skipped", text="by an operator")
 def end_groups(model: Model) -> None:
     """Makes dead letters of parked groups that are complete or closed."""
     groups = model.groups
-    groups.rest(model.messages)  # They leave one turn later, when ended groups are forgotten.
+    groups.rest(model.messages)  # The groups leave one turn later, when ended groups are forgotten.
     for key, group in groups.known.items():
         there = len(group.left) + len(numbers(model.messages, *key))
         is_rest_here = 0 < group.last == there

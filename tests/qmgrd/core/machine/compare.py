@@ -17,13 +17,11 @@ from tests.qmgrd.core.machine.model import Model
 
 
 def compare_store(manager: Manager, model: Model) -> None:
-    """Compares the rows of each queue with the model. The model learns the manager's random
-    choices.
-    """
+    """Compares the rows of each queue with the model, which learns the random choices."""
     rows = dict(manager.scan(b""))
     for name in model.bounds:
         if name not in manager.turns.broker.catalogue.queues:
-            assert not model.depth(name), f"{name} was never made"
+            assert not model.depth(name), f"{name} was never put"
             continue
         queue = manager.queue(name)
         _learn_order(rows, queue.id, model, name)

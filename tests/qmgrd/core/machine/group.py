@@ -96,9 +96,7 @@ class Groups:
     # -- puts
 
     def refusal(self, messages: list[Message], queue: str, wish: Wish) -> int:
-        """Returns the code with which a put to *queue* is refused because of the message's group,
-        or 0.
-        """
+        """Returns the code with which the group of a message refuses its put to *queue*, or 0."""
         if wish.group is None:
             return 0
         group_id, number, is_last = wish.group
@@ -179,9 +177,7 @@ class Groups:
     # -- failures
 
     def park(self, message: Message, code: int) -> bool:
-        """Parks the group of a member that failed for good; returns whether the message is in a
-        group.
-        """
+        """Parks the group of a message that failed for good; returns False without a group."""
         group = self.of(message)
         if group is None or message.wish.group is None:
             return False

@@ -60,7 +60,7 @@ class Machine(Units, Operators, GroupRules):
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS, crashes=st.booleans())
     def what_is_held_expires(self, number: int, seat: int, crashes: bool) -> None:
-        """G12: a leased message expires. When its lease ends, no consumer receives it."""
+        """G12: no consumer receives a message that expired during its lease."""
         handle = self._mortal()[number % len(self._mortal())]
         self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
         if crashes:

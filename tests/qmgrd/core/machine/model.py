@@ -1,8 +1,8 @@
 """A model of queues, written with plain lists from the documented behaviour.
 
-It shares only names and codes with the core. A step of the machine changes the model first. Then
-the answers, deliveries and stored rows of the manager are compared with it (compare.py). All times
-are times of the store clock, which the machine provides.
+The model shares only names and codes with the core. A step of the machine changes the model first.
+Then compare.py compares the answers, deliveries and stored rows of the manager with the model. All
+times are times of the store clock, which the machine provides.
 """
 
 from collections import Counter
@@ -179,7 +179,7 @@ class Model:
         else:
             message.look_ms = end_ms, end_ms
 
-    # -- how leases end
+    # -- ends of leases
 
     def consume(self, message: Message) -> None:
         """Removes an acknowledged message for good."""
@@ -189,9 +189,7 @@ class Model:
             self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
 
     def give_back(self, message: Message, how: How) -> None:
-        """Ends the lease of a message. The message returns, with or without a delay, or is a dead
-        letter.
-        """
+        """Ends the lease of a message, which returns, perhaps after a delay, or is a dead letter."""
         bounds = self.bounds[message.queue]
         message.lease = None
         least, most = how.wait_ms(bounds, message.failed)

@@ -1,4 +1,4 @@
-"""Rules of operators. They move, purge, browse, show and alter."""
+"""Rules of operators: moves, purges, browses, lists and changes of attributes."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
-"""Runs the machine for one seed after another: python -m tests.qmgrd.core.machine.run [--minutes
-M].
+"""Runs the machine for one seed after another.
+
+    python -m tests.qmgrd.core.machine.run [--minutes M]
 
 It prints one line. If the manager and the model differ, it exits with 1 and prints `seed=...` and
 the shortest list of rules that shows the difference. --start with that seed and --seeds 1 repeats
@@ -62,13 +63,13 @@ def _described(error: Exception) -> str:
 
 def main(machine: type[RuleBasedStateMachine] = Machine, what: str = "queues") -> int:
     """Runs the command line. *machine* has the rules, and *what* names their subject."""
-    parser = argparse.ArgumentParser(description=f"rules on {what}, held against a model")
-    parser.add_argument("--minutes", type=float, default=1.0, help="stop after so long")
-    parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a fresh one")
-    parser.add_argument("--seeds", type=int, default=0, help="how many; 0: until the time is over")
+    parser = argparse.ArgumentParser(description=f"rules on {what}, compared with a model")
+    parser.add_argument("--minutes", type=float, default=1.0, help="minutes until the run stops")
+    parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a random one")
+    parser.add_argument("--seeds", type=int, default=0, help="number of seeds; 0: no limit")
     options = parser.parse_args()
     if options.minutes <= 0:
-        parser.error("--minutes is to be positive: nothing would be tried")
+        parser.error("--minutes must be positive")
     started = time.monotonic()
     for done, number in enumerate(count(options.start or time.time_ns() // 1_000), 1):
         failure = run_seed(number, machine=machine)

@@ -14,7 +14,7 @@ from tests.sim.store import Change, WatchedStore
 class Watched(Manager):
     """A manager whose output is recorded in order.
 
-    It also keeps accounts, which are checked against the store.
+    The manager also keeps accounts, which are checked against the store.
     """
 
     def __init__(self, **sections: Any) -> None:

@@ -95,16 +95,14 @@ class Settles(Actor):
         return 0
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
-        """Returns the handle of an open lease, unless *late* is set or no lease is open; else any
-        handle.
-        """
+        """Returns the handle of an open lease if one exists and not *late*, else any handle."""
         known = self.bench.handles
         alive = [x for x in known if x.message.lease and x.message in self.model.messages]
         found = known if late or not alive else alive
         return found[number % len(found)]
 
     def _holder(self, handle: Handle) -> Seat:
-        """Returns the seat that received the handle. Its current session may be a different one."""
+        """Returns the seat that received the handle, perhaps in an earlier session."""
         assert handle.session is not None
         return self._seat(handle.session.seat)
 

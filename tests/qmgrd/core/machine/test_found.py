@@ -231,7 +231,9 @@ def test_numbers_that_left_before_a_move_stay_gone_after_a_crash(
 def test_reader_continues_where_it_was_when_an_earlier_group_returns(
     manager: Manager, app: Client, first: int
 ) -> None:
-    """A reader has one group at a time. It began a third, with two members of the second left."""
+    """A reader has one group at a time. This reader began a third with two members of the second
+    left.
+    """
     a, b, c = (letter * 24 for letter in (b"a", b"b", b"c"))
     members = [(a, 1, True), (b, 1, False), (b, 2, True), (c, 1, True)]
     app.put_records("Q", *(record(x[0][:1] + b"%d" % x[1], group=x) for x in members))

@@ -35,9 +35,7 @@ def targets(hub: Hub) -> list[str]:
 
 
 def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
-    """This holds for messages of any length and for several proxies. No message is kept for a
-    proxy.
-    """
+    """Messages have any length, with one or more proxies. No message is kept for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")

@@ -33,9 +33,7 @@ def small() -> Hub:
 
 
 def test_all_whom_it_fits_have_it_and_one_is_stored(hub: Hub) -> None:
-    """C4, C1: each gets one copy, all with one id. Publications with equal bodies have different
-    ids.
-    """
+    """C4, C1: each gets one copy, all with one id. Equal bodies have different ids."""
     names = [hub.subscribe("t/+", f"S:{number}") for number in range(20)]
     hub.subscribe("other", "S:other")
     hub.publish("t/u", b"x", b"x")
@@ -171,7 +169,7 @@ def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
 
 
 def test_late_subscriber_has_nothing_of_before(hub: Hub) -> None:
-    """C15: this also holds if an earlier publication is not sent out yet."""
+    """C15: the earlier publication may not be sent out yet."""
     hub = small()
     for number in range(30):
         hub.subscribe("t", f"S:{number}")
@@ -197,7 +195,7 @@ def test_publisher_that_sends_again_publishes_once(hub: Hub) -> None:
 
 
 def test_uid_is_remembered_where_it_is_asked_for(hub: Hub) -> None:
-    """This holds for publications that all subscribers consumed, and for unmatched publications."""
+    """All subscribers consumed the publication, or no subscription matched."""
     hub.subscribe("t", "S:1")
     hub.app.ask(m.QueueAlter, PUBLICATIONS, {"dedup_retention_ms": 60_000})
     hub.publish("t", b"x", uid=("MINE", 1))
@@ -368,7 +366,7 @@ def test_topic_that_is_none_is_refused(hub: Hub, topic: str) -> None:
 
 
 def test_unit_publishes_with_its_commit(hub: Hub) -> None:
-    """It publishes neither earlier nor after a backout. Other publications do not wait for it."""
+    """A backout publishes nothing. Other publications do not wait for the unit."""
     hub.subscribe("t", "S:1")
     unit, other = UnitOfWork(hub.app, 1), UnitOfWork(hub.app, 2)
     unit.put("/t", b"1", b"2")
@@ -454,7 +452,7 @@ def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
 
 
 def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
-    """It is set aside and the others are sent out, even if the batch is too large for a turn."""
+    """A damaged publication is set aside and the others are sent, even in a batch of several turns."""
     hub = Hub(limits={"turn_rows": 1_500})
     for number in range(20):
         hub.subscribe("t", f"S:{number}")

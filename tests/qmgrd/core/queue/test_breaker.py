@@ -108,7 +108,7 @@ def down(app: Client) -> Client:
 
 
 def test_nothing_is_delivered_while_the_breaker_is_open(down: Client) -> None:
-    """This holds for gets, consumers and selections. Waiting uses no turns."""
+    """An open breaker stops gets, consumers and selections. Waiting uses no turns."""
     assert down.get("Q") == []
     ways: list[dict[str, Any]] = [{}, {"correlation_id": b"c"}, {"where": "priority = 4"}]
     for selecting in ways:

@@ -60,7 +60,7 @@ def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
 
 
 def test_cursor_survives_puts_and_gets_G24(app: Client) -> None:
-    """It does not show new messages before its position, but shows those after it."""
+    """The cursor skips new messages before its position and shows those after it."""
     app.put("Q", *[b"%d" % i for i in range(6)])
     found, cursor = page(app, None, 2)
     app.ack(*app.get("Q", 4))
@@ -100,7 +100,7 @@ HEAVY = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 @pytest.mark.parametrize(("wanted", "count"), [("1 = 1", 12), ("1 = 2", 0)])
 def test_page_is_shorter_if_the_selector_takes_long(app: Client, wanted: str, count: int) -> None:
-    """The page still makes progress: it checks at least one message, even if that takes long."""
+    """The page still makes progress: a page checks at least one message, even if that takes long."""
     app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     sizes, cursor = [], None
     for _ in range(99):

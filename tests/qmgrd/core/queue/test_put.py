@@ -1,6 +1,4 @@
-"""Puts of a batch: the tight loop and the general loop store the same bytes and give the same
-answers.
-"""
+"""Puts of a batch: both loops, tight and general, store the same bytes and answer the same."""
 
 from typing import Any
 from zlib import crc32
@@ -181,7 +179,7 @@ def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
-    """This holds for all records. Stored messages keep their priority when the queue is altered."""
+    """The queue's priority applies to all records. Stored messages keep theirs if it is altered."""
     app.ask(m.QueueAlter, "Q", {"priority_default": 7})
     for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
         app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)

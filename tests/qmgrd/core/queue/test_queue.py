@@ -432,9 +432,7 @@ def test_message_with_a_damaged_uid_may_be_put_again(
 
 
 def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> None:
-    """One flipped bit changes UID A.5 into A.4. The message A.4 stays on the queue and in the
-    index.
-    """
+    """One flipped bit changes UID A.5 into A.4. Message A.4 stays on the queue and indexed."""
     app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
     key = message_keys(app.manager)[1]
     tx = app.manager.store.begin()

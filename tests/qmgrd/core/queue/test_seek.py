@@ -241,9 +241,7 @@ def test_long_messages_are_split_into_frames(app: Client) -> None:
 
 
 def test_many_gets_of_one_turn_all_find_their_messages() -> None:
-    """This also holds for gets without a wait. If a turn uses up its rows, a later one answers
-    them.
-    """
+    """The gets have no wait. If a turn uses up its rows, a later turn answers them."""
     manager = Manager(limits={"turn_rows": 500})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -603,7 +601,8 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
         if step == "put":
             app.put("Q", body, **fields)
             free[body] = priority
-        elif step == "put late":  # Its position is that of the put, but it becomes visible last.
+        # The message keeps the position of its put, but becomes visible last.
+        elif step == "put late":
             late += 1
             app.ask(m.UnitBegin, late)
             app.ask(m.UnitPut, late, "Q", [record(body, **fields)])
@@ -630,7 +629,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
         held += [(app, x) for x in app.delivered()]
         taken = {x.body for _, x in held}
         left = {body for body in free if body not in taken}
-        assert not left, "it is there, and those who want it were not sent it"
+        assert not left, "the message is available, but no matching consumer received it"
         assert all(x.body in free for _, x in held)
         assert len(taken) == len(held), "sent twice"
         audit(manager)

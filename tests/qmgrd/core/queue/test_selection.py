@@ -143,9 +143,7 @@ def test_nothing_selected_is_everything(app: Client) -> None:
 
 
 def test_missing_message_is_an_empty_answer_G24(app: Client) -> None:
-    """For 2034, a get or a browse returns nil, not an error, because the message may just have
-    left.
-    """
+    """2034: a get or a browse returns nil, not an error, because the message may have left."""
     app.put("Q", b"uid", uid=("O", 7))
     app.ack(*got(app, uid=UID))
     assert got(app, uid=UID) == []
@@ -233,7 +231,7 @@ SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 
 def test_cost_of_a_check_depends_on_the_message(app: Client) -> None:
-    """A check reads a long body. It unpacks a long envelope, and LIKE may search the envelope."""
+    """A check reads a long body, but unpacks a long envelope, which LIKE may search."""
     app.put("Q", b"x", bytes(1_000_000))
     app.put("Q", b"x", envelope={"headers": {"h": "a" * 4_096}})
     app.put("Q", b"x", envelope={"headers": {f"h{n}": n for n in range(3_000)}})

@@ -167,7 +167,7 @@ def test_deliveries_are_counted_over_all_takes() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 20))
 def test_lease_numbers_prove_their_own_message_alone(priorities: list[int], count: int) -> None:
-    """This holds for any sequence of blocks of arrivals that a take processes."""
+    """A take may process any sequence of blocks of arrivals."""
     taker = Taker(*priorities)
     while taker.take(count):
         pass
@@ -192,7 +192,7 @@ def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPa
 
 
 def test_take_reads_two_rows_at_most() -> None:
-    """It reads one row, and one more where a higher priority ends, after any number of leases."""
+    """A take reads one row, and one more where a higher priority ends."""
     taker = Taker(*[4] * 100)
     for _ in range(60):
         taker.take(1)

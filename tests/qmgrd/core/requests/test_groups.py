@@ -540,7 +540,7 @@ def test_there_is_somebody_that_it_is_assigned_to(app: Client) -> None:
         code, text = refusal(app, m.GroupAlter, "Q", A, "reassign", 0, connection)
         assert (code, why in text) == (ErrorCode.GROUP_NO_READER, True)
         assert "start a consumer" in text
-    assert show(app)["holder"], "it stays with who has it"
+    assert show(app)["holder"], "the group stays with its consumer"
 
 
 # -- close
@@ -580,9 +580,7 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
 def test_closed_group_that_is_consumed_is_known_for_a_while(
     store: AnyStore, app: Client, is_first: bool
 ) -> None:
-    """Otherwise its producer would start the group again, and no consumer would receive its
-    messages.
-    """
+    """Otherwise its producer would start it again, and no consumer would receive the messages."""
     app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
     put(app, "A1 A2")
     if is_first:

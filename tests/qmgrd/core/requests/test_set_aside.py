@@ -1,6 +1,6 @@
 """Work set aside: with a bug in any kind of work, the queue manager continues without that work.
 
-`recover` acts like the daemon: it starts a new core, and sets aside work that failed twice.
+`recover` acts like the daemon: `recover` starts a new core and sets aside work that failed twice.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def survive(manager: Manager, ms: int = 0) -> list[str]:
             continue
         if not manager.turns.has_work:
             return failed_at
-    raise AssertionError("it never comes to rest")
+    raise AssertionError("the manager is never idle")
 
 
 def items(manager: Manager) -> list[dict[str, Any]]:

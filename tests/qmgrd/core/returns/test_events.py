@@ -129,7 +129,7 @@ def test_none_are_put_when_the_store_is_full(manager: Manager, app: Client) -> N
     assert told(app) == []
     manager.store.disk_free_bytes = 1 << 40
     manager.turn()
-    assert told(app) == []  # The daemon does not put the event later. The log has it.
+    assert told(app) == []  # The daemon does not put the event later. The event is in the log.
 
 
 def quiet(manager: Manager, ms: int = 0) -> None:

@@ -1,4 +1,6 @@
-"""Publications on which a subscriber failed too often, and what happens to them (parked.py)."""
+"""Publications on which a subscriber failed too often: their lists, expiry and deletion
+(parked.py).
+"""
 
 from collections.abc import Iterator
 
@@ -22,7 +24,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
     hub: Hub, limit: int
 ) -> None:
-    """C6, C7, C22, D3: the rollback of delivery 1 + L exceeds the limit and parks it."""
+    """C6, C7, C22, D3: the rollback of delivery 1 + L exceeds the limit and parks the publication."""
     hub.subscribe("t", "A:bad", redelivery_limit=limit)
     hub.subscribe("t", "A:good", redelivery_limit=limit)
     hub.publish("t", b"x")
@@ -98,7 +100,7 @@ def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
 
 
 def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
-    """It is not delivered and not counted in the depth. Others continue."""
+    """The publication is not delivered and not counted in the depth. Others are delivered."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"bad")
     hub.park("A:a")
@@ -131,7 +133,7 @@ def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
 
 
 def test_what_several_parked_becomes_a_dead_letter_as_it_expires(hub: Hub) -> None:
-    """C23: if the policy requires that. One publication makes one dead letter."""
+    """C23: the policy is dead-letter. One publication makes one dead letter."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
     hub.publish("t", b"x", expiry_ms=1_000)

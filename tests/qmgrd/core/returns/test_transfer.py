@@ -241,7 +241,7 @@ def test_queue_without_room_takes_neither(context: Context, app: Client) -> None
 
 
 def test_number_that_had_left_where_it_came_from_begins_a_group_anew(app: Client, to: str) -> None:
-    """It was in no group on the old queue, so its group does not continue from there."""
+    """The message was in no group on the old queue, so the new group does not continue another one."""
     first = (b"g" * 24, 1, False)
     app.put("Q", b"consumed", group=first)
     app.ack(*app.get("Q"))

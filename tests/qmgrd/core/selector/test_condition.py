@@ -17,7 +17,7 @@ def always(truth: Truth) -> Condition:
 
 
 def never(name: str) -> Value:
-    raise AssertionError(f"{name} was asked")
+    raise AssertionError(f"{name} was evaluated")
 
 
 def ask(condition: Condition, **facts: Any) -> Truth:

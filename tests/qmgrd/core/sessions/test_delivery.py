@@ -262,7 +262,7 @@ def test_lease_that_ends_on_an_inhibited_queue_stays_there(manager: Manager, app
     assert [x.failed for x in other.delivered()] == [1]
 
 
-# -- what remains
+# -- state after the end
 
 
 def test_deleted_queue_ends_its_consumers_and_gets(manager: Manager, app: Client) -> None:
@@ -398,7 +398,7 @@ def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
         client.hang_up()
     app.manager.rest()
     assert not app.manager.queue("Q").waiting.rotation
-    assert time.process_time() - start_s < 3  # The test takes 0.1 s. It once took 8 s.
+    assert time.process_time() - start_s < 3  # The test takes 0.1 s. An earlier version took 8 s.
 
 
 # -- exclusive queues

@@ -121,7 +121,7 @@ def test_row_of_a_stream_that_both_paths_moved_has_what_both_brought(
     assert Far(app.manager).open()[:2] == [1, [3]]
 
 
-# -- which peers may open a stream
+# -- peers that may open a stream
 
 
 def test_queue_takes_from_links_only_where_it_lets_them_in(app: Client) -> None:
@@ -151,7 +151,7 @@ def test_what_lies_behind_a_gap_is_hidden_until_it_closes_B7(app: Client, ordere
     ordered.send(4, message(4), message(5))
     assert app.bodies("Q") == [b"1"]
     assert inbound(app)["in_line"] == 2
-    assert tick(ordered) == [m.Committed(1, 1, taken=3)], "taken, and not held"
+    assert tick(ordered) == [m.Committed(1, 1, taken=3)], "received, but not held"
     ordered.send(2, message(2))
     assert app.bodies("Q") == [b"1", b"2"]
     ordered.send(3, message(3))
@@ -187,7 +187,7 @@ def test_nothing_behind_a_refusal_is_stored_for_whatever_queue_B19(app: Client) 
     ordered.send(2, message(2), queue="SMALL")
     app.ack(*app.get("SMALL"))
     ordered.send(3, message(3), queue="SMALL")
-    assert app.bodies("Q") == [], "what waited was forgotten with the refusal"
+    assert app.bodies("Q") == [], "the refusal discarded the waiting puts"
     ordered.send(4, message(4))
     assert app.bodies("Q") == [b"4"]
 
@@ -249,9 +249,7 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
 
 
 def test_nonsense_that_waits_in_line_is_its_senders_fault(lined_up: tuple[Client, Far]) -> None:
-    """A waiting put is applied in a later turn, outside of any request. Its error once failed that
-    turn, and the daemon stopped.
-    """
+    """A later turn applies a waiting put. An error of such a put once stopped the daemon."""
     app, ordered = lined_up
     ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
     assert ordered.client.goaway is not None
@@ -352,7 +350,7 @@ def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
     assert app.bodies("R") == [b"1"]
 
 
-# -- how many streams a peer may have
+# -- the limit of streams per peer
 
 
 def stream_ids(manager: Manager) -> list[int]:

@@ -287,7 +287,7 @@ def test_settling_on_a_deleted_queue_is_as_for_a_message_that_is_gone(
 def test_unit_of_work_takes_nothing_from_a_deleted_queue(
     app: Client, held: Delivery, number: int
 ) -> None:
-    """This holds even if the unit is known. Otherwise only its commit could refuse the message."""
+    """The unit may already be known. Otherwise only its commit could refuse the message."""
     unit = UnitOfWork(app)
     app.ask(m.QueueDelete, "Q", True)
     assert settle(app, m.ACK, held, held, unit=number) == LOST * 2

@@ -50,7 +50,7 @@ def test_put_sent_again_after_a_crash_is_stored_once(store: AnyStore, app: Clien
 def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
     store: AnyStore, app: Client, clean: bool
 ) -> None:
-    """This holds at any later time. By its UID alone the put would be accepted again (A11)."""
+    """The UID alone would be accepted again after the message is consumed (A11)."""
     app.producer(ID).put("Q", record(b"1"))
     app.ack(*app.get("Q"))
     app.manager.turn(5 * DAY_MS)
@@ -191,7 +191,7 @@ def test_put_of_nothing_uses_no_id_and_looks_at_no_queue(app: Client) -> None:
     assert app.say(m.Put(producer.stream, 3, 2, "NONE", [])) == [committed]
     assert producer.put("Q", record(b"3")) == []
     assert producer.commit_id == 3
-    assert app.producer(ID).refused == []  # The producer has seen it.
+    assert app.producer(ID).refused == []  # The producer has seen the refusal.
 
 
 def test_put_of_nothing_beyond_the_next_id_of_the_window_breaks_the_protocol(app: Client) -> None:
@@ -259,7 +259,7 @@ def test_put_sent_again_is_told_its_uid_as_the_first_time(app: Client, crash: bo
     (part,) = other.say(m.Put(stream, 3, 0, "Q", batch[2:3]))
     assert [run for run in first.stamped if run[0] == 3] == part.stamped
     other.say(m.Put(stream, 6, 5, "Q", []))
-    assert other.ask(m.ProducerOpen, ID, True)[4] == [], "it has seen them"
+    assert other.ask(m.ProducerOpen, ID, True)[4] == [], "the producer has seen them"
 
 
 def test_stamps_that_nobody_says_to_have_seen_are_bounded(app: Client) -> None:
@@ -271,7 +271,7 @@ def test_stamps_that_nobody_says_to_have_seen_are_bounded(app: Client) -> None:
     assert [run[0] for run in stamps] == list(range(11, STAMP_RUNS_MAX + 11))
 
 
-# -- which connection
+# -- connections
 
 
 def test_newest_connection_fences_the_older(manager: Manager, app: Client) -> None:
@@ -414,7 +414,7 @@ def test_two_producers_of_one_connection_are_apart(app: Client) -> None:
     assert (first.commit_id, second.commit_id) == (2, 1)
 
 
-# -- how long
+# -- retention
 
 
 def test_resuming_a_stranger_is_refused(app: Client) -> None:
@@ -570,9 +570,7 @@ def test_producer_whose_row_rots_while_it_is_connected_goes_on(app: Client) -> N
 
 
 def test_row_that_rotted_outlives_retention(store: AnyStore, app: Client) -> None:
-    """Otherwise the producer would begin again at id 1, and its repeated puts would be stored
-    twice.
-    """
+    """Otherwise it would begin again at id 1, and its repeated puts would be stored twice."""
     for producer_id in (ID, b"Q" * 16):
         app.producer(producer_id).put("Q", record(b"1"))
     app.hang_up()

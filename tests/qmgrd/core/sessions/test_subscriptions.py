@@ -80,7 +80,7 @@ def test_there_is_a_most_of_them() -> None:
 
 
 def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None:
-    """This also holds after a restart. The filter is accepted once others have ended."""
+    """The restart changes nothing. The filter is accepted once other subscriptions have ended."""
     hub, taken, refused = Hub(limits={"match_visits_max": 64}), list[str](), set[int]()
 
     def fill() -> None:

@@ -33,7 +33,7 @@ def audited() -> Iterator[None]:
 
 
 def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client, Far]:
-    """A queue manager with queue Q that gives up after *retries* retries, and a link to it."""
+    """A queue manager with queue Q that gives up after *retries* retries, and the link that sends."""
     manager = Manager(store, link={"deliver_retries": retries})
     MADE.append(manager)
     app = manager.connect()
@@ -121,7 +121,7 @@ def test_all_that_a_put_brings_is_given_up_together() -> None:
 
 
 def test_others_go_on_in_their_order_G18() -> None:
-    """They are stored while one message is held back, and are not stored a second time."""
+    """Later messages are stored while one message is held back, and are not stored twice."""
     app, far = manager_of(retries=1)
     for _ in range(2):
         far.send(1, message(1), message(2))
@@ -222,7 +222,7 @@ def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> No
     assert far.committed() == [4]
 
 
-# -- nowhere to go
+# -- no queue for the dead letter
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
     assert app.bodies(DEAD_LETTERS) == []
 
 
-# -- what moves with a message
+# -- data that moves with a message
 
 
 def test_dead_letter_expires_no_more_and_is_there_at_once() -> None:

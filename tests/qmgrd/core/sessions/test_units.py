@@ -482,7 +482,7 @@ def test_full_store_leaves_a_unit_open_until_it_can_be_committed(app: Client) ->
 
 
 def test_gets_alone_are_committed_in_a_full_store(app: Client) -> None:
-    """They free space, which a full store needs."""
+    """Gets free space, which a full store needs."""
     app.put("Q", b"x")
     unit = UnitOfWork(app)
     unit.get("Q")
@@ -858,7 +858,7 @@ def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
 
 @pytest.mark.parametrize("end", [by_lost_connection, by_age])
 def test_a_hundred_units_end_in_slices(end: End) -> None:
-    """No turn returns more than its share, however many units end at once."""
+    """No turn returns more messages than its share, even if many units end at once."""
     app = limited()
     worker = app.manager.connect("worker")
     units = [UnitOfWork(worker, number) for number in range(1, 101)]

@@ -36,7 +36,7 @@ def lasts_ms(client: Client, step_ms: int = 100) -> int:
         if not exists(client):
             return ms
         client.manager.turn(step_ms)
-    raise AssertionError("it stays")
+    raise AssertionError("the queue still exists")
 
 
 def test_unused_queue_is_deleted_with_its_messages(reply: Client) -> None:

@@ -153,7 +153,7 @@ def _compare_held(table: "Table") -> None:
     value = table.ask(table.seats[0], m.Browse, PUBLICATIONS, messages_max=10_000)
     shown = [records.decode(delivery(0, item).record) for item in value["items"]]
     bodies = {(x.uid.origin, x.uid.timestamp): x.body for x in shown if x.uid is not None}
-    assert len(bodies) == len(value["items"]), "one is there twice"
+    assert len(bodies) == len(value["items"]), "a publication is stored twice"
     alive = [x for x in held if x.expires_ms > table.model.now_ms]  # Expired copies are not shown.
     assert bodies == {x.uid: x.body for x in alive}
     row = table.ask(table.seats[0], m.QueueShow, PUBLICATIONS)

@@ -55,9 +55,7 @@ class Machine(Operators):
     def publish(
         self, seat: int, topic: str, wishes: list[Wish], crashes: bool, resumes: bool = True
     ) -> None:
-        """C1, C4, C9: each matching subscriber gets one copy, with one UID. A crash changes
-        nothing.
-        """
+        """C1, C4, C9: each matching subscriber gets one copy, with one UID, despite crashes."""
         made = [Wish(**(vars(wish) | {"topic": topic})) for wish in wishes]
         self.table.publish(self._seat(seat), made, crashes=crashes)
         if crashes:

@@ -65,7 +65,7 @@ class Model:
         return [x for x in self.subscriptions.values() if has(x.filter, topic)]
 
     def is_held(self, publication: Publication) -> bool:
-        """Returns whether a subscription holds it, or its topic retains it."""
+        """Returns whether a subscription or its topic holds the publication."""
         return publication in self.retained.values() or any(
             x.copy_of(publication) is not None for x in self.subscriptions.values()
         )
@@ -96,7 +96,7 @@ class Model:
         found = Subscription(self._made, name, filter_, colour, dict(given), owner, self.now_ms)
         self.subscriptions[name] = found
         if owner is not None:
-            assert name not in self.names, f"{name} was there before"
+            assert name not in self.names, f"{name} was used before"
             self.names.add(name)
         for topic in sorted(self.retained) if retained else ():
             if not has(filter_, topic):
@@ -180,7 +180,7 @@ class Model:
         self._send(found, [x for x in found.those("parked") if x.awaits])
 
     def altered(self, found: Subscription) -> None:
-        """Records that attributes changed. There may be space for copies that wait for it."""
+        """Records that attributes changed. Copies that wait for space may now fit."""
         if found.consumer is None:
             found.used_ms = self.now_ms
         else:
@@ -214,7 +214,7 @@ class Model:
         why: tuple[int, str, str] = (0, "", ""),
         client: str = "",
     ) -> None:
-        """Returns a copy to its queue, or parks it if its subscriber failed on it too often."""
+        """Returns a copy to its queue, or parks the copy if its subscriber failed too often."""
         copy.lease, copy.state = None, "ready"
         copy.delivered += delivered
         if failed:
@@ -237,8 +237,7 @@ class Model:
     def republish(
         self, meant: list[tuple[Subscription, Copy]], *, is_healthy: bool = False
     ) -> tuple[int, int, int]:
-        """Republishes the *meant* copies. Returns the numbers of copies: sent, without a consumer,
-        no space.
+        """Republishes copies; returns the numbers that were sent, lack a consumer, or lack space.
 
         Args: is_healthy: Whether the subscriber reports itself as healthy, and so counts as
         present.
@@ -282,7 +281,7 @@ class Model:
     # -- time, and ends
 
     def expire_volatile(self) -> None:
-        """Expires non-persistent copies at a clean stop. They do not count as lost."""
+        """Expires non-persistent copies at a clean stop. Such copies do not count as lost."""
         for found in self.subscriptions.values():
             kept = [x for x in found.copies if not (x.is_volatile and x.is_expired(self.now_ms))]
             found.expired += len(found.copies) - len(kept)
@@ -362,7 +361,9 @@ class Model:
         self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:
-        """Closes a connection. Its leased copies return, and its subscriptions end."""
+        """Closes a connection. The leased copies return, and the subscriptions of the connection
+        end.
+        """
         for found in list(self.subscriptions.values()):
             if found.consumer is not None and found.consumer.seat == seat:
                 self.close(found)

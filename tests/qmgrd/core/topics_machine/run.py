@@ -1,6 +1,6 @@
 """Runs the machine of topics: python -m tests.qmgrd.core.topics_machine.run [--minutes M].
 
-It works like tests.qmgrd.core.machine.run, with other rules.
+The options are those of tests.qmgrd.core.machine.run.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Rules of subscribers. They subscribe, consume, fail, and leave."""
+"""Rules of subscribers, which subscribe, consume, fail, and leave."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ class Subscribers(RuleBasedStateMachine):
     def subscribe(
         self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any], retained: bool
     ) -> None:
-        """C3, C15: a name is one subscription. It gets later publications, and retained ones."""
+        """C3, C15: a name is one subscription, which gets later and retained publications."""
         self._subscribe(seat, name, filter_, colour, given, retained=retained)
 
     @rule(seat=SEAT_NUMBERS, filter_=FILTERS, given=GIVEN, retained=st.booleans())

@@ -110,9 +110,7 @@ class Table:
         self.is_amid = False
 
     def say(self, seat: Seat, message: m.Message) -> list[Any]:
-        """Sends messages, runs until the manager is idle, and returns all replies except
-        deliveries.
-        """
+        """Sends, runs until the manager is idle, and returns all replies except deliveries."""
         seat.client.send(message)
         self.run()
         heard, seat.heard = seat.heard, []
@@ -177,7 +175,7 @@ class Table:
                 self.model.ended.remove((seat.number, message.request_id))
             else:
                 seat.heard.append(message)
-        assert not self.model.ended, f"nobody told {self.model.ended}"
+        assert not self.model.ended, f"no report of {self.model.ended}"
         self._delivered(delivered)
 
     def _delivered(self, delivered: dict[tuple[int, int], list[Delivery]]) -> None:
@@ -185,7 +183,7 @@ class Table:
         for place, found in delivered.items():
             wanted = expected.pop(place, None)
             bodies = [delivery.body for delivery in found]
-            assert wanted is not None, f"{place} is handed {bodies}, and is to have nothing"
+            assert wanted is not None, f"{place} received {bodies}, but should get nothing"
             there = [copy.publication.body for copy in wanted.copies]
             assert bodies == there, (wanted.subscription.name, bodies, there)
             for delivery, copy in zip(found, wanted.copies, strict=True):
@@ -195,7 +193,7 @@ class Table:
                 session = self.seats[place[0]].session
                 self.handles.append(Handle(wanted.subscription, copy, delivery, session))
         left = {place: [x.publication.body for x in one.copies] for place, one in expected.items()}
-        assert not left, f"not handed out: {left}"
+        assert not left, f"not delivered: {left}"
 
     # -- publishing
 
@@ -252,12 +250,12 @@ class Table:
             for offset in range(count):
                 publication = made[first - first_id + offset]
                 assert publication is not None
-                assert publication.uid == ("", 0), "it brought a UID of its own"
+                assert publication.uid == ("", 0), "the publisher chose the UID"
                 publication.uid = "QM1", timestamp + offset
         known = [x.uid for x in self.model.publications]
-        assert ("", 0) not in known, "one has no UID"
+        assert ("", 0) not in known, "a publication has no UID"
         given = [x for x in known if x[0] == "QM1"]
-        assert len(given) == len(set(given)), "C1: each has a UID of its own"
+        assert len(given) == len(set(given)), "C1: each has a separate UID"
 
     def trailer(self, publication: Publication) -> bytes:
         """Returns the encoded UID of a publication."""
@@ -279,7 +277,7 @@ class Table:
             self.learn_expired()
 
     def learn_expired(self) -> None:
-        """Learns which expired copies the manager has removed. It may remove others later."""
+        """Learns which expired copies the manager has removed so far."""
         model = self.model
         old = [
             (x, copy)
@@ -294,12 +292,12 @@ class Table:
                 found.copies.remove(copy)
                 found.expired += 1
             else:
-                assert copy.state != "parked", "what is parked expires in time"
+                assert copy.state != "parked", "parked copies expire in time"
 
     def sweep(self) -> None:
         """Waits until expired copies are removed. After a crash, leased copies take longer.
 
-        Until then they use space, and an eviction may skip them.
+        Until their removal, expired copies use space, and an eviction may skip them.
         """
         if any(x.is_expired(self.begin().now_ms) and x.lease is None for x in self._copies()):
             self.pass_time(POSTPONED_MAX_MS)

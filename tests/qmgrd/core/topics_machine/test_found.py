@@ -105,7 +105,7 @@ def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
 
 
 def test_parked_publication_survives_a_restart_with_its_body(manager: Manager, app: Client) -> None:
-    """Its publication was not persistent and was lost. Its list remained without a body."""
+    """The publication was not persistent and was lost, but its list remained without a body."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.ask(m.Subscribe, "a", "B:two")
     app.put("/a", b"kept", flags=records.FLAG_NOT_PERSISTENT)

@@ -1,4 +1,4 @@
-"""The chain of groups, in the order of their turns. It finds complete groups directly."""
+"""The chain of groups, in the order of their turns. The chain leads directly to complete groups."""
 
 from typing import Any
 

@@ -229,7 +229,7 @@ def test_credit_of_bytes_bounds_what_is_handed_out() -> None:
 
 
 def test_leased_members_of_a_group_are_limited() -> None:
-    """The rest is delivered once, in whatever way the members are settled."""
+    """The rest is delivered once, for any kind of settle."""
     player = GroupPlayer()
     app, count = player.app("app"), 3 * OUT_MAX
     batch = [record(b"%d" % n, group=(group_id("A"), n, n == count)) for n in range(1, count + 1)]

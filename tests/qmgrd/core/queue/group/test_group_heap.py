@@ -80,7 +80,7 @@ def test_what_is_first_is_next(
 
 
 def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
-    """Returns the bodies that a pinned consumer receives. It acks messages in most turns."""
+    """Returns the bodies that a pinned consumer receives, with acknowledgements in most turns."""
     request_id = app.next_id()
     app.send(m.Consume(request_id, "Q", credits_[0], 1 << 30, order=m.PINNED))
     found: list[bytes] = []

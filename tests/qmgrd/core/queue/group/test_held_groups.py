@@ -114,7 +114,7 @@ class Held(RuleBasedStateMachine):
         assert set(behind) <= set(self.leased)
         self.returning |= set(behind)
         if held is not None and not is_stray:
-            assert held.next <= member.number, "the position goes back to it"
+            assert held.next <= member.number, "the position returns to the group"
             assert not held.has_ended
 
     def forget(self, arrival: int) -> Member:
@@ -129,7 +129,7 @@ class Held(RuleBasedStateMachine):
         held = set(reader.held_groups)
         freed = self.held_groups.close(reader)
         assert not reader.held_groups
-        assert held - set(self.held_groups.by_group) <= set(freed), "others are to hear of it"
+        assert held - set(self.held_groups.by_group) <= set(freed), "other readers are informed"
 
     @rule(group_id=groups)
     def let_go(self, group_id: bytes) -> None:
@@ -327,7 +327,7 @@ def test_assigned_group_leaves_its_reader_for_another() -> None:
     assert A not in held_groups.by_group
     assert [held_groups.may_begin(A, reader) for reader in (one, other)] == [False, True]
     begun(held_groups, other, A, 2)
-    assert held_groups.may_begin(A, one), "it was for the next one only"
+    assert held_groups.may_begin(A, one), "the mark was for the next delivery only"
 
 
 def test_group_is_assigned_only_to_a_connection_with_a_reader() -> None:

@@ -179,7 +179,7 @@ def test_group_without_an_available_member_is_new_to_its_reader() -> None:
 @pytest.mark.parametrize("where", ["", "JMSPriority >= 0"])
 @pytest.mark.parametrize("order", [m.LOGICAL, m.PINNED])
 def test_message_that_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: str) -> None:
-    """This also holds for messages without a group, and for a group that is new to the reader."""
+    """The message may be in a group, in a group that is new to the reader, or in no group."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -340,7 +340,7 @@ def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
     """Otherwise a closed reader would hold a new group."""
     player = GroupPlayer()
     assert player("get wait=10000") == "asks"
-    assert player("close") == "closed\nwaited in vain"
+    assert player("close") == "closed\nreceived no message"
     player("put A1 A2!")
     assert player("other: get count=2") == "has +A1 A2"
 
@@ -372,7 +372,7 @@ def test_group_at_the_end_of_a_slice_is_not_skipped(order: int) -> None:
 
 
 def test_messages_without_a_group_are_available_during_the_sweep_of_a_start() -> None:
-    """Lost messages no longer count in the depth. They count as members until they are swept."""
+    """Until the sweep, lost messages count as members, but not in the depth."""
     free = 0
     for _ in range(2):  # The second round has as many messages as the first one counts.
         app = _sweeping(free).connect("app")
