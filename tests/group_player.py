@@ -63,7 +63,7 @@ class GroupPlayer:
         return "\n".join(x for x in said if x)
 
     def app(self, name: str) -> Client:
-        """Returns the application with that name. Connects it at its first use."""
+        """Returns the application with that name, connected at the first use."""
         if name not in self._apps:
             self._apps[name] = self.manager.connect(name)
         return self._apps[name]

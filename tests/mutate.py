@@ -19,7 +19,7 @@ REPO = Path(__file__).parent.parent
 BUILD = REPO / "build/mutate"
 PACKAGES = ("qmgrd/qmgrd", "protocol/qmgr_protocol", "config/qmgr_config", "protocol/qmgr_client")
 SHARE_MIN = 0.85
-MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop before it uses up the memory
+MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop before the memory is used up
 PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
 CAUGHT = ("killed", "timeout", "segfault")
 CORE = "tests/qmgrd/core"

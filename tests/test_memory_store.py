@@ -14,8 +14,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 from tests.memory_store import MemoryStore
 
 ALL = (b"", b"\xff" * 600)
-# The keys are few, so that they collide. Some are prefixes of others, and one has the maximum
-# length.
+# There are few keys, so they collide. Some are prefixes of others, and one has the maximum length.
 KEYS = st.one_of(
     st.binary(min_size=1, max_size=2),
     st.sampled_from([b"\x10", b"\x10\x00", b"\x10\xff", b"\xff", b"k" * 511]),
@@ -141,7 +140,7 @@ def test_fault_before_a_commit_leaves_the_store_unchanged(store: MemoryStore) ->
     store.begin().put(b"a", b"2")
     with pytest.raises(PowerCut):
         store.commit()
-    store.abort()  # A restart does this first.
+    store.abort()  # as at a restart
     assert rows(store) == {b"a": b"1"}
 
 

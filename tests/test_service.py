@@ -1,4 +1,4 @@
-"""config/qmgrd.service: systemd accepts it, and it permits all operations of the daemon."""
+"""Checks of config/qmgrd.service: systemd accepts the unit, which permits all daemon operations."""
 
 import shutil
 import subprocess

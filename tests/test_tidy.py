@@ -154,7 +154,7 @@ def test_source_is_tidy(path: Path) -> None:
     [x for x in SOURCES if not x.name.startswith("__") and not x.read_text().startswith(GENERATED)],
     ids=name_of,
 )
-def test_source_has_its_test_file(path: Path) -> None:
+def test_source_has_a_test_file(path: Path) -> None:
     assert own_test_of(path).is_file(), f"{name_of(own_test_of(path))} is missing"
 
 
@@ -171,7 +171,7 @@ def test_no_more_than_a_few_modules_import_each_other() -> None:
     assert [knot for knot in knots(imported) if len(knot) > KNOT_MAX] == []
 
 
-def test_knot_is_found_whatever_leads_into_it_and_out_of_it() -> None:
+def test_knot_is_found_with_imports_into_it_and_out_of_it() -> None:
     text = "if TYPE_CHECKING:\n    from a.b import c\nfrom a import d\nimport e, os\n"
     assert imports_of(text, {"a.b", "a.d", "e", "f"}) == {"a.b", "a.d", "e"}
     imported = {"in": ["a"], "a": ["b"], "b": ["c"], "c": ["a", "out"], "out": ["out2"], "out2": []}

@@ -79,7 +79,7 @@ async def running(
 # -- serving
 
 
-async def test_serves_on_every_address_and_tells_where(tmp_path: Path) -> None:
+async def test_daemon_serves_on_every_address_and_reports_them(tmp_path: Path) -> None:
     async with running(tmp_path, listen={"tcp": ["127.0.0.1:0"]}) as here:
         assert json.loads((tmp_path / "listening.json").read_text()) == here.daemon.addresses
         assert len(here.daemon.addresses) == 2
@@ -89,7 +89,7 @@ async def test_serves_on_every_address_and_tells_where(tmp_path: Path) -> None:
             await wire.close()
 
 
-async def test_message_goes_in_and_comes_out(tmp_path: Path) -> None:
+async def test_message_is_put_and_received(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         await wire.ask(m.QueueCreate, "Q")
@@ -140,7 +140,7 @@ async def test_status_has_what_only_the_shell_knows(tmp_path: Path) -> None:
         await wire.close()
 
 
-async def test_status_tells_how_long_turns_take(tmp_path: Path) -> None:
+async def test_status_reports_the_time_of_turns(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         before = await wire.ask(m.Status)
@@ -248,7 +248,7 @@ async def test_failed_listening_leaves_the_store_clean(tmp_path: Path) -> None:
         store.close()
 
 
-async def test_file_that_tells_where_may_fail(tmp_path: Path) -> None:
+async def test_address_file_may_fail(tmp_path: Path) -> None:
     """Otherwise a full disk would prevent the start of the daemon that frees its space."""
     (tmp_path / "listening.json.new").mkdir()
     with capture_logs() as logs:
@@ -390,7 +390,7 @@ async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) 
 
 
 @pytest.mark.long
-async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
+async def test_any_amount_of_work_that_fails_twice_is_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Far more than RECOVERIES_MAX turns fail, and the daemon still serves at the end."""
@@ -419,7 +419,7 @@ async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
         await wire.close()
 
 
-async def test_connection_made_while_the_core_starts_anew_is_served(tmp_path: Path) -> None:
+async def test_connection_made_during_a_restart_of_the_core_is_served(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         guilty = await Wire.connect(here.address, "guilty")
         break_status(here)
@@ -442,7 +442,7 @@ async def test_connection_made_while_the_core_starts_anew_is_served(tmp_path: Pa
         await again.close()
 
 
-async def test_core_that_cannot_start_anew_ends_the_daemon(
+async def test_core_that_cannot_restart_ends_the_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the process would listen without an answer to any client."""
@@ -460,7 +460,7 @@ async def test_core_that_cannot_start_anew_ends_the_daemon(
         await wire.close()
 
 
-async def test_failed_commit_ends_the_daemon_and_answers_nobody(
+async def test_failed_commit_ends_the_daemon_without_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as here:
@@ -478,7 +478,7 @@ async def test_failed_commit_ends_the_daemon_and_answers_nobody(
         assert wire.received == []
 
 
-async def test_store_that_fails_at_the_stop_is_told(
+async def test_failure_of_the_store_at_the_stop_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as here:
@@ -492,7 +492,7 @@ async def test_store_that_fails_at_the_stop_is_told(
             await here.stop()
 
 
-async def test_full_map_ends_the_daemon_and_keeps_nobody_out(tmp_path: Path) -> None:
+async def test_full_map_ends_the_daemon_without_quarantine(tmp_path: Path) -> None:
     async with running(tmp_path, map_bytes=1 << 20) as here:
         wire = await Wire.connect(here.address)
         break_status(here, lambda: here.daemon._turns.broker.context.tx.put(b"x", bytes(2 << 20)))
@@ -673,7 +673,9 @@ async def go_on(wire: Wire) -> int:
 
 
 @pytest.mark.parametrize("address", ["a..b:1", "unix:/nul\0"])
-async def test_address_that_is_none_is_told_and_harms_nobody(tmp_path: Path, address: str) -> None:
+async def test_invalid_address_is_reported_and_has_no_other_effect(
+    tmp_path: Path, address: str
+) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         await wire.ask(m.LinkCreate, "FAR", {"addresses": [address]})
@@ -683,7 +685,7 @@ async def test_address_that_is_none_is_told_and_harms_nobody(tmp_path: Path, add
         await wire.close()
 
 
-async def test_link_dials_though_a_client_was_there_before_all_was_set_up(
+async def test_link_dials_even_if_a_client_connects_during_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A turn before the tasks exist would lose the dials of the start."""

@@ -1,6 +1,6 @@
 """A replay of history, transaction by transaction, compared with the stored messages.
 
-It reads the rows that a transaction changed, as soon as the transaction is durable. For queues with
+The replay reads the rows of a transaction as soon as the transaction is durable. For queues with
 accounts:
 
     accounts_are_true      events of arrival and departure match the changes of the store
@@ -11,8 +11,8 @@ accounts:
     rows_are_kept          until all cursors have passed them, except those that count as dropped
 
 If accounts are turned on or off, or rows were deleted before they were read, the replay begins
-again with the stored messages. A crash ends leases and forgets deliveries that were not stored. It
-has no other effect.
+again with the stored messages. A crash only ends leases and forgets deliveries that
+were not stored.
 """
 
 from collections import defaultdict

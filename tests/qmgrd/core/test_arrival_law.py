@@ -100,7 +100,7 @@ class World:
         self.manager.rest()
 
     def end(self) -> None:
-        """Stops the queue manager and its unit, and starts it again."""
+        """Restarts the queue manager, which ends the unit."""
         self.random.choice([self.manager.crash, self.manager.restart])()
         self.app, self.open = self.manager.connect("app"), []
 
@@ -133,7 +133,7 @@ STEPS: list[Callable[[World], None]] = [
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(STEPS), min_size=30, max_size=60))
-def test_each_message_is_met_once(seed: int, steps: list[Callable[[World], None]]) -> None:
+def test_each_message_is_read_once(seed: int, steps: list[Callable[[World], None]]) -> None:
     world = World(seed)
     for step in steps:
         step(world)

@@ -42,7 +42,7 @@ class Flooded:
         self.longest_s = max(self.longest_s, time.process_time() - start_s)
 
     def run(self, *requests: m.Message) -> list[m.Message]:
-        """Sends all requests at once and returns the answers. Puts are answered meanwhile."""
+        """Sends all requests at once and returns the answers, with puts in between."""
         self.longest_s, self.answers, turns = 0.0, 0, 0
         self.flood.send(*requests)
         answers: list[m.Message] = []
@@ -91,7 +91,7 @@ FLOODS: dict[str, list[m.Message]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLOODS)
-def test_flood_stalls_nobody(flooded: Flooded, name: str) -> None:
+def test_flood_delays_no_other_client(flooded: Flooded, name: str) -> None:
     flooded.run(*FLOODS[name])
 
 
@@ -100,7 +100,7 @@ def hostile_filters() -> Iterator[str]:
         yield "/".join((*levels, *["y"] * 18))
 
 
-def test_hostile_filters_stall_nobody() -> None:
+def test_hostile_filters_delay_no_other_client() -> None:
     """16,384 subscriptions to filters of x and +, then publications to new topics."""
     flooded = Flooded()
     requests = [m.Subscribe(n, name, f"S:{n}") for n, name in enumerate(hostile_filters(), 1)]

@@ -124,7 +124,7 @@ class Groups(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.readers)
     def cancel(self, data: st.DataObject) -> None:
-        """Cancels a reader, which still settles its messages. No other reader gets them before."""
+        """Cancels a reader. Until its leases are settled, no other reader gets its messages."""
         reader = self._reader(data)
         client, request_id, _ = self.readers[reader]
         client.send(m.Cancel(request_id))
@@ -206,7 +206,7 @@ class Groups(RuleBasedStateMachine):
         letter = place[0]
         last = self.lasts.get(letter)
         if last and {n for x, n in self.consumed if x == letter} >= set(range(1, last + 1)):
-            # The group has ended. The next one with that id is another group.
+            # The group has ended. The next group with that id is a new one.
             del self.lasts[letter]
             self.consumed = {x for x in self.consumed if x[0] != letter}
 
@@ -223,7 +223,7 @@ class Groups(RuleBasedStateMachine):
         assert set(self.manager.queue("Q").leases) == in_hands
 
     def teardown(self) -> None:
-        """Complete groups never wait. A reader of them gets all members of each, in order."""
+        """Complete groups never wait: their reader gets all members of each group, in order."""
         self._begin_all_anew()
         reader = self.manager.connect("last")
         request_id = reader.next_id()

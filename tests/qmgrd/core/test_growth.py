@@ -94,7 +94,7 @@ class Small:
         return None
 
     def ask_everything(self) -> None:
-        """Makes each possible request. Each is answered, refused, or ends its connection."""
+        """Makes all possible requests. A request is answered, refused, or ends its connection."""
         for message in MESSAGES.values():
             if type(message) in GROWTH:
                 role = "queue-manager" if RIGHTS[type(message)] is Right.LINK else "client"

@@ -74,7 +74,7 @@ def test_queue_of_an_id_that_has_no_counters_is_set_aside(app: Client) -> None:
     assert sorted(aside(app)) == ["the counters of queue id 2", "the definition of queue B"]
 
 
-def test_what_leads_over_a_link_goes_aside_with_it_and_comes_back(app: Client) -> None:
+def test_remote_queues_are_set_aside_and_restored_with_their_link(app: Client) -> None:
     good = app.manager.scan(keys.SPACE_LINK)
     app = change(app, keys.SPACE_LINK + b"NYC", addresses=7)
     assert aside(app) == [

@@ -54,7 +54,7 @@ class Pair:
         ]
 
 
-def test_hello_is_answered_at_once_and_the_broker_told() -> None:
+def test_hello_is_answered_at_once_and_reported_to_the_broker() -> None:
     pair = Pair()
     (welcome,) = pair.say(HELLO)
     assert welcome == WELCOME._replace(session=welcome.session)
@@ -105,7 +105,7 @@ def test_ping_before_a_goodbye_needs_no_answer() -> None:
     assert pair.say(m.Ping(1), m.Goaway(0)) == []
 
 
-def test_peer_that_is_kept_out_is_told_why_and_the_broker_is_not() -> None:
+def test_quarantined_peer_gets_a_reason_and_the_broker_no_event() -> None:
     away = m.Goaway(ErrorCode.PEER_KEPT_OUT, "later", 500)
     pair = Pair(admit=lambda hello: away if hello.name == "app" else None)
     assert pair.say(HELLO) == [away]
@@ -121,7 +121,7 @@ def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
 
 
 def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None:
-    """Even short messages need longer frames: up to 1 MiB of them shares a frame."""
+    """Even short messages need longer frames, because up to 1 MiB of messages shares a frame."""
     limits = LimitsConfig(frame_max_bytes=200_000, message_max_bytes=10_000)
     hello = HELLO._replace(frame_max_bytes=200_000)
     (away,) = Pair(limits).say(hello)
@@ -168,7 +168,7 @@ def test_frame_over_the_limit_is_refused_before_it_has_come() -> None:
         other.peer.receive(LENGTH.pack(limit + 1), 0)
 
 
-def test_what_stands_before_rubbish_counts_unless_it_only_reads() -> None:
+def test_requests_before_invalid_bytes_are_applied_except_reads() -> None:
     pair = Pair()
     pair.say(HELLO)
     sent = pair.wire.send(m.QueueCreate(1, "Q")) + pair.wire.send(m.Status(2))
@@ -310,7 +310,7 @@ def test_link_says_hello_as_a_queue_manager() -> None:
     assert [bool(arrival.event) for _, arrival in intake.take(9, 999)] == [True, False, True]
 
 
-def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
+def test_link_uses_the_heartbeat_interval_of_the_welcome() -> None:
     peer = Peer(1, Intake(), LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
@@ -352,7 +352,7 @@ def test_nothing_is_encoded_for_a_connection_that_is_closing() -> None:
     assert pair.peer.encode(m.Ok(2)) == b""
 
 
-def test_goodbye_says_the_code_and_no_more_than_fits() -> None:
+def test_goodbye_has_the_code_and_a_text_that_fits() -> None:
     assert goodbye(FrameTooLarge(9, 8)) == m.Goaway(100, "frame of 9 bytes, at most 8")
     assert len(goodbye(RemoteProtocolError("x" * 9_999)).text) == 1_000
 

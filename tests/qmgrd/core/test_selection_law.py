@@ -72,7 +72,7 @@ puts = st.fixed_dictionaries(
 
 
 def filled(fields: list[dict[str, Any]], held: int) -> Client:
-    """Returns a client of a queue with some messages. Some of them are leased or expired."""
+    """Returns a client of a queue with available, leased and expired messages."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
     for number, each in enumerate(fields):

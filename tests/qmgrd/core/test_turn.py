@@ -40,7 +40,7 @@ def test_nothing_leaves_before_it_is_durable(manager: Manager, app: Client) -> N
     assert len(app.hear()) == 2
 
 
-def test_failed_commit_tells_nobody(manager: Manager, app: Client) -> None:
+def test_failed_commit_sends_no_answer(manager: Manager, app: Client) -> None:
     producer = app.producer(ID)
 
     def fail() -> None:
@@ -170,7 +170,7 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
 def test_turn_that_fails_leaves_nothing_for_the_collector(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The generator of arrivals reads the clock when it ends, so it must end within its turn."""
+    """The generator of arrivals reads the clock at its end, so it must end within its turn."""
     intake, yielding = manager.turns.intake, list[Any]()
     take = intake.take
 
@@ -197,7 +197,7 @@ def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Cli
     assert caught.value.connection == 0
 
 
-def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
+def test_full_store_undoes_the_turn_and_blames_no_client(tmp_path: Path) -> None:
     """The request that reached the end of the map is not the cause."""
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
     app = manager.connect()
@@ -260,7 +260,7 @@ def test_turn_that_wrote_nothing_costs_no_flush(manager: Manager, app: Client) -
     assert manager.store.flushes == 0
 
 
-def test_turn_costs_one_flush_whatever_it_holds(manager: Manager, app: Client) -> None:
+def test_turn_costs_one_flush_for_any_contents(manager: Manager, app: Client) -> None:
     clients = [manager.connect(f"c{i}") for i in range(20)]
     producers = [client.producer() for client in clients]
     manager.store.flushes = 0
@@ -287,7 +287,7 @@ def test_delivery_writes_nothing(manager: Manager, app: Client) -> None:
 # -- bounds
 
 
-def test_turn_takes_so_many_requests_and_leaves_the_rest() -> None:
+def test_turn_applies_a_limited_number_of_requests() -> None:
     manager = Manager(limits={"turn_requests": 10})
     app = manager.connect()
     manager.turn()
@@ -299,7 +299,7 @@ def test_turn_takes_so_many_requests_and_leaves_the_rest() -> None:
     assert answered == [10, 10, 5]
 
 
-def test_turn_takes_so_many_rows_and_leaves_the_rest() -> None:
+def test_turn_writes_a_limited_number_of_rows() -> None:
     manager = Manager(limits={"turn_rows": 100})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -323,7 +323,7 @@ def test_loud_connection_does_not_starve_a_quiet_one() -> None:
     assert len(loud.hear()) == 9
 
 
-def test_turn_takes_so_much_time_and_leaves_the_rest() -> None:
+def test_turn_takes_a_limited_time() -> None:
     """Half of the 10 ms is for arrivals, and each arrival takes one millisecond here."""
     manager = Manager(limits={"turn_ms": 10}, clock_ns=Ticking(MS_NS))
     app = manager.connect()

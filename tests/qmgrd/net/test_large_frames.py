@@ -57,7 +57,7 @@ async def test_half_frames_of_many_connections_take_bounded_memory(tmp_path: Pat
         assert here.daemon.frames.bytes == 0
 
 
-async def test_frame_that_stops_loses_its_place_to_one_that_comes_whole(
+async def test_stalled_frame_loses_its_space_to_a_complete_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemons, "LOOK_S", 0.02)
@@ -96,7 +96,7 @@ async def test_frame_that_waits_for_the_turns_keeps_its_place_unless_its_sender_
             await wire.close()
 
 
-async def test_frame_that_stops_keeps_its_place_if_nobody_waits(
+async def test_stalled_frame_keeps_its_space_if_no_other_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemons, "LOOK_S", 0.01)
@@ -127,7 +127,7 @@ async def test_frame_that_waited_is_read_to_its_end(tmp_path: Path) -> None:
         await good.close()
 
 
-async def test_next_frame_of_a_connection_waits_behind_those_of_others(tmp_path: Path) -> None:
+async def test_next_frame_of_a_connection_waits_after_those_of_others(tmp_path: Path) -> None:
     async with running(tmp_path, limits=LIMITS) as here:
         good = await Wire.connect(here.address, "good")
         await good.ask(m.QueueCreate, "Q")

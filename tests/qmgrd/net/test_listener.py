@@ -115,7 +115,7 @@ async def test_socket_that_a_killed_daemon_left_is_replaced(tmp_path: Path) -> N
     close(listeners)
 
 
-async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) -> None:
+async def test_socket_in_use_is_kept(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "qmgrd.sock"))
         other.listen()
@@ -124,7 +124,7 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
         assert await answers(f"unix:{tmp_path}/qmgrd.sock")
 
 
-async def test_unix_socket_in_a_directory_that_is_not_there_is_reported(tmp_path: Path) -> None:
+async def test_unix_socket_in_a_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match="No such file or directory"):
         await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)
 
@@ -150,7 +150,7 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_reported_once
     close([listener])
 
 
-async def test_shortage_is_reported_once_however_many_it_keeps_waiting(
+async def test_shortage_is_reported_once_for_all_waiting_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each accepted connection makes the next one fail. Without a limit, the log would fill up."""

@@ -125,7 +125,7 @@ async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, SocketS
         await server.wait_closed()
 
 
-async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
+async def test_received_message_requests_a_turn(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -144,7 +144,7 @@ async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
         assert session.facts["waiting"] == 0
 
 
-async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
+async def test_message_may_arrive_in_any_number_of_pieces(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         for byte in client.wire.send(HELLO):
@@ -320,7 +320,7 @@ async def test_peer_that_does_not_close_is_closed_after_a_while(
         host.closed.put_nowait("")
 
 
-async def test_connection_for_which_there_is_no_room_is_reported(tmp_path: Path) -> None:
+async def test_connection_without_a_free_slot_is_reported(tmp_path: Path) -> None:
     host = Host(refusal=m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -443,7 +443,7 @@ async def test_peer_that_has_too_much_to_fetch_is_blocked_until_it_has_fetched_m
         assert session.fetched_bytes() >= fetched
 
 
-async def test_what_was_written_at_once_counts_until_it_is_fetched(tmp_path: Path) -> None:
+async def test_long_answer_counts_until_it_is_read(tmp_path: Path) -> None:
     """The unread rest of a long answer keeps the whole answer in memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):

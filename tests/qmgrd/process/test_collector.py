@@ -13,7 +13,7 @@ class Ring:
         self.itself = self
 
 
-def test_what_is_alive_is_left_out_of_later_collections() -> None:
+def test_live_objects_are_excluded_from_later_collections() -> None:
     with short_collections():
         before = gc.get_freeze_count()
         rings = [Ring() for _ in range(1_000)]
@@ -30,7 +30,7 @@ def test_garbage_is_collected_before_it_is_left_out() -> None:
         assert ring() is None
 
 
-def test_what_became_garbage_later_is_collected_once_as_much_again_is_left_out() -> None:
+def test_later_garbage_is_collected_after_the_excluded_objects_double() -> None:
     with short_collections(least_objects=0):
         ring = Ring()
         gc.collect()
@@ -46,7 +46,7 @@ def test_what_became_garbage_later_is_collected_once_as_much_again_is_left_out()
         assert rings
 
 
-def test_callback_is_gone_behind_it() -> None:
+def test_callback_is_removed_at_the_end() -> None:
     before = list(gc.callbacks)
     with short_collections():
         assert len(gc.callbacks) == len(before) + 1

@@ -108,7 +108,7 @@ def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
 
 
 @pytest.mark.parametrize("name", ["app\x1b[2J", "\x9b2J", "a\rb", "\u202eevil"])
-def test_peer_has_no_say_over_the_terminal(name: str) -> None:
+def test_peer_cannot_control_the_terminal(name: str) -> None:
     """The name may contain an escape sequence without a space."""
     stream = io.StringIO()
     configure(LogConfig(format="console"), stream)

@@ -187,7 +187,7 @@ def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: st
         ("queues", 7),
     ],
 )
-def test_manifest_that_says_what_cannot_be_is_refused(copy: Path, name: str, value: Any) -> None:
+def test_impossible_manifest_is_refused(copy: Path, name: str, value: Any) -> None:
     change(copy, **{name: value})
     assert refusal(copy).startswith(f"{copy}/manifest.json: damaged (")
 

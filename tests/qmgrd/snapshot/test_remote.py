@@ -125,7 +125,7 @@ def test_discard_removes_it(snapshot: Path) -> None:
     remote.discard(URL)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_file_is_named() -> None:
     with pytest.raises(SnapshotUnreadable, match="far:///bucket: no snapshot found; check the"):
         find(["far:///bucket"])
     for ask in (remote.manifest, remote.data_bytes, lambda url: remote.fetch(url, print)):
@@ -141,7 +141,7 @@ def test_data_that_is_short_is_named(snapshot: Path, fs: type[Far]) -> None:
         read(URL)
 
 
-def test_scheme_that_nobody_knows_is_named() -> None:
+def test_unknown_scheme_is_named() -> None:
     with pytest.raises(RemoteFailed, match="gopher://x: ValueError: Protocol not known: gopher"):
         remote.place("gopher://x")
 

@@ -85,7 +85,7 @@ def test_snapshot_is_sound_in_the_eyes_of_lmdb(camera: Camera, tmp_path: Path) -
     assert done.stdout == "verify: OK\n"
 
 
-def test_snapshot_holds_exactly_its_turn_whatever_happens_meanwhile(
+def test_snapshot_has_exactly_its_turn_despite_later_turns(
     manager: Manager, tmp_path: Path
 ) -> None:
     camera = Camera(manager, rate_bytes=4 << 20)
@@ -167,7 +167,7 @@ def test_place_that_cannot_be_written_is_named(
     assert partials(tmp_path) == []
 
 
-def test_root_directory_is_no_place_for_a_snapshot(camera: Camera) -> None:
+def test_root_directory_cannot_be_a_snapshot(camera: Camera) -> None:
     assert camera.fail("/") == "/ exists: choose a new name for the snapshot"
 
 
@@ -299,7 +299,7 @@ def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
 def test_pages_freed_after_a_snapshot_are_used_again(
     manager: Manager, tmp_path: Path, ends: str
 ) -> None:
-    """The read transaction is closed. Otherwise the store would grow for ever."""
+    """The snapshot closes its read transaction. Otherwise the store would grow for ever."""
     data = tmp_path / "qm" / "store" / "data.mdb"
     client = client_of(manager)
     client.ask(m.QueueCreate, "C")
@@ -329,7 +329,7 @@ def test_leftovers_of_killed_runs_are_removed(camera: Camera, tmp_path: Path) ->
     assert other.exists()
 
 
-def test_partial_directory_that_somebody_writes_is_left_alone(slow: Camera, tmp_path: Path) -> None:
+def test_partial_directory_in_use_is_kept(slow: Camera, tmp_path: Path) -> None:
     slow.start(tmp_path / "snap")
     wait_until(lambda: list(tmp_path.glob("*.partial-*/data.mdb")))
     (at_work,) = partials(tmp_path)

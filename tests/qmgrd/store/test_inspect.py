@@ -104,12 +104,12 @@ def sound(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("commits", range(5))
-def test_whole_file_passes_whichever_meta_page_is_newer(tmp_path: Path, commits: int) -> None:
+def test_whole_file_passes_with_either_newer_meta_page(tmp_path: Path, commits: int) -> None:
     check_data_file(write(tmp_path / "data.mdb", *(fill(50 * n) for n in range(1, commits + 1))))
 
 
 @pytest.mark.parametrize("commits", [3, 4])
-def test_newer_meta_page_tells_how_long_the_file_must_be(tmp_path: Path, commits: int) -> None:
+def test_newer_meta_page_has_the_required_file_size(tmp_path: Path, commits: int) -> None:
     path = write(tmp_path / "data.mdb", *(fill(200 * n) for n in range(1, commits + 1)))
     older, newer = sorted(last_page(path, meta) for meta in (0, 1))
     assert older < newer

@@ -101,7 +101,7 @@ def test_second_transaction_is_a_bug_and_no_deadlock(store: LmdbStore) -> None:
         store.begin()
 
 
-def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_committed_data_survives_a_restart(tmp_path: Path) -> None:
     store = LmdbStore(tmp_path, MAP_BYTES)
     put(store, a=b"1")
     store.begin().put(b"b", b"2")
@@ -111,7 +111,7 @@ def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_second_daemon_is_refused_and_told_who_has_the_directory(tmp_path: Path) -> None:
+def test_second_daemon_is_refused_with_the_holder_of_the_directory(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -172,7 +172,7 @@ def test_start_that_was_killed_early_is_made_up_for(tmp_path: Path) -> None:
     assert not (tmp_path / "store.new").exists()
 
 
-def test_store_whose_data_is_gone_is_not_created_again(tmp_path: Path) -> None:
+def test_store_without_its_data_is_not_created_again(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with pytest.raises(StoreMissing, match=r"data\.mdb is missing"):
         LmdbStore(tmp_path, MAP_BYTES)
@@ -181,7 +181,7 @@ def test_store_whose_data_is_gone_is_not_created_again(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()  # The refused open kept no lock.
 
 
-def test_store_that_is_gone_is_not_created_again(tmp_path: Path) -> None:
+def test_missing_store_is_not_created_again(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
     shutil.rmtree(tmp_path / "store")
     with pytest.raises(StoreMissing) as refusal:
@@ -285,7 +285,7 @@ def files_end_at_once(store: LmdbStore) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("files_end_at_once")
-def test_commit_that_fails_says_that_its_outcome_is_unknown(store: LmdbStore) -> None:
+def test_failed_commit_reports_an_unknown_outcome(store: LmdbStore) -> None:
     store.begin().put(b"a", bytes(200_000))
     with pytest.raises(StoreFailed, match="the outcome of a commit is unknown: "):
         store.commit()
@@ -310,7 +310,7 @@ def test_pinned_turn_stays_as_it_was(store: LmdbStore, tmp_path: Path) -> None:
     assert rows(store)[b"a"] == b"2"
 
 
-def test_copy_that_nobody_takes_fails_and_harms_nothing(store: LmdbStore) -> None:
+def test_copy_without_a_reader_fails_without_effect(store: LmdbStore) -> None:
     put(store, a=bytes(500_000))
     source, pipe = os.pipe()
     os.close(source)
@@ -400,7 +400,7 @@ def test_full_map_is_the_failure_of_the_store(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_snapshot_is_not_started_again_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
+def test_snapshot_is_not_opened_as_a_data_directory(tmp_path: Path, begun: bool) -> None:
     if begun:
         LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "manifest.json").touch()

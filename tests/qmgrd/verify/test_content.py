@@ -55,7 +55,7 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     assert found["overflow_pages"] == 16  # four full pieces for each of four long messages
 
 
-def test_queues_tell_what_lies_on_them(sound: Path) -> None:
+def test_queues_report_their_contents(sound: Path) -> None:
     found = {queue["queue"]: queue for queue in store_content(sound)["queues"]}
     assert set(found) == {"Q", "EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM
     queue = found["Q"]
@@ -78,7 +78,7 @@ def test_largest_queue_comes_first(sound: Path) -> None:
     assert found == ["Q", "LATE", "@NYC", "GROUPS", "EMPTY"]
 
 
-def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
+def test_contents_are_counted_despite_damage(store: Path) -> None:
     stores.change(
         store,
         stores.flip(keys.SPACE_QUEUE + b"Q"),
@@ -98,7 +98,7 @@ def test_oldest_is_one_that_can_be_read(store: Path) -> None:
     assert (queue["depth"], queue["oldest_us"]) == (2, 1_700_000_000_000_000)
 
 
-def test_damaged_pages_are_refused_whichever_they_are(store: Path) -> None:
+def test_any_damaged_page_in_use_is_refused(store: Path) -> None:
     data = store / "store/data.mdb"
     sound = data.read_bytes()
     refused = 0

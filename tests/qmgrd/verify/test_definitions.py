@@ -85,7 +85,7 @@ def test_damage_is_found_as_itself_and_once(
         (keys.SPACE_LINK + b"NYC", {"missing": 2}),  # missing for @NYC and F@NYC
     ],
 )
-def test_definition_that_is_gone_is_missed_by_all_that_it_had(
+def test_rows_of_a_missing_definition_are_reported(
     store: Path, definition: bytes, counts: dict[str, int]
 ) -> None:
     stores.change(store, delete(definition))

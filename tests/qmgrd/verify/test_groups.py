@@ -117,7 +117,7 @@ def test_message_that_is_damaged_counts_as_one_of_its_group(store: Path) -> None
     assert [fault for fault, _ in faults(verify(store))] == ["record"]
 
 
-def test_what_is_delayed_and_of_no_group_here_is_sound(tmp_path: Path) -> None:
+def test_delayed_message_outside_its_group_is_valid(tmp_path: Path) -> None:
     """A message whose number is taken on its queue is a normal message."""
     with managed(tmp_path) as manager:
         app = manager.connect()

@@ -90,15 +90,15 @@ def test_damage_is_found_as_itself(store: Path, fault: str, key: bytes, damage: 
     assert {one.fault for one in found} <= {fault, "holders"}
 
 
-def test_topic_that_retained_what_is_not_there_is_found(store: Path) -> None:
-    """The number of holders of the publication that it did retain is then wrong as well."""
+def test_topic_with_a_missing_retained_publication_is_found(store: Path) -> None:
+    """The number of holders of the retained publication is then wrong as well."""
     stores.change(store, edit(RETAINED, lambda row: (99).to_bytes(8, "big")))
     found = faults(verify(store))
     assert ("retained", RETAINED + b"t/kept") in found
     assert ("holders", keys.reference_count(KEPT)) in found
 
 
-def test_publication_that_is_gone_is_found_by_who_holds_it(store: Path) -> None:
+def test_missing_publication_is_found_by_its_holders(store: Path) -> None:
     stores.change(store, delete(keys.publication(PARKED)))
     found = {fault for fault, _ in faults(verify(store))}
     assert {"holders", "record"} & found

@@ -75,7 +75,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(tmp_path: Path) -> None:
+def test_non_persistent_message_counts_until_a_restart(tmp_path: Path) -> None:
     flags = records.FLAG_NOT_PERSISTENT
     with managed(tmp_path) as manager:
         app = manager.connect()

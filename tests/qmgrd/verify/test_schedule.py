@@ -44,7 +44,7 @@ def test_time_that_an_entry_does_not_have_is_reported_once(store: Path) -> None:
     assert [fault for fault, _ in faults(verify(store))] == ["due-orphan"]
 
 
-def test_what_a_deleted_queue_left_is_no_fault(store: Path) -> None:
+def test_rows_of_a_deleted_queue_are_no_fault(store: Path) -> None:
     stores.change(
         store,
         put(keys.due(DAY_MS, 4, keys.LANE_DELAYED, 4, 1), b""),

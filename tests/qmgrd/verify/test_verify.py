@@ -85,7 +85,7 @@ def test_store_in_use_is_refused(store: Path) -> None:
     assert verify(store).findings.kept == []
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnreadable, match="no store found"):
         verify(tmp_path)
     (tmp_path / "data.mdb").write_bytes(b"x" * 10_000)

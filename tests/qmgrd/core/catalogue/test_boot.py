@@ -38,7 +38,7 @@ def test_store_without_a_secret_is_given_one(manager: Manager, found: bytes | No
     assert manager.boot.secret == bytes(32)
 
 
-def test_secret_is_nothing_that_peers_are_told(manager: Manager) -> None:
+def test_secret_is_never_sent_to_peers(manager: Manager) -> None:
     boot = manager.boot
     assert boot.secret not in (boot.salt * 2, boot.store_id * 2)
     assert boot.secret[:16] not in manager.connect().session

@@ -41,7 +41,7 @@ def test_other_definition_of_a_name_is_refused(app: Client, other: dict[str, Any
 @pytest.mark.parametrize(
     "name", ["", "a/b", "a b", "a\0b", "%s%n", "x" * 65, "x" * 300, "ü", "a@", "@", "a@b@c", "..\n"]
 )
-def test_what_is_no_name_is_refused_and_shown_safely(app: Client, name: str) -> None:
+def test_invalid_name_is_refused_and_quoted(app: Client, name: str) -> None:
     for kind in (m.QueueCreate, m.QueueShow, m.QueueDelete, m.QueuePurge, m.Browse, m.Get):
         with pytest.raises(RequestError, match="is not a name") as caught:
             app.ask(kind, name)
@@ -53,7 +53,7 @@ def test_what_is_no_name_is_refused_and_shown_safely(app: Client, name: str) -> 
 @pytest.mark.parametrize(
     "name", ["a", "Z" * 64, "DEAD-LETTER_1", "SYSTEMS.1", "..", "%".replace("%", "-")]
 )
-def test_what_is_a_name_is_taken(app: Client, name: str) -> None:
+def test_valid_name_is_accepted(app: Client, name: str) -> None:
     assert app.ask(m.QueueCreate, name)["queue"] == name
 
 
@@ -111,7 +111,7 @@ def test_case_matters(app: Client) -> None:
     assert app.bodies("Q") == []
 
 
-def test_unknown_queue_says_how_to_make_it(app: Client) -> None:
+def test_error_of_an_unknown_queue_shows_how_to_create_it(app: Client) -> None:
     with pytest.raises(RequestError, match=r"; create it$") as caught:
         app.show("NONE")
     assert caught.value.code == ErrorCode.QUEUE_UNKNOWN
@@ -128,7 +128,7 @@ def test_queue_ids_are_never_used_again(store: AnyStore, app: Client) -> None:
     assert len(seen) == 4
 
 
-def test_queue_made_anew_knows_nothing_of_the_old_one(app: Client) -> None:
+def test_recreated_queue_has_no_state_of_the_old_one(app: Client) -> None:
     app.put("Q", b"old")
     (lease,) = app.get("Q")
     app.ask(m.QueueDelete, "Q", True)

@@ -27,7 +27,7 @@ def stored(space: bytes) -> list[tuple[str, Any]]:
     ]
 
 
-def test_whatever_a_queue_manager_stores_makes_sense() -> None:
+def test_stored_rows_are_valid() -> None:
     for name, row in stored(keys.SPACE_QUEUE):
         assert row_checks.queue(name, row, 1_000) == row
     for name, row in stored(keys.SPACE_LINK):

@@ -22,7 +22,7 @@ USES: list[Callable[[Client, str], object]] = [
 
 @pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
 @pytest.mark.parametrize("use", USES)
-def test_system_queue_is_made_by_whatever_use(
+def test_system_queue_is_created_by_any_use(
     name: str, use: Callable[[Client, str], object]
 ) -> None:
     app = Manager().connect()
@@ -61,9 +61,7 @@ def test_default_of_a_system_queue_is_the_one_it_was_made_with(app: Client) -> N
 
 
 @pytest.mark.parametrize("use", [*USES[2:4], USES[5]])
-def test_queue_of_publications_is_made_by_whatever_asks_for_it(
-    use: Callable[[Client, str], object],
-) -> None:
+def test_queue_of_publications_is_created_on_demand(use: Callable[[Client, str], object]) -> None:
     """No client puts to this queue or gets from it (see test_publications.py)."""
     app = Manager().connect()
     use(app, PUBLICATIONS)
@@ -115,7 +113,7 @@ def lead_to(app: Client, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
-def test_nobody_else_puts_on_a_system_queue_by_whatever_name(app: Client, name: str) -> None:
+def test_clients_cannot_put_to_system_queues_by_any_name(app: Client, name: str) -> None:
     ways = lead_to(app, name)
     app.ask(m.UnitBegin, 1)
     for way in ways:

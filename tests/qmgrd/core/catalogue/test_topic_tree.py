@@ -37,7 +37,7 @@ def test_tree_finds_what_each_filter_has(
             assert (len(found), set(found)) == (len(expected), expected)
 
 
-def test_nothing_is_left_of_what_is_gone() -> None:
+def test_removed_filters_leave_no_nodes() -> None:
     tree: TopicTree[int] = TopicTree()
     for filter_ in (("a", "b", "#"), ("a", "+"), ("#",), ("a", "b", "c")):
         tree.add(filter_, "x", 1)

@@ -118,7 +118,7 @@ def test_message_without_a_place_among_the_dead_letters_is_passed_over_G13(app: 
     audit(app.manager)
 
 
-def test_only_a_few_are_tried_if_none_has_a_place_among_the_dead_letters(
+def test_only_a_few_are_tried_if_the_dead_letter_queue_is_full(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []

@@ -37,7 +37,7 @@ def app(manager: Manager) -> Client:
 
 
 class Stranger(Far):
-    """A queue manager that claims to be FAR; it records every byte that it receives."""
+    """A queue manager that claims to be FAR and records every byte received."""
 
     def __init__(self, manager: Manager, store_id: bytes = OTHER_STORE) -> None:
         super().__init__(manager, store_id=store_id)

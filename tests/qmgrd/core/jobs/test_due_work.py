@@ -102,7 +102,7 @@ def test_cap_of_the_queue_holds_for_those_without_a_time_and_for_longer_ones_G12
     assert counts(app) == (0, 0, 3, 0)
 
 
-def test_delivery_says_the_time_that_is_left(app: Client) -> None:
+def test_delivery_has_the_remaining_lifetime(app: Client) -> None:
     app.put("Q", b"1", expiry_ms=1_000)
     app.manager.advance(400)
     (found,) = app.get("Q")
@@ -133,7 +133,7 @@ def test_leased_message_that_expired_can_be_consumed(app: Client) -> None:
     assert scheduled(app.manager) == 0
 
 
-def test_what_is_held_long_is_looked_at_less_and_less(app: Client) -> None:
+def test_long_lease_of_an_expired_message_is_checked_ever_less_often(app: Client) -> None:
     """A message leased for an hour after its expiry is checked about 70 times, not 3,600 times."""
     app.put("Q", b"1", expiry_ms=1_000)
     app.get("Q", lease_ms=5_000_000)
@@ -224,7 +224,7 @@ def test_expiry_in_a_unit_starts_at_the_put_G12_G20(app: Client) -> None:
     assert counts(app) == (1, 0, 1, 0)
 
 
-def test_report_tells_who_asked_for_it(store: AnyStore, app: Client) -> None:
+def test_requested_report_is_put_to_the_reply_queue(store: AnyStore, app: Client) -> None:
     app.ask(m.QueueCreate, "REPLIES")
     envelope = {records.REPLY_TO: "REPLIES", records.HEADERS: {"h": 1}}
     app.put(
@@ -282,7 +282,7 @@ def expire_with_report(app: Client, reply_to: object) -> list[str]:
         ("", "NAME_INVALID"),
     ],
 )
-def test_report_goes_nowhere_where_its_client_could_not_put(
+def test_report_is_dropped_if_its_client_could_not_put(
     app: Client, reply_to: str, why: str
 ) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
@@ -315,7 +315,7 @@ def test_report_makes_room_where_a_put_would(app: Client) -> None:
 
 
 @pytest.mark.parametrize("envelope", [b"", b"\xc1", b"\x80", b"\x93\x01", bytes(20)])
-def test_report_of_whatever_envelope_fails_no_turn(app: Client, envelope: bytes) -> None:
+def test_report_with_any_envelope_fails_no_turn(app: Client, envelope: bytes) -> None:
     whole = bytearray(record(b"", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY))
     head = records.HEAD_BYTES
     whole[head:head] = envelope
@@ -341,8 +341,8 @@ def test_rule_diverts_to_the_dead_letters_where_it_expires_no_more_G12(
     assert not found.state & m.STATE_EXPIRES
 
 
-def test_what_finds_no_place_among_the_dead_letters_waits_for_one_G12(app: Client) -> None:
-    """The message is never delivered while it waits."""
+def test_message_without_space_among_the_dead_letters_waits_G12(app: Client) -> None:
+    """The message is not delivered during the wait."""
     app.ask(m.QueueAlter, "Q", {"expiry_action": "dead-letter"})
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
     app.put("Q", b"1", b"2", expiry_ms=1_000)
@@ -394,7 +394,9 @@ def test_time_away_counts_within_bounds(
 # -- delay
 
 
-def test_delayed_message_is_had_at_its_time_in_its_old_place(store: AnyStore, app: Client) -> None:
+def test_delayed_message_is_available_on_time_in_its_old_position(
+    store: AnyStore, app: Client
+) -> None:
     app.put("Q", b"late", delay_ms=1_000)
     app.put("Q", b"now")
     assert app.bodies("Q") == [b"now"]
@@ -471,7 +473,7 @@ def test_rows_of_a_deleted_queue_vanish_when_they_are_due(store: AnyStore, app: 
 # -- non-persistent messages
 
 
-def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, app: Client) -> None:
+def test_lost_message_is_unavailable_at_once_and_swept_later(store: AnyStore, app: Client) -> None:
     app.put("Q", b"v1", bytes(9_000), flags=VOLATILE, correlation_id=b"c")
     app.put("Q", b"stays", correlation_id=b"c")
     app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
@@ -490,7 +492,7 @@ def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, a
     assert scheduled(app.manager) == 0
 
 
-def test_what_is_due_before_the_job_comes_to_it_stays_lost(app: Client) -> None:
+def test_due_message_that_is_lost_stays_lost(app: Client) -> None:
     """The message is neither woken nor counted as expired."""
     app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
     app.put("Q", b"v3", flags=VOLATILE, expiry_ms=1_000)
@@ -632,7 +634,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_each_message_is_had_within_its_time_only(steps: list[Any]) -> None:
+def test_each_message_is_available_only_within_its_time(steps: list[Any]) -> None:
     """Compares with a list of messages, second by second, with gets, returns and crashes."""
     manager = Manager()
     app = manager.connect()

@@ -59,7 +59,7 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
     return [(one.body, note_of(one)["code"]) for one in found]
 
 
-def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
+def test_group_without_a_target_queue_is_not_parked(app: Client) -> None:
     """A rejected dead letter stays on its queue, so its group must not be parked."""
     put(app, "A1 A2!")
     app.ask(m.QueueAlter, "Q", {"backout_queue": ""})
@@ -73,7 +73,7 @@ def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
     audit(app.manager)
 
 
-def test_what_had_left_is_missed_nowhere(app: Client) -> None:
+def test_consumed_members_do_not_count_as_missing(app: Client) -> None:
     """Two members were consumed before an earlier member failed. The rest counts as complete."""
     put(app, "A1 A2 A3 A4 A5!")
     assert settle(app, m.ACK, get(app, "A2"), get(app, "A4")) == []
@@ -125,7 +125,7 @@ def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, a
     assert jobs(app)[0]["done"] == 4
 
 
-def test_first_that_failed_says_why_and_is_told_of_once(app: Client) -> None:
+def test_first_failure_is_named_and_reported_once(app: Client) -> None:
     put(app, "A1 A2 A3!")
     held = [get(app, word) for word in ("A1", "A2", "A3")]
     assert settle(app, m.REJECT, *held[1:]) == []
@@ -157,7 +157,7 @@ def test_delayed_members_go_along(app: Client) -> None:
     assert app.show("Q")["delayed"] == 0
 
 
-def test_group_goes_as_it_is_once_it_is_closed_D10(app: Client) -> None:
+def test_closed_group_leaves_as_it_is_D10(app: Client) -> None:
     put(app, "A1 A2 A5")
     reject(app, "A2")
     assert ended(app) == []
@@ -185,7 +185,7 @@ def test_endless_group_waits_for_an_operator(app: Client) -> None:
     assert bodies(app.get("Q", 9)) == [b"A1", b"A2", b"A3"]
 
 
-def test_what_is_leased_is_waited_for(app: Client) -> None:
+def test_group_waits_for_leased_members(app: Client) -> None:
     put(app, "A1 A2 A3!")
     held = get(app, "A2")
     reject(app, "A1")
@@ -213,7 +213,7 @@ def test_without_a_backout_queue_it_becomes_dead_letters(app: Client) -> None:
     assert ended(app, DEAD) == [(b"A1", FAILED), (b"A2", REJECTED)]
 
 
-def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
+def test_parked_group_waits_until_a_queue_accepts_its_members(app: Client) -> None:
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 1})
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     put(app, "A1 A2 A3!")
@@ -227,7 +227,7 @@ def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A3"]
 
 
-def test_resumed_group_stays_though_its_end_had_begun(app: Client) -> None:
+def test_resumed_group_stays_even_if_its_end_had_begun(app: Client) -> None:
     put(app, "A1 A2!")
     held = get(app, "A2")
     reject(app, "A1")
@@ -253,8 +253,8 @@ def test_what_rotted_away_does_not_hold_it_up(lost: bytes) -> None:
     assert [row["state"] for row in jobs(player.operator)] == ["done"]
 
 
-def test_number_that_is_put_again_as_it_rotted_failed_with_its_group() -> None:
-    """The member was never delivered, so it did not fail itself (simulator, seed 20683)."""
+def test_replacement_of_a_damaged_member_fails_with_its_group() -> None:
+    """The member was never delivered, so the failure is the group's (simulator, seed 20683)."""
     player = GroupPlayer()
     player("put A1 A2")
     player("get")

@@ -41,7 +41,7 @@ def delivered(hub: Hub) -> list[Delivery]:
 
 @pytest.mark.slow
 def test_copies_go_to_those_on_the_list_alone(hub: Hub) -> None:
-    """C4, C9, C11, C12, C13: three of a thousand subscribers fail. Only these get a copy."""
+    """C4, C9, C11, C12, C13: of a thousand subscribers, only the three that failed get a copy."""
     names = [f"S:{number}" for number in range(1_000)]
     bad = {"S:7", "S:500", "S:999"}
     for name in names:
@@ -108,7 +108,7 @@ def test_list_shrinks_with_each_copy_and_goes_at_its_end(hub: Hub) -> None:
     hub.empty()
 
 
-def test_one_publication_one_subscriber_or_what_a_selector_says(hub: Hub) -> None:
+def test_republish_selects_publication_subscriber_or_selector(hub: Hub) -> None:
     """C14: an operator selects a message, a subscriber, a selector, or all messages."""
     parked(hub, "A:a", "B:b", bodies=(b"1", b"22", b"333"))
     hub.app.consume("A:a")
@@ -128,9 +128,7 @@ def test_one_publication_one_subscriber_or_what_a_selector_says(hub: Hub) -> Non
 
 
 def test_subscriber_that_is_away_stays_on_the_list_until_it_is_back(hub: Hub) -> None:
-    """C16: an operator republishes meanwhile. The copy is sent when the subscriber opens a
-    consumer.
-    """
+    """C16: the copy is sent when the subscriber opens a consumer."""
     parked(hub, "A:a")
     job = hub.republish()
     assert (job["done"], job["skipped"]) == (0, 1)
@@ -144,7 +142,7 @@ def test_subscriber_that_is_away_stays_on_the_list_until_it_is_back(hub: Hub) ->
     hub.empty()
 
 
-def test_who_is_back_is_not_sent_what_nobody_decided_to_send(hub: Hub) -> None:
+def test_returning_subscriber_gets_only_republished_copies(hub: Hub) -> None:
     parked(hub, "A:a")
     hub.app.consume("A:a")
     assert delivered(hub) == []
@@ -172,7 +170,7 @@ def test_late_subscriber_has_nothing(hub: Hub) -> None:
 
 
 def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
-    """C17, C2: a non-durable subscription ends with its connection. Its name is never used again."""
+    """C17, C2: the subscription ends with its connection, and its name is never used again."""
     client = hub.manager.connect("gone")
     name = hub.subscribe("t", client=client, redelivery_limit=0)
     hub.publish("t", b"x")
@@ -190,8 +188,8 @@ def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
     assert again.get(other) == []
 
 
-def test_restart_ends_who_was_not_durable(hub: Hub) -> None:
-    """C17, D9: entries of non-durable subscriptions are removed. Their names are never used again."""
+def test_restart_ends_non_durable_subscriptions(hub: Hub) -> None:
+    """C17, D9: their entries are removed, and their names are never used again."""
     names = {hub.subscribe("t", redelivery_limit=0) for _ in range(3)}
     hub.publish("t", b"x")
     hub.park(*names)
@@ -228,7 +226,7 @@ def test_full_subscription_keeps_what_is_parked(hub: Hub) -> None:
     assert hub.listed() == ["A:a"]
 
 
-def test_what_is_dropped_is_sent_to_nobody(hub: Hub) -> None:
+def test_dropped_publication_is_never_sent(hub: Hub) -> None:
     parked(hub, "A:a", "B:b", bodies=(b"1", b"2"))
     assert hub.republish(drop=True, subscriptions=("A:a",))["done"] == 2
     assert hub.listed() == ["B:b", "B:b"]
@@ -300,8 +298,8 @@ def test_job_can_be_cancelled(hub: Hub) -> None:
     assert hub.listed()
 
 
-def test_healthy_subscriber_is_sent_what_is_parked_where_its_topics_have_it_so(hub: Hub) -> None:
-    """C14: the subscriber itself reports that it is healthy."""
+def test_healthy_subscriber_gets_parked_copies_by_policy(hub: Hub) -> None:
+    """C14: the subscriber itself reports to be healthy."""
     hub.app.ask(m.TopicSet, "t/u", {"republish": "healthy"})
     hub.subscribe("t/#", "A:a", redelivery_limit=0)
     hub.publish("t/u", b"1")
@@ -384,7 +382,7 @@ def check(hub: Hub, names: list[str]) -> None:
 
 
 def test_publishing_again_doubles_it_for_the_healthy() -> None:
-    """C21: without republishing, 97 of 100 healthy subscribers receive it twice."""
+    """C21: without republishing, 97 of 100 healthy subscribers receive a second copy."""
     hub = Hub()
     names = [f"S:{number}" for number in range(100)]
     for name in names:
@@ -397,7 +395,7 @@ def test_publishing_again_doubles_it_for_the_healthy() -> None:
     assert sum(hub.take(name) == [b"x"] for name in names[3:]) == 97
 
 
-def test_what_awaited_a_return_and_found_no_room_goes_with_the_next_one(hub: Hub) -> None:
+def test_copy_without_space_is_sent_once_there_is_space(hub: Hub) -> None:
     hub.subscribe("t", "A:a", redelivery_limit=0, depth_max=1)
     hub.publish("t", b"1")
     hub.park("A:a")

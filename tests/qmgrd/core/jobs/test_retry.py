@@ -92,7 +92,7 @@ def test_time_that_was_left_is_restored(app: Client) -> None:
     assert app.bodies("Q") == []
 
 
-def test_expired_messages_are_dead_letters_only_where_the_queue_says_so(app: Client) -> None:
+def test_expired_messages_are_dead_letters_only_by_policy(app: Client) -> None:
     """G19: by default, an expired message is deleted."""
     app.ask(m.QueueCreate, "KEEPS", {"expiry_action": "dead-letter"})
     for queue in ("Q", "KEEPS"):
@@ -121,7 +121,7 @@ def test_backout_queue_sends_back_each_to_its_own(app: Client) -> None:
     )
 
 
-def test_dead_letter_whose_queue_is_no_more_stays(app: Client) -> None:
+def test_dead_letter_of_a_deleted_queue_stays(app: Client) -> None:
     app.ask(m.QueueCreate, "GONE")
     reject(app, b"x", queue="GONE")
     app.ask(m.QueueDelete, "GONE", True)
@@ -130,7 +130,7 @@ def test_dead_letter_whose_queue_is_no_more_stays(app: Client) -> None:
     assert row["text"] == "1 stayed: queue GONE does not exist here"
 
 
-def test_dead_letter_whose_alias_leads_nowhere_says_so(app: Client) -> None:
+def test_dead_letter_reports_an_alias_without_a_target(app: Client) -> None:
     reject(app, b"x")
     app.ask(m.QueueDelete, "Q", True)
     app.ask(m.QueueCreate, "Q", {"alias_of": "NONE"})
@@ -138,7 +138,7 @@ def test_dead_letter_whose_alias_leads_nowhere_says_so(app: Client) -> None:
     assert sent_back(app)["text"] == text
 
 
-def test_note_that_says_of_no_origin_leads_nowhere() -> None:
+def test_note_without_an_origin_has_no_target() -> None:
     assert retry.original_queue({"queue": "Q", "manager": "M"}, "M") == "Q"
     assert retry.original_queue({"queue": "Q", "manager": "M"}, "N") == "Q@M"
     assert (
@@ -203,7 +203,7 @@ def _as_if_from(manager: Manager, name: str) -> None:
 
 
 @pytest.mark.parametrize("note", [{}, {"retries": "x"}, {"retries": -1}, {"retries": True}])
-def test_note_that_makes_no_sense_counts_no_retries(note: notes.Note) -> None:
+def test_invalid_note_counts_no_retries(note: notes.Note) -> None:
     assert retry.retries(note) == 0
     assert retry.note_after(note) == {"retries": 1}
 

@@ -35,7 +35,7 @@ def sent(client: Client) -> list[m.Message]:
     return client.hear()
 
 
-# -- on its own
+# -- the limit alone
 
 
 def test_connection_with_enough_output_is_held_until_the_turn_ends() -> None:
@@ -215,7 +215,7 @@ def test_consumer_continues_once_its_peer_has_read() -> None:
     assert len(idle.delivered()) == 1
 
 
-def test_turn_sends_a_connection_only_so_much_whatever_its_consumers() -> None:
+def test_turn_sends_a_limited_amount_to_a_connection() -> None:
     manager, _ = filled(40)
     client = manager.connect("app")
     for request_id in range(1, 6):

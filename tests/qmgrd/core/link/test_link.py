@@ -231,7 +231,7 @@ def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     assert ids(nyc.say(m.Committed(nyc.stream, 14))) == list(range(15, 25))
 
 
-def test_commit_is_asked_for_again_after_a_block(app: Client, nyc: Nyc) -> None:
+def test_commit_is_requested_again_after_a_block(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", *[b"x"] * 25)
     nyc.up(window=10)
     nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 500))
@@ -352,7 +352,7 @@ def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Ny
 
 
 @pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
-def test_answer_that_makes_no_sense_is_refused(app: Client, nyc: Nyc, value: Any) -> None:
+def test_invalid_answer_is_refused(app: Client, nyc: Nyc, value: Any) -> None:
     nyc.answer()
     nyc.say(m.Ok(1, value))
     assert state(app) == "refused"
@@ -462,7 +462,7 @@ def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc:
     assert ids(nyc.take(app.manager.last)) == [1]
 
 
-def test_connection_that_nobody_waits_for_is_closed(app: Client, nyc: Nyc) -> None:
+def test_unexpected_connection_is_closed(app: Client, nyc: Nyc) -> None:
     nyc.up()
     nyc.answer()
     assert nyc.goaway is not None
@@ -669,12 +669,12 @@ def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -
 
 
 def alter(app: Client, nyc: Nyc, *addresses: str) -> list[m.Message]:
-    """Changes the addresses of the link; returns the messages that it sends in that turn."""
+    """Changes the addresses of the link; returns the messages of the link in that turn."""
     app.send(m.LinkAlter(1_001, "NYC", {"addresses": list(addresses)}))
     return nyc.turn()
 
 
-def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: Nyc) -> None:
+def test_link_reconnects_to_its_new_addresses(app: Client, nyc: Nyc) -> None:
     """Puts in flight are sent again with their ids, as after any lost connection."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
@@ -769,7 +769,7 @@ def test_same_addresses_disturb_nothing(app: Client, nyc: Nyc) -> None:
     assert (state(app), nyc.goaway, len(nyc.dials)) == ("up", None, 1)
 
 
-def test_link_tells_how_long_it_is_down_and_when_it_dials(app: Client, nyc: Nyc) -> None:
+def test_link_reports_downtime_and_next_dial(app: Client, nyc: Nyc) -> None:
     def times() -> tuple[object, object]:
         row = app.ask(m.LinkShow, "NYC")
         return row["down_ms"], row["redial_ms"]
@@ -802,7 +802,7 @@ def test_blocked_link_is_not_down(app: Client, nyc: Nyc) -> None:
     assert app.ask(m.LinkShow, "NYC")["retry_ms"] is None
 
 
-def test_blocked_link_names_message_queue_and_what_is_behind(app: Client, nyc: Nyc) -> None:
+def test_blocked_link_reports_message_queue_and_later_messages(app: Client, nyc: Nyc) -> None:
     def cause() -> tuple[object, ...]:
         row = app.ask(m.LinkShow, "NYC")
         return row["blocked_queue"], row["blocked_uid"], row["blocked_behind"]
@@ -839,12 +839,14 @@ def hung_up(nyc: Nyc) -> str:
     return error
 
 
-def test_who_hangs_up_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
+def test_closing_peer_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
     nyc.up()
     assert hung_up(nyc) == "h:1: the peer closed the connection"
 
 
-def test_who_hangs_up_without_a_welcome_may_be_no_queue_manager(app: Client, nyc: Nyc) -> None:
+def test_peer_that_closes_without_a_welcome_may_not_be_a_queue_manager(
+    app: Client, nyc: Nyc
+) -> None:
     nyc.peer = Peer(
         101,
         app.manager.turns.intake,
@@ -858,7 +860,9 @@ def test_who_hangs_up_without_a_welcome_may_be_no_queue_manager(app: Client, nyc
     assert hung_up(nyc) == "h:1: the peer closed the connection; is it a qmgrd?"
 
 
-def test_who_says_goodbye_instead_of_welcome_is_a_queue_manager(app: Client, nyc: Nyc) -> None:
+def test_peer_that_says_goodbye_before_the_welcome_is_a_queue_manager(
+    app: Client, nyc: Nyc
+) -> None:
     nyc.peer = Peer(
         101,
         app.manager.turns.intake,

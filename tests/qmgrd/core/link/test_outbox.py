@@ -59,7 +59,7 @@ def test_records_come_in_order_within_the_window(outbox: LinkOutbox) -> None:
 
 
 @pytest.mark.parametrize("damaged", [(1,), (5,), (2, 3), (1, 2, 3, 4, 5)])
-def test_damaged_ones_are_gone_now_and_later(
+def test_damaged_messages_are_removed_for_good(
     app: Client, outbox: LinkOutbox, damaged: tuple[int, ...]
 ) -> None:
     for seq_id in damaged:
@@ -124,9 +124,7 @@ def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
     return records.decode(record).uid
 
 
-def test_damaged_one_that_is_met_twice_in_a_turn_counts_once(
-    app: Client, outbox: LinkOutbox
-) -> None:
+def test_damaged_message_found_twice_in_a_turn_counts_once(app: Client, outbox: LinkOutbox) -> None:
     """Seed 1663: the link was about to send the message over a second path as well."""
     damage(app.manager, 2)
     found(outbox, 5)

@@ -63,7 +63,7 @@ def test_commit_of_one_path_covers_what_went_over_another_B25(lines: Lines) -> N
     assert (lines.row["commit_id"], lines.row["waiting"]) == (8, 0)
 
 
-def test_what_a_lost_path_carried_goes_over_the_other(lines: Lines) -> None:
+def test_puts_of_a_lost_path_are_sent_over_the_other(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -74,7 +74,7 @@ def test_what_a_lost_path_carried_goes_over_the_other(lines: Lines) -> None:
     assert (lines.row["waiting"], lines.row["resent"]) == (0, 4)
 
 
-def test_what_is_in_flight_on_another_path_is_not_sent_again(lines: Lines) -> None:
+def test_puts_in_flight_on_another_path_are_not_repeated(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(6, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6])
@@ -96,9 +96,7 @@ def test_path_that_comes_back_sends_nothing_twice(lines: Lines) -> None:
     assert again.ids() == [5, 6]
 
 
-def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer(
-    lines: Lines,
-) -> None:
+def test_old_reply_after_a_commit_on_another_path_is_no_restored_peer(lines: Lines) -> None:
     one = lines.answer()
     one.open()
     lines.put(3)
@@ -111,7 +109,7 @@ def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer
     assert lines.row["commit_id"] == 3
 
 
-def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
+def test_restart_of_a_peer_is_detected_on_any_path(lines: Lines) -> None:
     """The older paths are not used for the repeated messages. Each message is sent again once."""
     one, two = lines.up()
     lines.put(8, SIZE)
@@ -181,7 +179,7 @@ def test_path_on_which_nothing_moves_is_hung_up_and_its_messages_go_over_the_oth
     assert "link stalled" in events(lines)
 
 
-def test_path_that_moves_is_left_alone_however_long_it_takes() -> None:
+def test_slow_path_with_progress_is_kept() -> None:
     lines = Lines(Manager(), connections=1)
     (one,) = lines.up()
     lines.put(4, SIZE)
@@ -230,7 +228,7 @@ def test_peer_is_asked_before_it_is_given_up(lines: Lines) -> None:
     assert lines.row["paths"][0]["rtt_ms"] > 0
 
 
-def test_what_all_wait_for_goes_over_an_idle_path_too_once_it_is_late(lines: Lines) -> None:
+def test_late_message_is_also_sent_over_an_idle_path(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -294,7 +292,7 @@ def test_peer_with_another_store_refuses_the_link_on_all_paths(lines: Lines) -> 
     assert one.goaway is not None
 
 
-def test_path_that_tells_more_than_was_sent_breaks_the_protocol(lines: Lines) -> None:
+def test_report_of_unsent_messages_breaks_the_protocol(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(1)
     one.say(m.Committed(1, 0, taken=2))

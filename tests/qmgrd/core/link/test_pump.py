@@ -20,8 +20,8 @@ def wait(lines: Lines, ms: int) -> None:
         lines.turn(100)
 
 
-def test_what_was_taken_and_not_kept_is_sent_again(lines: Lines) -> None:
-    """A peer may keep a message only in memory, and discard it after a message that it refuses."""
+def test_received_but_discarded_message_is_sent_again(lines: Lines) -> None:
+    """A peer may keep a message only in memory, and discard the message after a refusal."""
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -30,9 +30,7 @@ def test_what_was_taken_and_not_kept_is_sent_again(lines: Lines) -> None:
     assert sorted(one.ids() + two.ids()) == [5, 6, 7, 8]
 
 
-def test_what_landed_since_the_cursor_went_back_is_sent_again_where_it_was_not_kept(
-    lines: Lines,
-) -> None:
+def test_message_discarded_after_a_reset_of_the_cursor_is_sent_again(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -77,7 +75,7 @@ def test_bytes_on_a_late_path_do_not_hold_up_the_others() -> None:
 
 
 def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
-    """The peer may report rarely, so the link asks before it sends anything twice."""
+    """The peer may report rarely, so the link asks before any second copy is sent."""
     one, two = lines.up()
     for number in range(1, 6):
         lines.put(1)
@@ -95,7 +93,7 @@ def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
     assert lines.row["resent"] == 0
 
 
-def test_route_that_gets_longer_for_all_slows_nobody_down(lines: Lines) -> None:
+def test_delay_on_all_paths_reduces_no_budget(lines: Lines) -> None:
     one, two = lines.up()
     for wait_ms in (0, 0, 2_000, 2_000, 2_000):
         lines.put(200, SIZE)
@@ -170,7 +168,7 @@ def test_patience_is_kept_while_it_is_needed() -> None:
     assert lines.row["paths"][0]["stalls"] == 1
 
 
-def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> None:
+def test_window_of_an_ordered_link_is_freed_by_any_commit() -> None:
     """Seed 959: the commit arrives in the answer to an opening, after a restart of the peer."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
@@ -195,7 +193,7 @@ def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
     assert again.ids() == [1, 2, 3, 4]
 
 
-def test_peer_that_closes_at_whatever_it_is_sent_is_dialled_ever_more_seldom() -> None:
+def test_peer_that_always_closes_is_dialled_with_backoff() -> None:
     lines = Lines(Manager(), connections=1)
     lines.put(1)
     waits = []

@@ -48,13 +48,13 @@ def test_put_is_no_longer_than_a_frame(outbox: LinkOutbox) -> None:
     ]
 
 
-def test_no_more_is_taken_than_there_is_room_for(outbox: LinkOutbox) -> None:
+def test_records_are_taken_only_up_to_the_space(outbox: LinkOutbox) -> None:
     assert told(cut(outbox, ROOMY._replace(messages=2), {})) == [("F", 1, 2)]
     assert told(cut(outbox, ROOMY._replace(bytes=1), {})) == [("F", 3, 1)]
     assert outbox.sent_id == 3
 
 
-def test_what_the_peer_has_or_gets_another_way_is_passed_over(outbox: LinkOutbox) -> None:
+def test_messages_held_or_in_flight_elsewhere_are_skipped(outbox: LinkOutbox) -> None:
     assert told(cut(outbox, ROOMY._replace(messages=4), {}))
     outbox.hold([2])
     outbox.go_back(0)

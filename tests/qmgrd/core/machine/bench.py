@@ -278,7 +278,7 @@ class Bench:
         return fields
 
     def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
-        """Browses a queue page by page, and compares it with the model."""
+        """Compares a browse of a queue, page by page, with the model."""
         there = [
             x for x in self.model.on(queue, delayed=bool(extra.get("delayed"))) if wanted.wants(x)
         ]
@@ -288,7 +288,7 @@ class Bench:
     def browse_all(
         self, seat: Seat, queue: str, page: int, there: list[Message], **fields: Any
     ) -> None:
-        """Browses a queue page by page, and compares it with *there*, except expired messages."""
+        """Compares a browse of a queue, page by page, with *there*, except expired messages."""
         found, after = [], None
         while True:
             value = self.ask_for(

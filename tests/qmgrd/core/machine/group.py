@@ -30,7 +30,7 @@ class Group:
     last: int = 0
     is_closed: bool = False
     is_paused: bool = False
-    # error code by number; the daemon reports one of them
+    # error code by number; the daemon reports one of the codes
     parked: dict[int, int] = field(default_factory=dict)
     parked_step: int = 0
     changed_ms: int = 0
@@ -181,7 +181,7 @@ class Groups:
         group = self.of(message)
         if group is None or message.wish.group is None:
             return False
-        # If several members fail in one step, any of them may be the first.
+        # If several members fail in one step, any member may be the first.
         if not group.parked or group.parked_step == self.step:
             group.parked[message.wish.group[1]] = code
             group.parked_step = self.step
@@ -204,7 +204,7 @@ class Groups:
                 self._take_turn(messages, (queue, group_id), group)
 
     def _take_turn(self, messages: list[Message], key: tuple[str, bytes], group: Group) -> None:
-        """Moves a group to the position of its due member, if it has one."""
+        """Moves a group to the position of its due member, unless no member is due."""
         group.turn = self.due(messages, *key)
 
     def due(self, messages: list[Message], queue: str, group_id: bytes) -> Message | None:

@@ -47,7 +47,7 @@ class Lease:
 
 @dataclass(eq=False, repr=False)
 class Message:
-    """A message on a queue, or in a unit of work that may put it there."""
+    """A message on a queue, or in a unit of work that may put the message there."""
 
     queue: str
     wish: Wish

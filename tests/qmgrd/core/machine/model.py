@@ -189,7 +189,7 @@ class Model:
             self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
 
     def give_back(self, message: Message, how: How) -> None:
-        """Ends the lease of a message, which returns, perhaps after a delay, or is a dead letter."""
+        """Ends the lease of a message, which returns, perhaps delayed, or is a dead letter."""
         bounds = self.bounds[message.queue]
         message.lease = None
         least, most = how.wait_ms(bounds, message.failed)

@@ -2,9 +2,9 @@
 
     python -m tests.qmgrd.core.machine.run [--minutes M]
 
-It prints one line. If the manager and the model differ, it exits with 1 and prints `seed=...` and
-the shortest list of rules that shows the difference. --start with that seed and --seeds 1 repeats
-the failure.
+The program prints one line. If the manager and the model differ, the program exits with 1 and
+prints `seed=...` and the shortest list of rules that shows the difference. --start with that seed
+and --seeds 1 repeats the failure.
 """
 
 import argparse

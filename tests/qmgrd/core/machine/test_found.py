@@ -21,7 +21,7 @@ def alter(app: Client, **attributes: Any) -> None:
 
 
 def test_message_lost_at_a_restart_is_no_longer_due(manager: Manager, app: Client) -> None:
-    """The delay ends in the turn that sweeps the message. An earlier version counted it twice."""
+    """The delay ends in the turn of the sweep. An earlier version counted the message twice."""
     app.put("Q", b"1", flags=VOLATILE, delay_ms=250)
     app.put("Q", b"2", flags=VOLATILE, expiry_ms=250)
     manager.crash(5_000)
@@ -32,7 +32,7 @@ def test_message_lost_at_a_restart_is_no_longer_due(manager: Manager, app: Clien
     assert (counters.depth, counters.delayed, counters.expired, counters.lost) == (0, 0, 0, 2)
 
 
-def test_message_lost_at_a_restart_is_counted_once_whatever_the_first_turn_brings(
+def test_message_lost_at_a_restart_counts_once_in_any_first_turn(
     manager: Manager, app: Client
 ) -> None:
     app.put("Q", b"1", flags=VOLATILE)
@@ -185,7 +185,7 @@ def test_refused_member_evicts_nothing(app: Client) -> None:
 
 
 def test_member_of_a_parked_group_can_be_evicted(app: Client) -> None:
-    """The read position was after the member. Eviction missed it, so the queue stayed full."""
+    """Eviction missed a member before the read position, so the queue stayed full."""
     alter(app, depth_max=1, overflow="discard-oldest", backout_threshold=1)
     app.put("Q", b"1", group=(GROUP, 1, False))
     app.release(*app.get("Q"))
@@ -231,9 +231,7 @@ def test_numbers_that_left_before_a_move_stay_gone_after_a_crash(
 def test_reader_continues_where_it_was_when_an_earlier_group_returns(
     manager: Manager, app: Client, first: int
 ) -> None:
-    """A reader has one group at a time. This reader began a third with two members of the second
-    left.
-    """
+    """A reader has one group at a time. This reader began a third before the end of the second."""
     a, b, c = (letter * 24 for letter in (b"a", b"b", b"c"))
     members = [(a, 1, True), (b, 1, False), (b, 2, True), (c, 1, True)]
     app.put_records("Q", *(record(x[0][:1] + b"%d" % x[1], group=x) for x in members))

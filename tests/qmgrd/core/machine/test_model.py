@@ -18,7 +18,7 @@ def test_dead_members_of_one_step_are_different_messages_D10() -> None:
     assert sorted(x.number for x in dead if x.is_member) == [1, 2, 3]
 
 
-def test_group_that_is_over_is_forgotten_before_its_members_become_dead_letters_again() -> None:
+def test_ended_group_is_forgotten_before_its_members_are_dead_letters_again() -> None:
     """The last member left in the step in which all became dead letters again (seed 120)."""
     machine = Machine()
     machine.put_group(seat=0, wish=Wish(b""), group_id=GROUP, count=2)

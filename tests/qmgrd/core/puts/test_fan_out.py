@@ -73,7 +73,7 @@ def test_priority_default_is_each_subscriptions_own(hub: Hub) -> None:
     assert hub.take("S:high") == [b"default", b"5"]
 
 
-def test_who_is_full_misses_the_newest_and_nobody_waits_for_it(hub: Hub) -> None:
+def test_full_subscription_misses_the_newest_publications(hub: Hub) -> None:
     hub.subscribe("t", "S:full", depth_max=2)
     hub.subscribe("t", "S:bytes", bytes_max=1_024)
     hub.subscribe("t", "S:all")
@@ -136,7 +136,7 @@ def test_each_subscription_has_a_group_whole_and_in_order(hub: Hub) -> None:
         assert found == [b"G1", b"G2", b"G3!"]
 
 
-def test_member_that_is_published_twice_is_no_trouble(hub: Hub) -> None:
+def test_member_may_be_published_twice(hub: Hub) -> None:
     """D7 applies to queues. A topic has no groups, so the second copy arrives without a group."""
     hub.subscribe("t", "S:1")
     hub.send("t", *members(b"G1", b"G1", b"G2!", b"G2!"))
@@ -146,7 +146,7 @@ def test_member_that_is_published_twice_is_no_trouble(hub: Hub) -> None:
     hub.empty()
 
 
-def test_who_comes_in_the_middle_of_a_group_is_no_trouble(hub: Hub) -> None:
+def test_subscription_may_begin_in_the_middle_of_a_group(hub: Hub) -> None:
     hub.send("t", *members(b"G1"))
     hub.subscribe("t", "S:1")
     hub.send("t", *members(b"G2", b"G3!"))

@@ -34,7 +34,7 @@ def targets(hub: Hub) -> list[str]:
     return [value[32 : 32 + value[3]].decode() for _, value in found]
 
 
-def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
+def test_each_publication_is_forwarded_once_to_its_topic(hub: Hub) -> None:
     """Messages have any length, with one or more proxies. No message is kept for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
@@ -48,7 +48,7 @@ def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
     assert len(waiting(hub)) == 3
 
 
-def test_what_it_has_beside_its_body_goes_along(hub: Hub) -> None:
+def test_attributes_of_a_publication_are_forwarded(hub: Hub) -> None:
     hub.publish(
         "t", b"x", priority=8, correlation_id=b"c", expiry_ms=60_000, delay_ms=1_000, retain=True
     )
@@ -59,7 +59,7 @@ def test_what_it_has_beside_its_body_goes_along(hub: Hub) -> None:
     assert waiting(hub) == [b"x"]
 
 
-def test_what_came_from_there_does_not_go_back(hub: Hub) -> None:
+def test_message_is_not_sent_back_to_its_source(hub: Hub) -> None:
     hub.app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "stopped": True})
     hub.subscribe("t/#", ":all@SFO")
     hub.subscribe("t/#", "S:1")
@@ -128,7 +128,7 @@ def test_proxy_that_ends_leaves_what_waits(hub: Hub) -> None:
     assert waiting(hub) == [b"1"]
 
 
-def test_what_rotted_is_not_carried() -> None:
+def test_damaged_publication_is_not_forwarded() -> None:
     """The entry is intact, but the record is damaged."""
     hub = Hub(limits={"turn_rows": 10})
     hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})

@@ -32,7 +32,7 @@ def small() -> Hub:
     return Hub(limits={"turn_rows": 10})
 
 
-def test_all_whom_it_fits_have_it_and_one_is_stored(hub: Hub) -> None:
+def test_matching_subscriptions_get_copies_of_one_stored_publication(hub: Hub) -> None:
     """C4, C1: each gets one copy, all with one id. Equal bodies have different ids."""
     names = [hub.subscribe("t/+", f"S:{number}") for number in range(20)]
     hub.subscribe("other", "S:other")
@@ -194,7 +194,7 @@ def test_publisher_that_sends_again_publishes_once(hub: Hub) -> None:
     assert hub.take("S:1") == []
 
 
-def test_uid_is_remembered_where_it_is_asked_for(hub: Hub) -> None:
+def test_uid_is_remembered_if_requested(hub: Hub) -> None:
     """All subscribers consumed the publication, or no subscription matched."""
     hub.subscribe("t", "S:1")
     hub.app.ask(m.QueueAlter, PUBLICATIONS, {"dedup_retention_ms": 60_000})
@@ -230,7 +230,7 @@ def test_long_publication_is_stored_once(hub: Hub, size: int) -> None:
     hub.empty()
 
 
-def test_what_is_not_persistent_is_gone_with_a_restart(hub: Hub) -> None:
+def test_non_persistent_message_is_lost_in_a_restart(hub: Hub) -> None:
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")
     hub.publish("t", b"gone", b"x" * 5_000, flags=records.FLAG_NOT_PERSISTENT)
@@ -243,7 +243,7 @@ def test_what_is_not_persistent_is_gone_with_a_restart(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_what_is_not_persistent_and_half_out_is_no_trouble(turns: int) -> None:
+def test_crash_during_the_fan_out_of_a_non_persistent_publication_is_harmless(turns: int) -> None:
     hub = small()
     for number in range(20):
         hub.subscribe("t", f"S:{number}")
@@ -284,7 +284,7 @@ def test_delayed_publication_may_expire_before_its_time(hub: Hub) -> None:
     hub.empty()
 
 
-def test_publication_expires_for_each_as_the_subscription_has_it(hub: Hub) -> None:
+def test_publication_expires_by_the_rules_of_each_subscription(hub: Hub) -> None:
     hub.subscribe("t", "S:own")
     hub.subscribe("t", "S:cap", expiry_max_ms=1_000)
     hub.subscribe("t", "S:dead", expiry_action="dead-letter")
@@ -303,7 +303,7 @@ def test_publication_expires_for_each_as_the_subscription_has_it(hub: Hub) -> No
 
 
 @pytest.mark.parametrize("kind", [m.QueuePurge, m.QueueMove, m.Get, m.Consume, m.QueueDelete])
-def test_nobody_empties_what_subscriptions_hold(hub: Hub, kind: type[m.Message]) -> None:
+def test_queue_of_publications_cannot_be_emptied(hub: Hub, kind: type[m.Message]) -> None:
     """A purge, a move, a get or a deletion of the queue of publications is refused."""
     hub.app.ask(m.QueueCreate, "Q")
     hub.subscribe("t", "S:1")
@@ -349,7 +349,7 @@ def test_template_is_not_for_publications(hub: Hub) -> None:
     assert hub.take("S:1") == [b"1", b"2"]
 
 
-def test_nobody_puts_to_a_subscription_or_to_publications(hub: Hub) -> None:
+def test_subscriptions_and_publications_refuse_puts(hub: Hub) -> None:
     hub.subscribe("t", "S:1")
     for name in ("S:1", PUBLICATIONS):
         (refused,) = hub.app.put_records(name, record(b"x"))
@@ -429,7 +429,7 @@ def test_backouts_of_a_unit_count_and_park(hub: Hub) -> None:
     assert hub.listed() == ["S:1"]
 
 
-def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
+def test_damaged_publication_is_set_aside_for_each_subscriber(hub: Hub) -> None:
     """The daemon does not crash, and other subscribers continue."""
     for name in ("S:1", "S:2"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
@@ -439,7 +439,7 @@ def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
     rot(hub, 1)
     assert hub.take("S:1") == [b"2"]
     assert hub.show("S:1")["damaged"] == 1
-    hub.manager.turn(1_001)  # If intact, it would be a dead letter of S:2 now.
+    hub.manager.turn(1_001)  # If intact, the message would be a dead letter of S:2 now.
     hub.manager.rest()
     assert hub.app.bodies("SYSTEM.DEAD.LETTERS") == []
     assert hub.show("S:2")["damaged"] == 1
@@ -451,8 +451,8 @@ def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
     hub.empty()
 
 
-def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
-    """A damaged publication is set aside and the others are sent, even in a batch of several turns."""
+def test_damaged_publication_does_not_block_the_fan_out() -> None:
+    """The damaged publication is set aside and the others are sent, even over several turns."""
     hub = Hub(limits={"turn_rows": 1_500})
     for number in range(20):
         hub.subscribe("t", f"S:{number}")
@@ -467,7 +467,7 @@ def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
     assert hub.manager.queue(PUBLICATIONS).counters.damaged == 1
 
 
-def test_what_a_link_brings_in_order_goes_out_after_a_crash_too(hub: Hub) -> None:
+def test_ordered_messages_of_a_link_are_published_after_a_crash(hub: Hub) -> None:
     """The link's puts are applied in slices, after the fan-out of the turn."""
     hub.subscribe("t", "S:1")
     far = Far(hub.manager)
@@ -489,7 +489,7 @@ def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:
     assert hub.app.code_of(m.QueueMove, "Q", "/t") is ErrorCode.NAME_INVALID
 
 
-def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
+def test_full_store_delays_the_fan_out_until_space_is_free() -> None:
     """References to stored publications must not use the space that deletions need."""
     hub = Hub(limits={"turn_rows": 10})
     hub.subscribe("t", "S:1")
@@ -545,7 +545,7 @@ def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
+def test_full_store_refuses_subscriptions(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="STORE_FULL"):
         crowded(tmp_path, 10_000)
 
@@ -573,7 +573,7 @@ def test_many_topics_that_many_want_go_out_in_short_batches(
     hub.sound()
 
 
-def test_what_goes_on_to_many_needs_room_for_all_of_it(tmp_path: Path) -> None:
+def test_publication_to_many_proxies_needs_space_for_all_copies(tmp_path: Path) -> None:
     """Proxies carry copies. In a small store the copies would use the space that deletions need."""
     hub, _ = crowded(tmp_path, 0)
     for number in range(30):

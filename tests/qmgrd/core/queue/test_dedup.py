@@ -185,7 +185,7 @@ def test_equal_timestamp_takes_the_slow_path_A8(app: Client) -> None:
 
 
 def test_late_message_is_accepted_by_search_A9(app: Client) -> None:
-    """A9: timestamps 1, 3 and 2 are all queued. One of them took the slow path."""
+    """A9: timestamps 1, 3 and 2 are all queued, and one put took the slow path."""
     assert [put(app, "A", t) for t in (1, 3, 2)] == [None] * 3
     assert app.bodies("Q") == [b"1", b"3", b"2"]
     assert counts(app) == (2, 1, 0)
@@ -222,7 +222,7 @@ def test_duplicate_is_reported_before_a_full_queue_A10(app: Client) -> None:
 
 
 def test_criterion_is_being_on_the_queue_A11(app: Client) -> None:
-    """A11: after a get, the same UID is accepted again, because it is no longer on the queue."""
+    """A11: after a get, the UID is accepted again, because the message has left the queue."""
     put(app, "A", 5)
     app.ack(*app.get("Q"))
     assert put(app, "A", 5) is None

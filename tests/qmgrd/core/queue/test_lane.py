@@ -1,4 +1,4 @@
-"""A message's position and all rows that refer to it are created and removed together."""
+"""The position of a message and its other rows are created and removed together."""
 
 import pytest
 from hypothesis import given

@@ -96,7 +96,7 @@ def test_consumer_wants_while_it_has_credit_of_both_kinds(manager: Manager) -> N
 
 
 def test_leases_of_many_consumers_that_end_at_once_come_back_in_slices(app: Client) -> None:
-    """Each has its own timer. Handling all of them in one turn would delay all other work."""
+    """Each consumer has a separate timer. A turn handles a limited number of timers."""
     app.put("Q", *[b"x"] * 2_000)
     for number in range(10):
         assert len(app.get("Q", 200, lease_ms=1_000 + number)) == 200

@@ -284,7 +284,7 @@ def test_handle_from_before_a_restore_settles_its_own_message(manager: Manager) 
 
 
 def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]) -> None:
-    """The newer connection wins. The older one's messages return, and its requests are ignored."""
+    """The newer connection wins. Messages of the older connection return, and its requests fail."""
     name, older = source
     count = at_once(name, older)
     held = take(older, name, count + 1)
@@ -308,9 +308,7 @@ def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]
     assert newer.goaway is not None
 
 
-def test_newer_connection_gets_the_session_whatever_the_order_within_a_turn(
-    manager: Manager,
-) -> None:
+def test_newer_connection_gets_the_session_in_any_order_of_a_turn(manager: Manager) -> None:
     first = manager.connect()
     first.hang_up()
     manager.rest()

@@ -1,4 +1,4 @@
-"""Puts of a batch: both loops, tight and general, store the same bytes and answer the same."""
+"""Puts of a batch: the tight loop and the general loop give the same bytes and answers."""
 
 from typing import Any
 from zlib import crc32
@@ -88,7 +88,7 @@ def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=str,
 )
-def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, int]) -> None:
+def test_record_out_of_range_is_refused_among_plain_records(changed: dict[str, int]) -> None:
     plain = records.encode(Fields(bytes(100)))
     head = records.Head._make(records.HEAD.unpack_from(plain))._replace(**changed)
     rest = records.HEAD.pack(*head)[4:] + plain[records.HEAD_BYTES :]
@@ -107,7 +107,7 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
         ((10, 60), ErrorCode.QUEUE_BYTES_FULL, "queue Q holds 36 bytes, 25 more are beyond its 60"),
     ],
 )
-def test_full_queue_says_so_and_when_to_retry(
+def test_full_queue_reports_when_to_retry(
     bounds: tuple[int, int], code: ErrorCode, text: str
 ) -> None:
     queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1), Schedule())
@@ -162,7 +162,7 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
 
 
 def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it copied the rest after each record that is not plain, the cost would be quadratic."""
+    """A copy of the rest after each record that is not plain would have quadratic costs."""
     copied: list[int] = []
     put_plain = puts._put_plain
 
@@ -179,7 +179,7 @@ def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
-    """The queue's priority applies to all records. Stored messages keep theirs if it is altered."""
+    """The queue's priority applies to all records, but not to messages stored earlier."""
     app.ask(m.QueueAlter, "Q", {"priority_default": 7})
     for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
         app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)

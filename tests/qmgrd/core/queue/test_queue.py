@@ -393,7 +393,7 @@ def test_queue_with_only_damaged_messages_becomes_idle(app: Client) -> None:
 
 
 def test_damaged_message_may_be_put_again(app: Client) -> None:
-    """The message is no longer on the queue, so a client that still has it may put it again."""
+    """The message has left the queue, so a client may put the message again."""
     app.put_records("Q", record(b"sound", uid=("A", 5)))
     flip(app.manager, message_keys(app.manager)[0], entries.HEAD_BYTES + 24)
     assert app.get("Q") == []
@@ -432,7 +432,7 @@ def test_message_with_a_damaged_uid_may_be_put_again(
 
 
 def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> None:
-    """One flipped bit changes UID A.5 into A.4. Message A.4 stays on the queue and indexed."""
+    """One flipped bit changes UID A.5 into A.4. Message A.4 and its index row stay."""
     app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
     key = message_keys(app.manager)[1]
     tx = app.manager.store.begin()

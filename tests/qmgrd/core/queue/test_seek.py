@@ -469,7 +469,7 @@ def small() -> Client:
 def test_many_searches_in_vain_share_the_rows_of_many_turns(
     small: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them check the unwanted messages, and no turn takes longer."""
+    """All searches check the unwanted messages, and no turn takes longer."""
     looks, messages, consumers = Looks(monkeypatch), 100, 50
     for number in range(consumers):
         small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])

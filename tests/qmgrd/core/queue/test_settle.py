@@ -76,7 +76,7 @@ def test_acknowledged_message_leaves_no_row(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_uid_is_remembered_for_the_retention_whatever_the_message_is(kind: str) -> None:
+def test_uid_of_any_message_is_remembered_for_the_retention(kind: str) -> None:
     queue, tx, handles, numbers = leased(KINDS[kind], dedup_retention_ms=5_000)
     assert settle.ack_all(queue, tx, NOW, handles[0], numbers) == []
     spaces = sorted(key[:1] for key in left(queue, tx))

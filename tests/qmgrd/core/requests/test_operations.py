@@ -1,4 +1,4 @@
-"""Each request has one handler, and each handler accepts the request for which it is registered."""
+"""Each request has one handler, and each handler accepts its registered request."""
 
 from collections import Counter
 

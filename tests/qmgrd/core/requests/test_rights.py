@@ -18,7 +18,7 @@ def test_table_has_each_request_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(REQUESTS, key=str))
-def test_everybody_may_do_everything_until_there_is_authentication(kind: type) -> None:
+def test_all_clients_have_all_rights_without_authentication(kind: type) -> None:
     assert allowed(kind)
 
 

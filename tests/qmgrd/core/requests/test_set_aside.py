@@ -98,9 +98,7 @@ def test_due_row_that_fails_is_moved_and_comes_back_when_it_is_retried(
 
 
 @pytest.mark.parametrize("end", [m.AsideRetry, m.AsideDrop])
-def test_job_that_fails_stays_as_it_is_until_somebody_decides(
-    app: Client, monkeypatch: Patch, end: Any
-) -> None:
+def test_failed_job_waits_for_an_operator(app: Client, monkeypatch: Patch, end: Any) -> None:
     app.put("Q", b"1")
     app.manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
     app.ask(m.QueueMove, "Q", "SAFE", "", 0, 0, False, 0)
@@ -139,7 +137,7 @@ def test_job_that_alone_can_remove_what_is_left_is_not_dropped(
     assert items(app.manager) == []
 
 
-def test_events_that_cannot_be_written_are_not_told(app: Client, monkeypatch: Patch) -> None:
+def test_events_that_cannot_be_written_are_dropped(app: Client, monkeypatch: Patch) -> None:
     manager, work = app.manager, WorkId("events")
     monkeypatch.setattr("qmgrd.core.returns.events._record", planted)
     manager.turns.broker.context.event("anything")
@@ -244,7 +242,7 @@ def test_message_that_fails_as_it_comes_back_is_set_aside(app: Client, monkeypat
     assert items(app.manager)[0]["what"] == "message 1 of queue Q"
 
 
-def test_what_cannot_even_be_set_aside_is_passed_over(app: Client, monkeypatch: Patch) -> None:
+def test_item_that_cannot_be_set_aside_is_skipped(app: Client, monkeypatch: Patch) -> None:
     manager = app.manager
     key = keys.message(manager.queue("Q").id, keys.LANE_READY, 4, 1)
     app.put("Q", b"1")

@@ -11,7 +11,7 @@ QUEUES = 400
 
 
 class Many:
-    """A manager of 400 queues. A turn has time for a few of them."""
+    """A manager of 400 queues. A turn has time for a few queues."""
 
     def __init__(self) -> None:
         self.clock = Ticking()
@@ -70,7 +70,7 @@ def test_many_changes_take_two_passes(many: Many) -> None:
         many.manager.turn()
         turns += 1
         answers += len(many.app.hear())
-        # Each request is an arrival, and a turn accepts one of them here.
+        # Each request is an arrival, and a turn accepts one arrival here.
         assert turns < 3 * alone + 200
 
 

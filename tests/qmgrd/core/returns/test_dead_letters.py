@@ -25,7 +25,7 @@ def reject(app: Client, *found: Delivery, **fields: Any) -> None:
     assert settle(app, m.REJECT, *found, **fields) == []
 
 
-def test_note_says_all_that_is_known(store: AnyStore, app: Client) -> None:
+def test_note_has_all_known_facts(store: AnyStore, app: Client) -> None:
     worker = app.manager.connect("worker")
     app.put("Q", b"x", expiry_ms=60_000)
     settle(worker, m.RELEASE, *worker.get("Q"), reason="busy", text="try later")
@@ -98,13 +98,13 @@ def test_expired_message_has_no_time_left(app: Client) -> None:
     assert "attempts" not in note
 
 
-def test_what_expired_while_it_was_leased_keeps_its_attempts(app: Client) -> None:
+def test_message_expired_during_a_lease_keeps_its_attempts(app: Client) -> None:
     """The simulator found this bug with seed 8385: the note was deleted with the schedule row."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", expiry_ms=5_000)
     app.release(*app.get("Q"))
     (held,) = app.get("Q", lease_ms=20_000)
-    for _ in range(4):  # The message has expired, and the sweep checks it without effect.
+    for _ in range(4):  # The message has expired, and a check by the sweep has no effect.
         app.manager.turn(3_000)
         app.manager.rest()
     app.settle(m.UNREAD, held)
@@ -133,7 +133,7 @@ def test_long_message_moves_without_its_body_being_copied(
     assert app.manager.scan(keys.SPACE_BODY) == app.manager.scan(keys.SPACE_NOTE) == []
 
 
-def test_identity_goes_along(app: Client) -> None:
+def test_identity_moves_with_the_message(app: Client) -> None:
     """The UID leaves the old queue and is taken on the new one, with its indexes."""
     mine = record(b"x", uid=("B", 5), correlation_id=b"c", group=(b"g" * 24, 1, True))
     assert not app.put_records("Q", mine)
@@ -147,7 +147,7 @@ def test_identity_goes_along(app: Client) -> None:
     assert app.show(DEAD)["origins"]["B"] == 5
 
 
-def test_message_that_is_dead_already_is_not_there_twice(app: Client) -> None:
+def test_existing_dead_letter_is_not_stored_twice(app: Client) -> None:
     mine = record(bytes(9_000), uid=("B", 5))
     for _ in range(2):
         assert not app.put_records("Q", mine)
@@ -187,7 +187,7 @@ def test_uid_that_was_remembered_is_not_forgotten_while_its_message_lives(app: C
     assert app.bodies("BACKOUT") == [b"x"]
 
 
-def test_backout_queue_may_be_behind_a_link(store: AnyStore, app: Client) -> None:
+def test_backout_queue_may_be_remote(store: AnyStore, app: Client) -> None:
     app.ask(m.LinkCreate, "HUB", {"addresses": ["hub:1"], "stopped": True})
     app.ask(m.QueueCreate, "BACKOUT@HUB")
     alter(app, backout_queue="BACKOUT@HUB")
@@ -202,7 +202,7 @@ def test_backout_queue_may_be_behind_a_link(store: AnyStore, app: Client) -> Non
     assert app.show("Q")["dead"] == 2
 
 
-def test_where_it_is_told_is_where_it_went(app: Client) -> None:
+def test_event_names_the_configured_backout_queue(app: Client) -> None:
     app.ask(m.QueueCreate, "BACKOUT")
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": "BACKOUT"})
     alter(app, backout_queue="ALIAS")
@@ -226,8 +226,8 @@ def test_full_backout_queue_that_makes_room_sends_its_oldest_on(app: Client) -> 
     assert [note_of(x)["queue"] for x in dead] == ["BACKOUT"] * 2
 
 
-def test_what_a_restart_takes_is_no_dead_letter(app: Client) -> None:
-    """The message has expired and is lost, so it must not appear again."""
+def test_message_lost_in_a_restart_is_no_dead_letter(app: Client) -> None:
+    """The message has expired and is lost, so a dead letter would restore it."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", bytes(9_000), expiry_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager

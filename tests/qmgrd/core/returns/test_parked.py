@@ -1,6 +1,4 @@
-"""Publications on which a subscriber failed too often: their lists, expiry and deletion
-(parked.py).
-"""
+"""Parked publications, on which subscribers failed too often: their lists and expiry."""
 
 from collections.abc import Iterator
 
@@ -24,7 +22,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
     hub: Hub, limit: int
 ) -> None:
-    """C6, C7, C22, D3: the rollback of delivery 1 + L exceeds the limit and parks the publication."""
+    """C6, C7, C22, D3: the rollback of delivery 1 + L parks the publication."""
     hub.subscribe("t", "A:bad", redelivery_limit=limit)
     hub.subscribe("t", "A:good", redelivery_limit=limit)
     hub.publish("t", b"x")
@@ -45,7 +43,7 @@ def test_each_rollback_is_counted(hub: Hub) -> None:
     assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
-def test_limit_is_that_of_the_topic_where_the_subscription_says_none(hub: Hub) -> None:
+def test_limit_of_the_topic_applies_by_default(hub: Hub) -> None:
     """D3: the limit is that of the subscription, else that of its topic, else five."""
     for name, topic in (("A:five", "t"), ("A:two", "t/b"), ("A:below", "t/b/c")):
         hub.subscribe(topic, name)
@@ -86,7 +84,7 @@ def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
     assert hub.stored == 1
 
 
-def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
+def test_list_shows_parked_publications_and_reasons(hub: Hub) -> None:
     """C24: operators can see the id, topic, list and counters."""
     hub.subscribe("t/#", "A:a", redelivery_limit=1)
     hub.publish("t/u", b"abc")
@@ -121,7 +119,7 @@ def test_parked_publication_expires(hub: Hub) -> None:
     hub.empty()
 
 
-def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
+def test_parked_publication_expires_without_a_subscriber(hub: Hub) -> None:
     """C23, C20: the lifetime continues across a restart."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=60_000)
@@ -132,7 +130,7 @@ def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
     hub.empty()
 
 
-def test_what_several_parked_becomes_a_dead_letter_as_it_expires(hub: Hub) -> None:
+def test_publication_parked_by_several_becomes_a_dead_letter_at_expiry(hub: Hub) -> None:
     """C23: the policy is dead-letter. One publication makes one dead letter."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
@@ -158,7 +156,7 @@ def test_counter_survives_a_restart(hub: Hub) -> None:
     assert hub.listed() == ["A:a"]
 
 
-def test_what_is_not_persistent_is_kept_once_it_is_parked(hub: Hub) -> None:
+def test_parked_non_persistent_publication_survives_a_restart(hub: Hub) -> None:
     """A failure is not lost in a restart, even if the publication is not persistent."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
@@ -191,7 +189,7 @@ def test_delivery_limit_parks(hub: Hub) -> None:
 
 
 def test_unknown_rollback_changes_nothing(hub: Hub) -> None:
-    """C23: the client does not hold the message, or holds it no longer."""
+    """C23: the client never held the message, or no longer holds the message."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x")
     held = hub.get("A:a")

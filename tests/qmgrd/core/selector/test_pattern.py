@@ -103,12 +103,12 @@ def test_long_text_is_unknown() -> None:
 
 
 @given(st.text("ab_", max_size=12), st.text("ab%_", max_size=10))
-def test_like_is_what_the_definition_says(text: str, pattern: str) -> None:
+def test_like_matches_its_definition(text: str, pattern: str) -> None:
     assert ask(text, pattern) is plain(text, pattern)
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=3), min_size=2), st.text("ab", max_size=40))
-def test_pieces_are_found_one_behind_the_other(pieces: list[str], text: str) -> None:
+def test_pieces_are_found_in_sequence(pieces: list[str], text: str) -> None:
     for pattern in ("%".join(pieces), f"%{'%'.join(pieces)}%", "_%".join(pieces)):
         assert ask(text, pattern) is plain(text, pattern)
         assert ask("".join(pieces), pattern) is plain("".join(pieces), pattern)

@@ -329,7 +329,7 @@ def like(text: str, pattern: str) -> bool:
 
 
 @given(trees)
-def test_random_condition_is_what_the_plain_evaluator_says(tree: Tree) -> None:
+def test_random_condition_agrees_with_the_plain_evaluator(tree: Tree) -> None:
     text = printed(tree)
     assert matches(text, HELD) is (truth(tree) == 2), text
     assert matches(f"NOT ({text})", HELD) is (truth(tree) == 0), text

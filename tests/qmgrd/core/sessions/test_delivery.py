@@ -75,7 +75,7 @@ def test_credit_for_a_consumer_that_ended_is_no_fault(app: Client) -> None:
 # -- gets
 
 
-def test_get_takes_what_is_there_and_ends(app: Client) -> None:
+def test_get_leases_available_messages_and_ends(app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     (deliver,) = app.say(m.Get(50, "Q", 2))
     assert len(deliver.items) == 2
@@ -193,7 +193,7 @@ def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
         ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION),
     ],
 )
-def test_what_cannot_be_consumed_is_refused(app: Client, queue: str, code: ErrorCode) -> None:
+def test_consumer_of_an_invalid_queue_is_refused(app: Client, queue: str, code: ErrorCode) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "F@NYC")
     assert app.code_of(m.Consume, queue, 1, 1) is code
@@ -386,7 +386,7 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
     assert manager.rest() < 10
 
 
-def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
+def test_leaving_costs_the_same_for_any_number_of_waiting_gets(app: Client) -> None:
     """Thousands of gets end in one turn when a pool of workers dies."""
     clients = [app.manager.connect(f"worker{number}") for number in range(20)]
     for client in clients:
@@ -411,7 +411,7 @@ def exclusive(app: Client) -> Client:
 
 @pytest.mark.parametrize("how", ["consume", "wait"])
 def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
-    """That connection may open more consumers. Others get an error with its number."""
+    """The connection may open more consumers. Others get an error with the connection's number."""
     other = exclusive(app)
     if how == "consume":
         app.consume("Q")
@@ -444,7 +444,7 @@ def test_exclusive_queue_is_free_again_once_its_consumer_is_gone(app: Client, ho
     assert len(other.delivered()) == 1
 
 
-def test_queue_that_becomes_exclusive_keeps_who_is_there(app: Client) -> None:
+def test_queue_that_becomes_exclusive_keeps_its_consumers(app: Client) -> None:
     other = app.manager.connect("other")
     app.consume("Q")
     other.consume("Q")
@@ -454,7 +454,7 @@ def test_queue_that_becomes_exclusive_keeps_who_is_there(app: Client) -> None:
     app.consume("Q")
 
 
-def test_who_seeks_has_an_exclusive_queue_too(app: Client) -> None:
+def test_selecting_consumer_may_hold_an_exclusive_queue(app: Client) -> None:
     other = exclusive(app)
     app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS, 0, 1 << 20, correlation_id=b"c"))
     assert other.code_of(m.Get, "Q") == ErrorCode.QUEUE_EXCLUSIVE

@@ -167,7 +167,7 @@ def test_line_is_of_all_paths(app: Client, ordered: Far) -> None:
     assert app.bodies("Q") == [b"1", b"2", b"3"]
 
 
-def test_what_overlaps_is_taken_once(app: Client, ordered: Far) -> None:
+def test_overlapping_puts_are_stored_once(app: Client, ordered: Far) -> None:
     ordered.send(3, message(3), message(4))
     ordered.send(3, message(3))
     ordered.send(2, message(2), message(3))
@@ -229,9 +229,7 @@ def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
     return app, ordered
 
 
-def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
-    lined_up: tuple[Client, Far],
-) -> None:
+def test_long_line_is_applied_in_slices_without_reports(lined_up: tuple[Client, Far]) -> None:
     """Otherwise the sender would conclude that the waiting puts were discarded, and repeat them."""
     app, ordered = lined_up
     manager = app.manager
@@ -248,7 +246,7 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
     assert app.bodies("Q") == [b"%d" % i for i in range(1, 42)]
 
 
-def test_nonsense_that_waits_in_line_is_its_senders_fault(lined_up: tuple[Client, Far]) -> None:
+def test_invalid_waiting_put_is_the_senders_fault(lined_up: tuple[Client, Far]) -> None:
     """A later turn applies a waiting put. An error of such a put once stopped the daemon."""
     app, ordered = lined_up
     ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
@@ -331,7 +329,7 @@ def test_ids_beyond_their_end_break_the_protocol(app: Client) -> None:
     assert far.client.goaway.code == ErrorCode.FIELD_INVALID
 
 
-def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
+def test_waiting_puts_are_discarded_when_the_link_is_no_longer_ordered(
     app: Client, ordered: Far
 ) -> None:
     ordered.send(3, message(3))

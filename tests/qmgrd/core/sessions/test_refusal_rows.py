@@ -13,7 +13,7 @@ LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # smallest frame limit that a clien
 LONG = Uid("O" * 64, 2**63 - 5)
 
 
-def test_few_are_told_in_full() -> None:
+def test_first_few_are_logged_in_full() -> None:
     rows = [[number, 403, "on it already"] for number in range(TEXTS_MAX)]
     assert shortened(rows) == rows
 

@@ -25,7 +25,7 @@ def test_sessions_of_all_connections_and_starts_differ() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_what_nobody_handed_out_is_no_token(token: bytes) -> None:
+def test_forged_token_is_refused(token: bytes) -> None:
     assert TOKENS.session_id(token) == b""
 
 

@@ -64,10 +64,10 @@ def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_refusal_is_repeated_though_the_cause_is_gone(
+def test_refusal_is_repeated_even_if_the_cause_is_gone(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
-    """Otherwise a client that lost the answer would store a put that it had reported as refused."""
+    """Otherwise a client that lost the answer might store a put that it reported as refused."""
     manager = app.manager
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     producer = app.producer(ID)
@@ -126,7 +126,7 @@ def test_put_on_an_inhibited_queue_is_refused_until_that_is_lifted(app: Client) 
     assert app.bodies("Q") == [b"too", b"after"]
 
 
-def test_inhibit_holds_for_the_puts_behind_it_in_the_same_turn(app: Client) -> None:
+def test_inhibit_applies_to_later_puts_of_the_same_turn(app: Client) -> None:
     producer = app.producer()
     put = m.Put(producer.stream, 1, 0, "Q", [record(b"1")])
     app.send(put, m.QueueAlter(50, "Q", {"put_inhibit": True}), put._replace(first_id=2))
@@ -178,13 +178,13 @@ def test_id_above_a_gap_is_stored_but_not_committed(store: AnyStore, app: Client
     assert producer.commit_id == 2
 
 
-def test_put_of_nothing_tells_the_commit_id(app: Client) -> None:
+def test_empty_put_returns_the_commit_id(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"))
     assert app.say(m.Put(producer.stream, 2, 1, "Q", [])) == [m.Committed(producer.stream, 1)]
 
 
-def test_put_of_nothing_uses_no_id_and_looks_at_no_queue(app: Client) -> None:
+def test_empty_put_uses_no_id_and_no_queue(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"), b"bad")
     committed = m.Committed(producer.stream, 2)
@@ -204,7 +204,7 @@ def test_put_of_nothing_beyond_the_next_id_of_the_window_breaks_the_protocol(app
     assert app.goaway.code == ErrorCode.WINDOW_EXCEEDED
 
 
-def test_what_comes_behind_a_gap_is_answered_above_the_commit_id(app: Client) -> None:
+def test_message_after_a_gap_is_reported_above_the_commit_id(app: Client) -> None:
     producer = app.producer(ID)
     put = m.Put(producer.stream, 2, 0, "Q", [record(b"2"), b"bad", record(b"4")])
     (committed,) = app.say(put)
@@ -245,7 +245,7 @@ def test_stamps_skip_what_brought_its_own_uid_or_was_refused(app: Client) -> Non
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_put_sent_again_is_told_its_uid_as_the_first_time(app: Client, crash: bool) -> None:
+def test_repeated_put_gets_the_same_uid(app: Client, crash: bool) -> None:
     batch = [record(b"1"), record(b"2", uid=("A", 1)), record(b"3"), b"bad", record(b"5")]
     (first,) = app.say(m.Put(app.producer(ID).stream, 1, 0, "Q", batch))
     assert first.stamped
@@ -262,7 +262,7 @@ def test_put_sent_again_is_told_its_uid_as_the_first_time(app: Client, crash: bo
     assert other.ask(m.ProducerOpen, ID, True)[4] == [], "the producer has seen them"
 
 
-def test_stamps_that_nobody_says_to_have_seen_are_bounded(app: Client) -> None:
+def test_number_of_unseen_stamps_is_limited(app: Client) -> None:
     stream = app.producer(ID).stream
     for first_id in range(1, STAMP_RUNS_MAX + 11):
         app.manager.turn(1)  # The new time of each put begins a new run.
@@ -293,7 +293,7 @@ def test_opening_that_was_long_under_way_does_not_fence_the_newer(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_program_does_not_resume_what_another_one_went_on_with(
+def test_producer_continued_by_another_program_is_not_resumed(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
     """Otherwise the program would take the other program's puts with these ids for its own."""
@@ -438,7 +438,7 @@ def test_unused_producer_is_forgotten_after_its_retention(store: AnyStore, app: 
     assert manager.connect().ask(m.Status)["producers"] == 0
 
 
-def test_connected_producer_is_kept_whatever_its_age(app: Client) -> None:
+def test_connected_producer_is_kept_at_any_age(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"))
     for _ in range(3):
@@ -540,7 +540,7 @@ def rot(manager: Manager, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_producer_whose_row_rotted_is_told_and_nobody_else_is_kept_out(
+def test_producer_with_a_damaged_row_is_refused_and_others_are_served(
     store: AnyStore, app: Client, resume: bool
 ) -> None:
     app.producer(ID).put("Q", record(b"1"))
@@ -570,7 +570,7 @@ def test_producer_whose_row_rots_while_it_is_connected_goes_on(app: Client) -> N
 
 
 def test_row_that_rotted_outlives_retention(store: AnyStore, app: Client) -> None:
-    """Otherwise it would begin again at id 1, and its repeated puts would be stored twice."""
+    """Otherwise the producer would restart at id 1, and repeated puts would be stored twice."""
     for producer_id in (ID, b"Q" * 16):
         app.producer(producer_id).put("Q", record(b"1"))
     app.hang_up()
@@ -634,7 +634,7 @@ def test_producer_cannot_make_its_row_longer_and_longer_in_a_full_store(manager:
     assert "refused puts are not marked as seen: open the producer again" in app.goaway.text
     ((_, row),) = manager.scan(keys.SPACE_PRODUCER)
     assert 4_000 < len(row) < 5_000
-    resumed = manager.connect()  # The producer continues after it has marked the refusals as seen.
+    resumed = manager.connect()  # The producer continues after the refusals are marked as seen.
     after = resumed.producer(ID, resume=True)
     after.seen = after.commit_id
     assert [found.code for found in after.put("Q", record(b""))] == [ErrorCode.STORE_FULL]

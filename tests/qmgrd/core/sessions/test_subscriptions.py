@@ -58,7 +58,7 @@ def test_other_terms_are_refused(hub: Hub) -> None:
         hub.app.ask(m.Subscribe, "u", "B:late")
 
 
-def test_what_makes_no_subscription_leaves_nothing(hub: Hub) -> None:
+def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
     def code(*fields: object) -> ErrorCode:
         return hub.app.code_of(m.Subscribe, *fields)
 
@@ -72,7 +72,7 @@ def test_what_makes_no_subscription_leaves_nothing(hub: Hub) -> None:
     assert hub.app.ask(m.SubscriptionList)["subscriptions"] == []
 
 
-def test_there_is_a_most_of_them() -> None:
+def test_number_of_subscriptions_is_limited() -> None:
     hub = Hub(limits={"subscriptions_max": 2})
     hub.subscribe("t", "A:1")
     hub.subscribe("t")
@@ -137,7 +137,7 @@ def test_end_goes_on_after_a_crash() -> None:
     hub.empty()
 
 
-def test_name_is_free_again_and_begins_anew(hub: Hub) -> None:
+def test_name_is_free_again_and_has_no_history(hub: Hub) -> None:
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"1")
     hub.park("A:a")
@@ -174,7 +174,7 @@ def test_connection_that_is_lost_ends_its_own_alone(hub: Hub) -> None:
     assert list(hub.holders().values()) == [2]
 
 
-def test_who_ends_another_ones_is_no_trouble(hub: Hub) -> None:
+def test_unsubscribe_by_another_client_works(hub: Hub) -> None:
     client = hub.manager.connect("B")
     name = hub.subscribe("t", client=client)
     hub.publish("t", b"x")
@@ -233,7 +233,7 @@ def test_used_subscription_stays(hub: Hub) -> None:
     assert hub.show("A:a")["consumers"] == 0
 
 
-def test_who_was_here_at_a_crash_has_time_to_come_back(hub: Hub) -> None:
+def test_subscription_used_at_a_crash_has_time_to_return(hub: Hub) -> None:
     """The last use is the time of the crash, not the time when the client connected."""
     hub.subscribe("t", "A:a", unused_expiry_ms=DAY_MS)
     hub.app.consume("A:a")
@@ -275,7 +275,7 @@ def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
     assert hub.app.ask(m.JobList)["jobs"] == []
 
 
-def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
+def test_many_subscriptions_of_a_lost_connection_end_over_several_turns() -> None:
     """C17: otherwise the turn would grow with their number and might overfill a small store."""
     hub = Hub(limits={"turn_rows": 50})
     gone = hub.manager.connect("gone")
@@ -292,8 +292,8 @@ def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
     hub.empty()
 
 
-def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
-    """C17: a start that ended all of them at once might never succeed in a small store."""
+def test_subscriptions_before_a_crash_end_despite_further_stops() -> None:
+    """C17: in a small store, a start that ends all subscriptions at once might never succeed."""
     hub = Hub(limits={"turn_rows": 50})
     for _ in range(50):
         hub.subscribe("t")
@@ -325,8 +325,8 @@ def test_many_who_are_back_at_once_do_not_take_all_jobs(
     assert hub.listed() == []
 
 
-def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> None:
-    """C16: a request that arrives meanwhile is not part of the running job."""
+def test_subscriber_that_returns_during_a_job_gets_all_copies() -> None:
+    """C16: a request during the running job is not part of that job."""
     hub = Hub(limits={"turn_rows": 10})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)
     hub.publish("t", *[b"%d" % number for number in range(60)])

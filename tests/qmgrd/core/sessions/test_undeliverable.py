@@ -33,7 +33,7 @@ def audited() -> Iterator[None]:
 
 
 def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client, Far]:
-    """A queue manager with queue Q that gives up after *retries* retries, and the link that sends."""
+    """Returns a queue manager with queue Q that gives up after *retries* retries, and a link."""
     manager = Manager(store, link={"deliver_retries": retries})
     MADE.append(manager)
     app = manager.connect()
@@ -212,8 +212,8 @@ def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) ->
     assert far.committed() == [4]
 
 
-def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> None:
-    """Otherwise no queue manager could store it, and its link would stop for ever."""
+def test_dead_letter_over_a_link_has_no_group_if_its_number_exists() -> None:
+    """Otherwise no queue manager could store the message, and its link would stop for ever."""
     app, far = manager_of()
     far.send(1, member(1, 1), member(2, 2))
     for seq_id in (3, 4):
@@ -265,7 +265,7 @@ def test_dead_letters_that_are_full_hold_back_from_the_first_that_has_no_place()
     assert app.bodies(DEAD_LETTERS) == [b"1", b"2"]
 
 
-def test_unsound_record_for_no_queue_is_no_dead_letter() -> None:
+def test_invalid_record_for_a_missing_queue_is_no_dead_letter() -> None:
     app, far = manager_of(retries=1)
     for _ in range(3):
         (blocked,) = far.send(1, message(1)[:-1] + b"?", queue="NONE")
@@ -277,7 +277,7 @@ def test_unsound_record_for_no_queue_is_no_dead_letter() -> None:
 
 
 def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: AnyStore) -> None:
-    """The receiver dies before it has reported. The dead letter stays one, consumed or not."""
+    """The receiver dies before its report. The dead letter is stored once, consumed or not."""
     app, far = manager_of(store, retries=1)
     refuse(far, 1)
     far.send(1, message(1), queue="NONE")
@@ -302,8 +302,8 @@ def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
     assert Far(app.manager).open()[:3] == [1, [], b"FAR" + (1).to_bytes(8, "big")]
 
 
-def test_message_of_which_a_copy_is_a_dead_letter_already_stays_with_its_sender() -> None:
-    """The copy may have come from another queue by another path, so it is separate work."""
+def test_message_with_a_copy_among_the_dead_letters_stays_at_its_sender() -> None:
+    """The copy may come from another queue over another path, so the message is separate work."""
     app, far = manager_of(retries=1)
     app.manager.fill(DEAD_LETTERS, message(1))
     refuse(far, 1)
@@ -312,7 +312,7 @@ def test_message_of_which_a_copy_is_a_dead_letter_already_stays_with_its_sender(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_restart_begins_to_count_anew(store: AnyStore, clean: bool) -> None:
+def test_restart_resets_the_counts(store: AnyStore, clean: bool) -> None:
     app, far = manager_of(store, retries=2)
     refuse(far, 2)
     if clean:
@@ -336,8 +336,8 @@ def test_counts_outlive_a_connection() -> None:
     assert again.send(1, message(1), queue="NONE") == []
 
 
-def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
-    """For example, the messages may have expired meanwhile."""
+def test_ids_deleted_at_the_sender_are_forgotten() -> None:
+    """For example, the messages have expired at the sender."""
     app, far = manager_of()
     refuse(far, 1, batch=(message(1), message(2)))
     far.send(1, b"", queue="")
@@ -350,7 +350,7 @@ def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
 # -- data that moves with a message
 
 
-def test_dead_letter_expires_no_more_and_is_there_at_once() -> None:
+def test_dead_letter_never_expires_and_is_available_at_once() -> None:
     app, far = manager_of(retries=1)
     app.ask(m.QueueAlter, DEAD_LETTERS, {"expiry_max_ms": 1_000})
     batch = [
@@ -407,7 +407,7 @@ def test_dead_letter_goes_to_its_queue_once_that_is_there_G18() -> None:
 # -- reports
 
 
-def test_link_is_told_as_blocked_once_until_it_goes_on() -> None:
+def test_link_is_reported_as_blocked_once_until_it_continues() -> None:
     app, far = manager_of(retries=9)
     refuse(far, 3)
     told = {

@@ -85,7 +85,7 @@ def test_waiting_get_has_what_a_commit_puts_there_G20(app: Client) -> None:
     assert bodies(other.delivered()) == [b"held"]
 
 
-def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
+def test_uncommitted_get_is_unavailable_to_others_G20(app: Client) -> None:
     app.put("Q", b"a", b"b")
     unit = UnitOfWork(app)
     assert bodies(unit.get("Q")) == [b"a"]
@@ -247,7 +247,7 @@ def test_plain_puts_take_the_tight_loops(
     assert [int(x.body) for x in found] == list(range(300))
 
 
-def test_stamps_of_what_a_unit_takes_are_told_in_runs(app: Client) -> None:
+def test_stamps_of_a_unit_are_reported_in_runs(app: Client) -> None:
     UnitOfWork(app)
     batch = [record(b"plain"), record(b"plain"), record(b"timed", expiry_ms=9_000), b"rotten"]
     batch += [record(b"stamped", uid=("B", 1)), record(b"plain")]
@@ -266,9 +266,7 @@ def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> 
 
 
 @pytest.mark.parametrize("sought", ["uid", "correlation_id", "where"])
-def test_who_seeks_has_what_a_commit_puts_before_what_it_has_seen_G20(
-    app: Client, sought: str
-) -> None:
+def test_selecting_get_receives_a_commit_before_its_position_G20(app: Client, sought: str) -> None:
     other = app.manager.connect("other")
     UnitOfWork(app)
     batch = [
@@ -373,7 +371,7 @@ def test_entry_is_not_lowered_by_a_backout_A13(store: AnyStore, app: Client) -> 
 
 
 def test_link_waits_for_a_unit_that_holds_its_message_A12(app: Client) -> None:
-    """If the message counted as stored, it would be lost when the unit is backed out."""
+    """A message that counted as stored would be lost in a backout of the unit."""
     far = Far(app.manager)
     far.open()
     unit = UnitOfWork(app)
@@ -753,7 +751,7 @@ def test_nothing_can_be_done_in_a_unit_that_is_over(app: Client, end: End) -> No
     assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
 
 
-def test_age_counts_from_the_beginning_and_operators_are_told(app: Client) -> None:
+def test_age_counts_from_the_begin_and_is_reported_to_operators(app: Client) -> None:
     manager = app.manager
     unit = UnitOfWork(app)
     manager.turn(manager.config.unit.age_max_ms - 1)
@@ -787,7 +785,7 @@ def test_unit_that_is_over_leaves_no_timer(app: Client) -> None:
 
 @pytest.mark.parametrize("action", [m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW])
 @pytest.mark.parametrize("fields", [{}, {"correlation_id": b"c"}], ids=["plain", "indexed"])
-def test_what_a_unit_holds_is_settled_by_its_commit_only(
+def test_message_in_a_unit_is_settled_only_by_the_commit(
     app: Client, action: int, fields: dict[str, bytes]
 ) -> None:
     """Otherwise an ack with the old handle would delete a message that a backout returned."""
@@ -803,7 +801,7 @@ def test_what_a_unit_holds_is_settled_by_its_commit_only(
     assert (again.body, again.failed) == (b"x", 1)
 
 
-def test_handle_of_a_lease_that_is_over_is_no_part_of_a_unit(app: Client) -> None:
+def test_handle_of_an_ended_lease_cannot_join_a_unit(app: Client) -> None:
     app.put("Q", b"x")
     unit = UnitOfWork(app)
     (found,) = app.get("Q", lease_ms=1_000)
@@ -906,7 +904,7 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 
 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
-    """Above the mark, it has space for their counts, one slice at a time, but not for history."""
+    """Above the mark, the store has space for the counts, in slices, but not for history."""
     app = full_and_small(tmp_path, 1 << 21)
     manager = app.manager
     workers = [manager.connect("worker") for _ in range(20)]

@@ -45,7 +45,7 @@ def test_unused_queue_is_deleted_with_its_messages(reply: Client) -> None:
     (event,) = [json.loads(body) for body in reply.bodies(EVENTS)]
     assert (event["event"], event["queue"], event["messages"]) == ("queue expired", "REPLY", 2)
     assert reply.code_of(m.QueueShow, "REPLY") is ErrorCode.QUEUE_UNKNOWN
-    reply.ask(m.QueueCreate, "REPLY", {})  # The name is free, and nothing of the old queue is left.
+    reply.ask(m.QueueCreate, "REPLY", {})  # The name is free, and no row of the old queue is left.
     assert reply.bodies("REPLY") == []
 
 
@@ -117,7 +117,7 @@ def test_end_of_a_unit_that_held_a_message_was_a_use(reply: Client) -> None:
     assert lasts_ms(reply) == LIMIT_MS
 
 
-def test_definition_once_more_and_alteration_start_the_time_anew(reply: Client) -> None:
+def test_repeated_definition_and_alteration_restart_the_time(reply: Client) -> None:
     reply.manager.turn(LIMIT_MS - 1)
     reply.ask(m.QueueCreate, "REPLY", UNUSED)
     reply.manager.turn(LIMIT_MS - 1)
@@ -207,7 +207,7 @@ def test_unit_that_put_there_cannot_commit(reply: Client) -> None:
     assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
 
 
-def test_row_says_how_long_nobody_has_used_it(reply: Client) -> None:
+def test_row_shows_the_unused_time(reply: Client) -> None:
     assert "unused_ms" not in reply.show("Q")
     assert reply.show("REPLY")["unused_ms"] == 0
     reply.manager.turn(3_000)

@@ -145,7 +145,7 @@ def _compare_lacks(table: "Table") -> None:
 
 
 def _compare_held(table: "Table") -> None:
-    """C9: each held publication is stored once, and only while it is held."""
+    """C9: each held publication is stored once, and no other publication is stored."""
     held = table.model.held()
     if PUBLICATIONS not in table.manager.turns.broker.catalogue.queues:
         assert not held

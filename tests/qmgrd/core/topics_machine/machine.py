@@ -64,7 +64,7 @@ class Machine(Operators):
 
     @rule(seat=SEAT_NUMBERS, topic=TOPICS, number=st.integers(1, 3))
     def publish_with_its_own_uid(self, seat: int, topic: str, number: int) -> None:
-        """A11: the UID is refused while it is held, for any topic."""
+        """A11: the UID of a held publication is refused, for any topic."""
         self.table.publish(self._seat(seat), [Wish(topic, uid=("O", number))])
         self.table.end()
 

@@ -361,9 +361,7 @@ class Model:
         self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:
-        """Closes a connection. The leased copies return, and the subscriptions of the connection
-        end.
-        """
+        """Closes a connection. Leased copies return, and subscriptions of the connection end."""
         for found in list(self.subscriptions.values()):
             if found.consumer is not None and found.consumer.seat == seat:
                 self.close(found)

@@ -84,9 +84,7 @@ class Operators(Subscribers):
         messages_max=st.sampled_from([0, 0, 0, 1]),
     )
     def republish(self, seat: int, drop: bool, where: str, messages_max: int) -> None:
-        """C11, C12, C13, C14, C16: only the subscribers that failed on a publication receive a
-        copy.
-        """
+        """C11, C12, C13, C14, C16: only the subscribers that failed receive a copy."""
         meant = [x for x in self.model.parked() if WHERES[where](*x)]
         self._republish(seat, meant, drop, where, messages_max=messages_max)
 

@@ -44,7 +44,7 @@ class Subscribers(RuleBasedStateMachine):
         return self.table.seats[number]
 
     def _subscription(self, number: int, *states: str) -> Subscription:
-        """Returns a subscription. If possible, it has a copy in one of *states*."""
+        """Returns a subscription, if possible one with a copy in one of *states*."""
         known = list(self.model.subscriptions.values())
         found = [x for x in known if x.those(*states)] or known
         return found[number % len(found)]

@@ -62,7 +62,7 @@ def test_publication_is_found_under_the_priority_it_was_given(app: Client) -> No
 
 
 def test_a_subscription_in_use_outlives_a_crash(manager: Manager, app: Client) -> None:
-    """Otherwise it counts as unused since its creation, and ends before a consumer returns."""
+    """Otherwise the subscription counts as unused and ends before a consumer returns."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": UNUSED_MS})
     app.consume("B:one", messages=0)
     manager.turn(2 * UNUSED_MS)
@@ -86,7 +86,7 @@ def test_long_stop_leaves_time_to_return(manager: Manager, app: Client) -> None:
 
 
 def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
-    """Without an earlier time limit, nothing checked whether it had ended."""
+    """Without an earlier time limit, no check of the subscription was scheduled."""
     app.ask(m.Subscribe, "a", "B:one")
     app.ask(m.QueueAlter, "B:one", {"unused_expiry_ms": UNUSED_MS})
     manager.turn(UNUSED_MS - 1)

@@ -58,7 +58,7 @@ class Publication:
     put_us: int
     expires_ms: int
     ready_ms: int
-    # the UID; if the manager assigns it, it is learned from the answer
+    # the UID, learned from the answer if the manager assigns it
     uid: tuple[str, int] = ("", 0)
 
     @property

@@ -99,7 +99,7 @@ ASKS: list[dict[str, Any]] = [{"order": m.LOGICAL, "reader": 1}, {"order": m.PIN
 def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
     """Returns the numbers of rows read and of turns until a complete group is delivered."""
     store, app = waiting(incomplete)
-    app.manager.crash()  # The restart makes the daemon forget the groups that it skipped.
+    app.manager.crash()  # The restart makes the daemon forget the skipped groups.
     app = app.manager.connect()
     app.manager.rest()
     before = store.reads
@@ -132,7 +132,7 @@ def test_browse_of_complete_groups_passes_no_others() -> None:
     assert costs[0] == costs[1] < 20
 
 
-def test_group_that_becomes_complete_in_front_causes_no_search_behind_it() -> None:
+def test_completed_group_in_front_causes_no_search_of_later_groups() -> None:
     """Each such group once lowered the position, and all later groups were searched again."""
     costs = []
     for incomplete in (10, 5_000):

@@ -208,7 +208,7 @@ def test_damaged_member_is_a_gap() -> None:
         if b"A2" in value:
             store.rows[key] = value.replace(b"A2", b"AX")
     assert player("get count=3") == "has +A1"
-    assert "A gap: 2 there, 1 leased" in player("groups")
+    assert "A gap: 2 stored, 1 leased" in player("groups")
     assert player.manager.queue("Q").counters.damaged == 1
     player("ack A1")
     player("alter A skip")

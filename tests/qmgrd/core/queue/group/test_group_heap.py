@@ -11,9 +11,8 @@ from tests.group_player import group_id
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, items, record
 
-# Each wish has a group letter or "", and a priority. The third value is whether it keeps its
-# position in the order of numbers, or a lower number precedes it. The last value forces single
-# steps.
+# Fields of a wish: a group letter or "", a priority, a flag, and a correlation id. The flag lets a
+# lower number precede the member. A correlation id forces single steps.
 wishes = st.lists(
     st.tuples(
         st.sampled_from(["", "A", "B", "C"]),
@@ -62,7 +61,7 @@ def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
 
 @example([PLAIN, PLAIN, ("", 4, False, b""), PLAIN], [9])
 @given(wishes, credits_)
-def test_what_is_first_is_next(
+def test_first_message_is_next(
     wished: list[tuple[str, int, bool, bytes]], credits_: list[int]
 ) -> None:
     manager = Manager()

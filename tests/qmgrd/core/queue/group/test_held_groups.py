@@ -214,7 +214,7 @@ def at(group_id: bytes, number: int) -> int:
 
 
 def test_reader_returns_to_the_group_whose_member_came_back() -> None:
-    """The reader releases the group that it began meanwhile, because no member of it is leased."""
+    """The reader releases its other group, because no member of that group is leased."""
     held_groups = HeldGroups()
     reader = a_reader(held_groups)
     begun(held_groups, reader, A, 1, 2)

@@ -50,7 +50,7 @@ def test_runs_ascend_and_do_not_touch(todo: list[tuple[str, int]]) -> None:
 
 
 @given(steps, st.sets(numbers), st.sets(numbers))
-def test_missing_is_what_neither_left_nor_is_there(
+def test_number_that_never_arrived_is_missing(
     todo: list[tuple[str, int]], ready: set[int], delayed: set[int]
 ) -> None:
     row, gone = after_steps(todo)
@@ -86,7 +86,7 @@ stored = st.builds(
 
 
 @given(stored)
-def test_what_is_stored_is_read(row: GroupRow) -> None:
+def test_stored_row_is_read_back(row: GroupRow) -> None:
     assert GroupRow.decode(row.encode()) == row
 
 

@@ -38,7 +38,7 @@ class CountingStore(MemoryStore):
 
 
 def filled(others: int) -> tuple[CountingStore, Client]:
-    """Returns a queue with messages before group Z. Half of them are in incomplete groups."""
+    """Returns a queue with messages before group Z, half of which are in incomplete groups."""
     store = CountingStore()
     manager = Manager(store, queue_defaults={"depth_max": 10**6})
     app = manager.connect()
@@ -285,7 +285,7 @@ def test_message_that_does_not_fit_is_not_overtaken() -> None:
 
 
 def test_group_left_to_another_reader_hides_nothing() -> None:
-    """Other readers skip the group, and its reader finds it before their positions."""
+    """Other readers skip the group, and the new reader finds the group before their positions."""
     player = GroupPlayer()
     player("one: consume pinned credit=1")
     player("put A1 B1")
