@@ -1,1 +1,1 @@
-"""The tests of qmgrd. A package, so that `python -m tests.sim.run` finds it from the root."""
+"""The tests of qmgrd, as a package, so `python -m tests.sim.run` works from the root."""

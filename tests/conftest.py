@@ -8,8 +8,8 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, Phase, settings
 
-# "ci" tries the same examples in each run; `--hypothesis-profile explore` tries new ones.
-# None of them fails because the machine is busy.
+# "ci" tries the same examples in each run. `--hypothesis-profile explore` tries new ones. No
+# example fails because the machine is busy.
 on_a_busy_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", on_a_busy_machine, derandomize=True)
 settings.register_profile("explore", on_a_busy_machine, max_examples=2_000)
@@ -18,8 +18,8 @@ found_is_enough = (Phase.explicit, Phase.generate)
 settings.register_profile("mutate", on_a_busy_machine, derandomize=True, phases=found_is_enough)
 settings.load_profile("ci")
 
-# A shell without job control starts background commands with SIGINT ignored, and their children
-# inherit that: no test that interrupts a command would work.
+# A shell without job control starts background commands with SIGINT ignored. Child processes
+# inherit this setting, and tests that interrupt a command would then fail.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -39,9 +39,9 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests that need Spark first.
+    """Moves the tests that need Spark to the front.
 
-    One worker of pytest-xdist then runs them all in one session, because other workers steal from
-    the end.
+    One pytest-xdist worker then runs all of them in one session, because other workers steal tests
+    from the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)

@@ -1,4 +1,4 @@
-"""Plays the lines of applications that use groups to a queue manager, and shows its answers.
+"""Sends the lines of applications that use groups to a queue manager, and shows its answers.
 
 A1 A2! m1 A3@9      members 1 and 2 of group A, of which 2 is the last; a message without a group;
                     member 3 with priority 9
@@ -36,7 +36,7 @@ def member(word: str) -> bytes:
 class GroupPlayer:
     """A queue manager with queue Q, an operator, and applications by name.
 
-    A line may begin with the name of the application that sends it; by default app sends it.
+    A line may begin with the name of the application that sends it. The default is app.
     """
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ class GroupPlayer:
         self.operator = self.manager.connect("operator")
         self.operator.ask(m.QueueCreate, "Q", {"backout_threshold": 2})
         self._apps: dict[str, Client] = {}
-        self._held: dict[str, Delivery] = {}  # by body
-        self._gets: dict[tuple[str, int], str] = {}  # the name of each request
+        self._held: dict[str, Delivery] = {}  # leased messages by body
+        self._gets: dict[tuple[str, int], str] = {}  # the application name of each waiting get
         self._units: dict[str, int] = {}
 
     def __call__(self, line: str) -> str:
@@ -63,7 +63,7 @@ class GroupPlayer:
         return "\n".join(x for x in said if x)
 
     def app(self, name: str) -> Client:
-        """Returns the application of that name; connects it at its first use."""
+        """Returns the application with that name, connected at the first use."""
         if name not in self._apps:
             self._apps[name] = self.manager.connect(name)
         return self._apps[name]
@@ -75,7 +75,7 @@ class GroupPlayer:
             if type(message) is m.Deliver:
                 said.append(f"{prefix}has {self._take(items(message))}")
             elif type(message) is m.Ok:
-                said.append(f"{prefix}waited in vain")
+                said.append(f"{prefix}received no message")
             elif type(message) is m.Error:
                 said.append(f"{prefix}{name_of(message.code)}: {message.text}")
         return said
@@ -91,7 +91,7 @@ class GroupPlayer:
         return "; ".join(f"{x.code.name}: {x.text}" for x in refused) or "stored"
 
     def _get(self, app: Client, *words: str) -> str:
-        """Gets: physical, all, reader=1, wait=1000, count=2, group=A, number=3, body=A1, ..."""
+        """Gets messages. Options: physical, all, reader=1, wait=1000, count=2, group=A, body=A1."""
         given = _given(words)
         request_id = app.next_id()
         wait_ms = int(given.get("wait", 0))
@@ -120,7 +120,7 @@ class GroupPlayer:
         return f"has {self._take(items(answer) if type(answer) is m.Deliver else [])}"
 
     def _consume(self, app: Client, *words: str) -> str:
-        """Consumes: physical, logical or pinned, all, credit=2."""
+        """Opens a consumer. Options: physical, logical or pinned, all, credit=2."""
         given = _given(words)
         order = m.PINNED if "pinned" in given else m.LOGICAL
         order = m.PHYSICAL if "physical" in given else order
@@ -230,7 +230,7 @@ class GroupPlayer:
         value = app.ask(m.GroupList, "Q", b"", 100, "incomplete" in words)
         return (
             "\n".join(
-                f"{bytes.fromhex(x['group'])[:1].decode()} {x['state']}: {x['count']} there, "
+                f"{bytes.fromhex(x['group'])[:1].decode()} {x['state']}: {x['count']} stored, "
                 f"{x['leased']} leased, next {x['next']}{'' if x['next_is_here'] else ' missing'}, "
                 f"last {x['last'] or '?'}"
                 for x in value["groups"]
@@ -273,7 +273,7 @@ class GroupPlayer:
     def _reconnected(self) -> str:
         self._apps.clear()
         self.operator = self.manager.connect("operator")
-        return "the queue manager is there again"
+        return "the queue manager has restarted"
 
 
 def _given(words: Words) -> dict[str, str]:

@@ -10,8 +10,8 @@ from qmgr_protocol.record import Fields
 from qmgrd.core.growth import GROWING
 
 GROUP_ID = b"G" * 24
-SPARE = 40  # queues, links and subscriptions that may be deleted
-# The contents of a unit are not stored before its commit.
+SPARE = 40  # number of queues, links and subscriptions that may be deleted
+# The daemon does not store the contents of a unit before its commit.
 FILLING: frozenset[type[Any]] = GROWING | {m.Put, m.UnitCommit, m.LinkOpen}
 LIMITS = frozenset(
     {
@@ -31,7 +31,7 @@ def _where(number: int) -> str:
     return f"colour = '{number:0400}'"
 
 
-# The fields of each request after its id, by the number of the request.
+# The fields of each request, after its id. Each function takes the number of the request.
 REQUESTS: dict[type[Any], Callable[[int], tuple[Any, ...]]] = {
     m.ProducerOpen: lambda n: ((1 << 64 | n).to_bytes(16, "big"), False),
     m.GroupAlter: lambda n: ("GROUPED", GROUP_ID, "resume" if n % 2 else "pause"),
@@ -71,7 +71,7 @@ def grouped(number: int) -> bytes:
 
 
 def heavy(number: int, size: int) -> bytes:
-    """Returns a record with as many index rows as possible."""
+    """Returns a record with the largest possible number of index rows."""
     return records.encode(
         Fields(bytes(size), correlation_id=(number * 7919).to_bytes(40, "little"), expiry_ms=10**9)
     )

@@ -1,4 +1,4 @@
-"""A store in memory for tests and the simulator: same interface, same order, faults on demand."""
+"""A store in memory for tests and the simulator: same interface and order as LMDB, with faults."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,9 +10,9 @@ from qmgrd.core.layout.kv import Space, StoreFailed
 class MemoryStore:
     """An ordered map whose write transaction can be undone.
 
-    Invariant: outside a transaction, ``rows`` has what a restart would find. ``before_commit`` and
-    ``after_commit`` are hooks for faults. An exception in the first leaves the store unchanged; in
-    the second, everything is already durable.
+    Invariant: outside a transaction, ``rows`` has the content that a restart would find.
+    ``before_commit`` and ``after_commit`` are hooks for faults. An exception in the first one
+    leaves the store unchanged. In the second one, everything is already durable.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Tests the tests: do they notice a changed line? `python -m tests.mutate [window record keys ...]`
 
-mutmut changes one operator, literal or argument of a module at a time; the module's tests must then
-fail. It changes functions only: the layout tests cover constants and properties. mutmut supports
+mutmut changes one operator, literal or argument of a module at a time. The module's tests must then
+fail. mutmut changes functions only: the layout tests cover constants and properties. It supports
 only one source root, so it runs in a folder that has all packages next to each other.
 """
 
@@ -19,7 +19,7 @@ REPO = Path(__file__).parent.parent
 BUILD = REPO / "build/mutate"
 PACKAGES = ("qmgrd/qmgrd", "protocol/qmgr_protocol", "config/qmgr_config", "protocol/qmgr_client")
 SHARE_MIN = 0.85
-MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop from using up the machine
+MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop before the memory is used up
 PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
 CAUGHT = ("killed", "timeout", "segfault")
 CORE = "tests/qmgrd/core"
@@ -60,7 +60,7 @@ MODULES = {
 
 
 def configuration(module: Module) -> str:
-    """Returns the pyproject.toml for a run on *module*: ours, with settings for mutmut."""
+    """Returns the pyproject.toml for a run on *module*: our file, with settings for mutmut."""
     ours = (REPO / "pyproject.toml").read_text()
     return f"""{ours}
 [tool.mutmut]
@@ -75,7 +75,7 @@ use_git_change_detection = false
 
 
 def lay_out(folder: Path, module: Module) -> None:
-    """Creates *folder* again: the packages next to each other, the tests, the configuration."""
+    """Creates *folder* again, with all packages, the tests and the configuration."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in (*PACKAGES, "tests"):
@@ -86,8 +86,7 @@ def lay_out(folder: Path, module: Module) -> None:
 def mutmut(folder: Path, *arguments: str) -> str:
     """Runs mutmut in *folder*; returns its output.
 
-    Raises:
-        SystemExit: it failed; with its output.
+    Raises: SystemExit: mutmut failed; the text has its output.
     """
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["PYTHONHASHSEED"] = "0"
@@ -106,7 +105,7 @@ def mutmut(folder: Path, *arguments: str) -> str:
 
 
 def verdicts(results: str) -> Iterator[tuple[str, str]]:
-    """Returns the name and the result of each mutant, from `mutmut results`."""
+    """Yields the name and the result of each mutant from `mutmut results`."""
     for line in results.splitlines():
         name, colon, verdict = line.strip().rpartition(": ")
         if colon:
@@ -114,7 +113,7 @@ def verdicts(results: str) -> Iterator[tuple[str, str]]:
 
 
 def judge(name: str) -> bool:
-    """Runs the mutants of a module, prints the result, and leaves the survivors in build/mutate."""
+    """Runs the mutants of a module, prints the result, and writes the survivors to build/mutate."""
     folder = BUILD / name
     lay_out(folder, MODULES[name])
     mutmut(folder, "run", "--max-children", "1")
@@ -133,9 +132,11 @@ def judge(name: str) -> bool:
 
 
 def main() -> int:
-    """Runs all modules; returns 0 if each kills a share of at least SHARE_MIN."""
+    """Runs all modules; returns 0 if the tests of each kill a share of at least SHARE_MIN."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
-    parser.add_argument("modules", nargs="*", choices=[*MODULES, []], help="all, if none is named")
+    parser.add_argument(
+        "modules", nargs="*", choices=[*MODULES, []], help="modules to test (default: all)"
+    )
     names = parser.parse_args().modules or list(MODULES)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
     weak = [name for name in names if not judge(name)]

@@ -18,7 +18,7 @@ from tests.qmgrd.core.harness import Delivery, Manager, items, record
 from tests.topic_player import TopicPlayer
 
 HERE = Path(__file__).parent / "conversations"
-Player = Callable[[str], str]  # from an input line to its answer
+Player = Callable[[str], str]  # returns the answer to an input line
 
 
 class WindowPlayer:
@@ -58,7 +58,7 @@ class WindowPlayer:
         return f"new {_ids(new)}"
 
     def _batch(self, first_id: int, count: int) -> str:
-        """Receives a frame: it is checked completely before any of it is stored."""
+        """Receives a frame. The receiver checks the whole frame before it stores any part."""
         missing = self.inbox.missing(first_id, count)
         self.inbox.check(first_id + count - 1)
         if missing:
@@ -91,14 +91,14 @@ class WindowPlayer:
 class QueuePlayer:
     """A queue manager with the queue Q, its operator, and an application that puts and gets.
 
-    An answer ends with the other messages that the application received.
+    An answer ends with all other messages that the application received.
     """
 
     def __init__(self) -> None:
         self.manager = Manager(queue_defaults={"lease_ms": 1_000})
         self.operator, self.app = self.manager.connect("operator"), self.manager.connect("app")
         self.operator.ask(m.QueueCreate, "Q")
-        self._held: dict[str, Delivery] = {}  # by body
+        self._held: dict[str, Delivery] = {}  # leased messages by body
 
     def __call__(self, line: str) -> str:
         verb, *words = line.split()
@@ -120,7 +120,7 @@ class QueuePlayer:
         return " ".join(bodies) or "nothing"
 
     def _alter(self, *words: str) -> str:
-        """Alters attributes given as name=value; an empty value is the default."""
+        """Alters attributes given as name=value. An empty value restores the default."""
         pairs = (word.split("=") for word in words)
         values = {"true": True, "false": False, "": None}
         changes = {key: values[x] if x in values else int(x) for key, x in pairs}
@@ -158,7 +158,7 @@ class QueuePlayer:
     def _crash(self) -> str:
         self.manager.crash()
         self.operator, self.app = self.manager.connect("operator"), self.manager.connect("app")
-        return "the queue manager is there again"
+        return "the queue manager has restarted"
 
 
 def _ids(ids: Sequence[int]) -> str:

@@ -39,13 +39,13 @@ def stages() -> list[list[tuple[str, str]]]:
 
 
 def only(name: str) -> str:
-    """Returns the arguments of the only such instruction in the last stage."""
+    """Returns the arguments of the only instruction of that kind in the last stage."""
     (found,) = [rest for other, rest in stages()[-1] if other == name]
     return found
 
 
 def is_ignored(path: str) -> bool:
-    """Returns whether .dockerignore excludes a path; the last matching line decides."""
+    """Returns whether .dockerignore excludes a path. The last matching line decides."""
     ignored = False
     for line in (REPO / ".dockerignore").read_text().splitlines():
         if not line or line.startswith("#"):
@@ -104,7 +104,7 @@ def test_image_runs_as_an_unprivileged_numeric_user() -> None:
 
 def test_signals_reach_the_daemon() -> None:
     assert only("STOPSIGNAL") == "SIGTERM"
-    program, *arguments = json.loads(only("ENTRYPOINT"))  # There is no shell in between.
+    program, *arguments = json.loads(only("ENTRYPOINT"))  # The program runs without a shell.
     assert program == "qmgrd"
     copied = only_copy_to(arguments[-1])
     config = load(REPO / copied)
@@ -151,7 +151,7 @@ def test_health_check_finds_a_daemon_with_the_shipped_configuration(
 
 
 def test_package_has_every_source_and_no_test(tmp_path: Path) -> None:
-    """The package is built as for `pip install .`, not as an editable one."""
+    """The package is built as by `pip install .`, not as an editable package."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         cwd=REPO,

@@ -1,4 +1,4 @@
-"""config/qmgrd.service: systemd accepts it, and it permits all that the daemon needs."""
+"""Checks of config/qmgrd.service: systemd accepts the unit, which permits all daemon operations."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ UNIT = Path(__file__).parent.parent / "config" / "qmgrd.service"
 
 
 def settings() -> dict[str, list[str]]:
-    """Returns each key of the unit with its values; the keys of all sections are distinct."""
+    """Returns each key of the unit with its values. The keys of all sections are distinct."""
     found: dict[str, list[str]] = {}
     for line in UNIT.read_text().splitlines():
         key, equals, value = line.partition("=")
@@ -37,7 +37,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_systemd_rates_the_unit_as_little_exposed() -> None:
-    """Its limit for "OK" is 2.0 of 10. Most of the rest is because the daemon uses sockets."""
+    """systemd's limit for "OK" is 2.0 of 10. Most of the rest is due to the daemon's sockets."""
     subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", UNIT],
         check=True,
@@ -53,7 +53,7 @@ def test_service_manager_waits_for_the_daemon_and_watches_it() -> None:
     environ = {"NOTIFY_SOCKET": "/none", "WATCHDOG_USEC": f"{watchdog_s}000000"}
     with closing(Notifier(environ)) as notifier:
         notifier.ready("", Config().limits.liveness_ms)
-    assert notifier.watchdog_ms == watchdog_s * 1000  # Long enough for the defaults.
+    assert notifier.watchdog_ms == watchdog_s * 1000  # The time is long enough for the defaults.
 
 
 def test_directories_match_the_configuration() -> None:
@@ -64,7 +64,7 @@ def test_directories_match_the_configuration() -> None:
 
 
 def test_snapshot_may_lower_its_priority() -> None:
-    """Without it os.nice fails, and each snapshot with it. The last line about a call counts."""
+    """Otherwise os.nice and each snapshot would fail. The last line about a call decides."""
     filters = settings()["SystemCallFilter"]
     assert filters.index("setpriority") > filters.index("~@privileged @resources")
 

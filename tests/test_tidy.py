@@ -1,4 +1,4 @@
-"""The house rules that a machine can check. docs/STYLE.md gives the reasons."""
+"""The house rules that a program can check. docs/STYLE.md gives the reasons."""
 
 import ast
 import re
@@ -11,26 +11,26 @@ import pytest
 REPO = Path(__file__).parent.parent
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 SOURCES = sorted(path for root in ROOTS for path in (REPO / root).glob("*/**/*.py"))
-FUNCTION_STATEMENTS_MAX = 45  # without the docstring
+FUNCTION_STATEMENTS_MAX = 45  # number of statements without the docstring
 # A longer module may have two purposes. Do not split one only to stay below the limit.
 MODULE_LINES_MAX = 450
 MESSAGES = "protocol/qmgr_protocol/messages.py"
-TABLES = {MESSAGES}  # one entry after the other, read one at a time
+TABLES = {MESSAGES}  # A table has one entry after another, and readers read one at a time.
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
-GENERATED = "# Generated from "  # such a source is tested by the test of its generator
+GENERATED = "# Generated from "  # The test of its generator also tests such a source.
 IMPORTED_ONCE = ("msgpack", "uvloop")
 COUNTERS = "qmgrd/qmgrd/core/layout/counters.py"
-# Where rows of the store are counted as they change; others call Context.count_read.
+# Modules that may count changed rows of the store. Other modules call Context.count_read.
 ROWS_COUNTED_IN = (
     "qmgrd/qmgrd/core/layout/",
     "qmgrd/qmgrd/core/queue/",
     "qmgrd/qmgrd/core/context/context.py",
     "qmgrd/qmgrd/store/",
 )
-# The asyncio class and its blocking counterpart have one name on purpose.
+# The asyncio class and its blocking counterpart share one name on purpose.
 COUNTERPARTS = {"protocol/qmgr_client/blocking/work.py": {"Work"}}
-CLASSES_MIN = 780  # that the test of their names looks at
+CLASSES_MIN = 780  # minimum number of classes that the test of names must find
 # Where the bytes of a record, an entry and a key have names; elsewhere no number stands for a place
 # in them.
 HOMES_OF_BYTES = (
@@ -41,7 +41,7 @@ HOMES_OF_BYTES = (
 BYTES_READ_IN = ("protocol/qmgr_protocol/", "qmgrd/qmgrd/", "spark/qmgr_tables/tables/")
 NAMES_OF_BYTES = {"front", "key", "place", "position", "record", "trailer"}
 ENTRIES_NAMED_VALUE_IN = "qmgrd/qmgrd/core/queue/"
-KNOT_MAX = 3  # modules that import each other, directly or not
+KNOT_MAX = 3  # number of modules that import each other, directly or indirectly
 
 
 def name_of(path: Path) -> str:
@@ -58,7 +58,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def imports_of(text: str, modules: Collection[str]) -> set[str]:
-    """The *modules* that a module imports, also for types only."""
+    """Returns the *modules* that a module imports, including imports for types only."""
     found = set[str]()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -70,7 +70,7 @@ def imports_of(text: str, modules: Collection[str]) -> set[str]:
 
 
 def knots(imported: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """The groups of modules of which each leads to all others: strongly connected components."""
+    """Returns the strongly connected components: modules that all lead to each other."""
     reached = {module: reach(imported, module) for module in imported}
     found = {
         tuple(sorted(other for other in reached[module] if module in reached[other]))
@@ -81,7 +81,7 @@ def knots(imported: Mapping[str, Collection[str]]) -> list[list[str]]:
 
 
 def reach(imported: Mapping[str, Collection[str]], start: str) -> set[str]:
-    """All modules to which *start* leads, itself only if one of them leads back to it."""
+    """Returns all modules to which *start* leads, including *start* if one leads back."""
     found, left = set[str](), [start]
     while left:
         new = set(imported[left.pop()]) - found
@@ -91,13 +91,13 @@ def reach(imported: Mapping[str, Collection[str]], start: str) -> set[str]:
 
 
 def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Returns the number of statements in a function, however the formatter breaks its lines."""
+    """Returns the number of statements in a function, independent of line breaks."""
     count = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
     return count - (ast.get_docstring(function, clean=False) is not None)
 
 
 def counters_set(tree: ast.AST) -> Iterator[int]:
-    """The lines that assign to a counter of a queue, as in `queue.counters.depth += 1`."""
+    """Yields the lines that assign to a counter of a queue, as in `queue.counters.depth += 1`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
             continue
@@ -108,7 +108,7 @@ def counters_set(tree: ast.AST) -> Iterator[int]:
 
 
 def rows_counted(tree: ast.AST) -> Iterator[int]:
-    """The lines that assign to the rows that a transaction has used."""
+    """Yields the lines that assign to the rows that a transaction has used."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
@@ -135,10 +135,10 @@ def has_bytes(name: str) -> bool:
 
 
 def set_by_hand(name: str, tree: ast.AST) -> Iterator[str]:
-    """Complaints about numbers that only their owners are to change."""
+    """Yields complaints about assignments to numbers that belong to another module."""
     if name != COUNTERS:
         for line in counters_set(tree):
-            yield f"{name}:{line}: sets a counter; a method of Counters is to do that"
+            yield f"{name}:{line}: sets a counter; call a method of Counters"
     if not name.startswith(ROWS_COUNTED_IN):
         for line in rows_counted(tree):
             yield f"{name}:{line}: counts rows by hand; call count_read"
@@ -147,7 +147,7 @@ def set_by_hand(name: str, tree: ast.AST) -> Iterator[str]:
 def complaints(name: str, text: str) -> Iterator[str]:
     tree = ast.parse(text)
     if (lines := len(text.splitlines())) > MODULE_LINES_MAX and name not in TABLES:
-        yield f"{name}: {lines} lines, at most {MODULE_LINES_MAX}"
+        yield f"{name}: {lines} lines; the limit is {MODULE_LINES_MAX}"
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -163,7 +163,7 @@ def complaints(name: str, text: str) -> Iterator[str]:
 
 
 def module_of(path: Path) -> str:
-    """The dotted name of a module, without its source root."""
+    """Returns the dotted name of a module, without its source root."""
     _, *packages, name = path.relative_to(REPO).parts
     return ".".join([*packages, name.removesuffix(".py")])
 
@@ -185,7 +185,7 @@ TESTED = [
 
 
 @pytest.mark.parametrize("path", TESTED, ids=name_of)
-def test_source_has_its_test_file(path: Path) -> None:
+def test_source_has_a_test_file(path: Path) -> None:
     assert own_test_of(path).is_file(), f"{name_of(own_test_of(path))} is missing"
 
 
@@ -205,12 +205,12 @@ def test_each_kind_of_source_is_looked_at() -> None:
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_source_root_holds_packages_only(root: str) -> None:
-    """Such a module would be importable under its bare name everywhere."""
+    """Such a module would be importable by its bare name everywhere."""
     assert [name_of(path) for path in (REPO / root).glob("*.py")] == []
 
 
 def test_no_more_than_a_few_modules_import_each_other() -> None:
-    """A type that a module names counts, too: who reads the one has to read the other."""
+    """An import for types also counts, because readers must read both modules."""
     modules = {module_of(path): path for path in SOURCES if path.name != "__init__.py"}
     imported = {name: imports_of(path.read_text(), modules) for name, path in modules.items()}
     edges = sum(map(len, imported.values()))
@@ -218,7 +218,7 @@ def test_no_more_than_a_few_modules_import_each_other() -> None:
     assert [knot for knot in knots(imported) if len(knot) > KNOT_MAX] == []
 
 
-def test_knot_is_found_whatever_leads_into_it_and_out_of_it() -> None:
+def test_knot_is_found_with_imports_into_it_and_out_of_it() -> None:
     text = "if TYPE_CHECKING:\n    from a.b import c\nfrom a import d\nimport e, os\n"
     assert imports_of(text, {"a.b", "a.d", "e", "f"}) == {"a.b", "a.d", "e"}
     imported = {"in": ["a"], "a": ["b"], "b": ["c"], "c": ["a", "out"], "out": ["out2"], "out2": []}
@@ -226,12 +226,12 @@ def test_knot_is_found_whatever_leads_into_it_and_out_of_it() -> None:
 
 
 def classes_of(text: str) -> list[str]:
-    """The names of the classes that a module defines at its top."""
+    """Returns the names of the top-level classes of a module."""
     return [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
 
 
 def shared_names(classes: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Complaints about classes whose name says too little: another class has it, too.
+    """Yields complaints about class names that another class already has.
 
     *classes* has the names of the classes of each source.
     """
@@ -248,13 +248,13 @@ def shared_names(classes: Mapping[str, Collection[str]]) -> Iterator[str]:
 
 
 def test_no_two_classes_of_a_package_have_one_name() -> None:
-    """A daemon's or a client's class is not named like a message of the protocol either."""
+    """A daemon's or a client's class also has a different name than each protocol message."""
     texts = {name_of(path): path.read_text() for path in SOURCES}
     classes = {
         name: classes_of(text) for name, text in texts.items() if not text.startswith(GENERATED)
     }
     count = sum(map(len, classes.values()))
-    assert count >= CLASSES_MIN, f"looked at {count} classes"
+    assert count >= CLASSES_MIN, f"found only {count} classes"
     assert list(shared_names(classes)) == []
 
 
@@ -304,7 +304,7 @@ def test_each_error_code_is_in_the_protocol() -> None:
 
 
 def test_each_message_is_in_the_protocol() -> None:
-    """The messages are the classes of the source, so that no import or decorator hides one."""
+    """The messages are the classes in the source, so imports and decorators cannot hide one."""
     source = ast.parse((REPO / MESSAGES).read_text())
     messages = [
         node.name
@@ -312,7 +312,7 @@ def test_each_message_is_in_the_protocol() -> None:
         if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases)
     ]
     declared = import_module("qmgr_protocol.messages").OPERATIONS
-    assert len(messages) == len(declared) >= 76, f"looked at {len(messages)} messages"
+    assert len(messages) == len(declared) >= 76, f"found only {len(messages)} messages"
     headings = re.findall(
         r"^#### \d+ `(\w+)`", (REPO / "protocol/PROTOCOL.md").read_text(), re.MULTILINE
     )

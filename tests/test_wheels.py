@@ -41,7 +41,7 @@ print(asyncio.run(main()).decode())
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Builds the wheels as `pip wheel` does."""
+    """Builds the wheels, as `pip wheel` does."""
     folder = tmp_path_factory.mktemp("wheels")
     for source in SOURCES.values():
         subprocess.run(
@@ -63,7 +63,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def required(names: list[str], seen: set[str]) -> set[str]:
-    """Returns the distributions that *names* need, directly or indirectly, without ours."""
+    """Returns the distributions that *names* need, directly or indirectly, except ours."""
     for text in names:
         requirement = Requirement(text)
         name = requirement.name.lower()
@@ -106,7 +106,7 @@ class Environment:
         return [text for one in found for text in one.requires or ()]
 
     def _link(self, found: metadata.Distribution) -> None:
-        """Links an installed distribution, because there may be no index to install it from."""
+        """Links an installed distribution, because an index may be missing."""
         for top in {Path(str(file)).parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
             link = self.site / top
             if not link.exists():
@@ -121,7 +121,7 @@ class Environment:
         return done.stdout
 
     def lacks(self, *modules: str) -> bool:
-        """Returns whether none of *modules* can be imported."""
+        """Returns whether all of *modules* are missing."""
         code = f"from importlib.util import find_spec; print(any(map(find_spec, {modules!r})))"
         return self.run(self.python, "-c", code).strip() == "False"
 

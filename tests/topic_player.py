@@ -1,4 +1,4 @@
-"""Plays the lines of publishers, subscribers and operators, and shows the queue manager's answers.
+"""Sends the lines of publishers, subscribers and operators, and shows the queue manager's answers.
 
 A name before a line, as in ``A: get``, is that of a subscriber, whose durable subscription to t/#
 has the same name. ``~A: get`` is a subscriber whose subscription ends with its connection. A line
@@ -21,7 +21,7 @@ class TopicPlayer:
         self.manager = Manager()
         self.operator = self.manager.connect("operator")
         self._apps: dict[str, Client] = {}
-        self._names: dict[str, str] = {}  # of subscriptions, by subscriber
+        self._names: dict[str, str] = {}  # subscription names by subscriber
         self._given: set[str] = set()  # names of non-durable subscriptions
         self._held: dict[tuple[str, str], Delivery] = {}
 
@@ -64,14 +64,14 @@ class TopicPlayer:
             return f"has subscribed as {name}"
         is_new = row["subscription"] not in self._given
         self._given.add(row["subscription"])
-        return f"has subscribed, by a name that {'nobody had' if is_new else 'somebody had'} before"
+        return f"has subscribed under {'a new' if is_new else 'an old'} name"
 
     def _end(self, who: str) -> str:
         count = self.operator.ask(m.Unsubscribe, self._names[who])["messages"]
         return f"the subscription ends, with {count} messages"
 
     def _publish(self, topic: str, *bodies: str) -> str:
-        """Publishes. Words of the form key=value are options of the record."""
+        """Publishes a message. Words of the form key=value are options of the record."""
         given = dict(word.split("=") for word in bodies if "=" in word)
         fields: dict[str, Any] = {key: int(value) for key, value in given.items()}
         batch = [record(x.encode(), **fields) for x in bodies if "=" not in x]
@@ -91,7 +91,7 @@ class TopicPlayer:
 
     def _release(self, who: str, *bodies: str) -> str:
         codes = self._app(who).release(*(self._held.pop((who, body)) for body in bodies))
-        return str(codes) if codes else "given back"
+        return str(codes) if codes else "released"
 
     def _lost(self, who: str) -> str:
         self._apps.pop(who).hang_up()
@@ -99,7 +99,7 @@ class TopicPlayer:
         return "its connection is lost"
 
     def _parked(self) -> str:
-        """Returns the republish queue: each publication, with its list."""
+        """Returns the republish queue: each publication with its list."""
         lists: dict[str, list[str]] = {}
         for row in self.operator.ask(m.RepublishList)["parked"]:
             back = ", awaits return" if row["awaits_return"] else ""
@@ -136,4 +136,4 @@ class TopicPlayer:
         self.manager.crash()
         self._apps.clear()
         self.operator = self.manager.connect("operator")
-        return "the queue manager is there again"
+        return "the queue manager has restarted"

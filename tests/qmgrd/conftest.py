@@ -1,4 +1,4 @@
-"""A store at rest, with all kinds of things in it."""
+"""A closed store that contains rows of all kinds."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = ["empty", "snapshot", "sound", "store"]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory that must not be changed."""
+    """A valid data directory that tests must not change."""
     directory = stores.filled(tmp_path_factory.mktemp("stores") / "sound")
     stores.change(directory, *stores.MORE)
     return directory
@@ -21,5 +21,5 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(sound: Path, tmp_path: Path) -> Path:
-    """A data directory to be damaged."""
+    """A data directory that a test may damage."""
     return Path(shutil.copytree(sound, tmp_path / "store"))

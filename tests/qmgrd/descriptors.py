@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def none_left(but: int = 0) -> Iterator[None]:
-    """Have everything that opens one more file, *but* for so many, meet EMFILE."""
+    """Lets the process open *but* more files. All further opens fail with EMFILE."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     next_fd = os.open(os.devnull, os.O_RDONLY)
     os.close(next_fd)

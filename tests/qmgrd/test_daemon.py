@@ -1,4 +1,4 @@
-"""The daemon on the event loop, in this process: sockets, clock, recovery, the end."""
+"""The daemon on the event loop of the test process: sockets, clock, recovery, shutdown."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ ID = b"P" * 16
 
 
 class Running:
-    """A daemon that serves."""
+    """A running daemon that serves clients."""
 
     def __init__(self, config: Config, map_bytes: int) -> None:
         self.store = LmdbStore(config.queue_manager.data_dir, map_bytes)
@@ -79,7 +79,7 @@ async def running(
 # -- serving
 
 
-async def test_serves_on_every_address_and_tells_where(tmp_path: Path) -> None:
+async def test_daemon_serves_on_every_address_and_reports_them(tmp_path: Path) -> None:
     async with running(tmp_path, listen={"tcp": ["127.0.0.1:0"]}) as here:
         assert json.loads((tmp_path / "listening.json").read_text()) == here.daemon.addresses
         assert len(here.daemon.addresses) == 2
@@ -89,7 +89,7 @@ async def test_serves_on_every_address_and_tells_where(tmp_path: Path) -> None:
             await wire.close()
 
 
-async def test_message_goes_in_and_comes_out(tmp_path: Path) -> None:
+async def test_message_is_put_and_received(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         await wire.ask(m.QueueCreate, "Q")
@@ -102,7 +102,7 @@ async def test_message_goes_in_and_comes_out(tmp_path: Path) -> None:
 
 
 async def test_waits_and_leases_end_by_themselves(tmp_path: Path) -> None:
-    """Nobody sends anything: the timer alone wakes the loop."""
+    """No client sends anything. The timer alone wakes the event loop."""
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         await wire.ask(m.QueueCreate, "Q")
@@ -140,14 +140,14 @@ async def test_status_has_what_only_the_shell_knows(tmp_path: Path) -> None:
         await wire.close()
 
 
-async def test_status_tells_how_long_turns_take(tmp_path: Path) -> None:
+async def test_status_reports_the_time_of_turns(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         before = await wire.ask(m.Status)
         await wire.ask(m.QueueCreate, "Q")
         after = await wire.ask(m.Status)
         turns = [sum(count for _, count in status["turn_times_us"]) for status in (before, after)]
-        assert turns[1] >= turns[0] + 2  # that of the first status, and that of the queue
+        assert turns[1] >= turns[0] + 2  # one turn for the first status, one for the queue
         longest_class_us = max(below_us for below_us, _ in after["turn_times_us"])
         assert 0 < after["turn_longest_us"] < longest_class_us
         await wire.close()
@@ -220,7 +220,7 @@ async def test_stop_does_not_wait_for_a_client_that_reads_nothing(
 
 
 async def test_stop_does_not_wait_for_a_dial(tmp_path: Path) -> None:
-    """A peer that does not answer would hold the daemon up for ten seconds."""
+    """Otherwise a peer that does not answer would delay the stop for ten seconds."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -248,8 +248,8 @@ async def test_failed_listening_leaves_the_store_clean(tmp_path: Path) -> None:
         store.close()
 
 
-async def test_file_that_tells_where_may_fail(tmp_path: Path) -> None:
-    """A full disk must not keep from starting the daemon that empties it."""
+async def test_address_file_may_fail(tmp_path: Path) -> None:
+    """Otherwise a full disk would prevent the start of the daemon that frees its space."""
     (tmp_path / "listening.json.new").mkdir()
     with capture_logs() as logs:
         async with running(tmp_path) as here:
@@ -275,7 +275,7 @@ def break_status(here: Running, bug: Callable[[], object] = bug) -> None:
 
 
 async def test_bug_is_undone_and_others_work_on(tmp_path: Path) -> None:
-    """The turn is undone, connections are closed, the guilty peer is kept out, others return."""
+    """The daemon undoes the turn, refuses the guilty peer, and serves the others."""
     with capture_logs() as logs:
         async with running(tmp_path) as here:
             good, guilty = [await Wire.connect(here.address, n) for n in ("good", "guilty")]
@@ -378,7 +378,7 @@ async def test_turn_without_memory_is_undone_and_its_peer_kept_out(tmp_path: Pat
 
 
 async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) -> None:
-    """Its supervisor decides then."""
+    """The supervisor of the daemon decides what to do."""
     async with running(tmp_path) as here:
         for number in range(RECOVERIES_MAX + 1):
             wire = await Wire.connect(here.address, f"guilty{number}")
@@ -391,10 +391,10 @@ async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) 
 
 
 @pytest.mark.long
-async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
+async def test_any_amount_of_work_that_fails_twice_is_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Far more than RECOVERIES_MAX turns fail, and the daemon serves at the end."""
+    """Far more than RECOVERIES_MAX turns fail, and the daemon still serves at the end."""
     count = RECOVERIES_MAX + 2
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address, "app")
@@ -420,7 +420,7 @@ async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
         await wire.close()
 
 
-async def test_connection_made_while_the_core_starts_anew_is_served(tmp_path: Path) -> None:
+async def test_connection_made_during_a_restart_of_the_core_is_served(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         guilty = await Wire.connect(here.address, "guilty")
         break_status(here)
@@ -436,17 +436,17 @@ async def test_connection_made_while_the_core_starts_anew_is_served(tmp_path: Pa
                 await wire.ask(m.Status)
                 answered += 1
             except (EOFError, ConnectionError):
-                pass  # It was there before, and is told to come again.
+                pass  # This connection was open before, and the daemon asks it to reconnect.
             await wire.close()
         again = await Wire.connect(here.address, "good")
         await again.ask(m.Status)
         await again.close()
 
 
-async def test_core_that_cannot_start_anew_ends_the_daemon(
+async def test_core_that_cannot_restart_ends_the_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rather than to leave a process that listens and answers nobody."""
+    """Otherwise the process would listen without an answer to any client."""
 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError("no more")
@@ -461,7 +461,7 @@ async def test_core_that_cannot_start_anew_ends_the_daemon(
         await wire.close()
 
 
-async def test_failed_commit_ends_the_daemon_and_answers_nobody(
+async def test_failed_commit_ends_the_daemon_without_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as here:
@@ -479,7 +479,7 @@ async def test_failed_commit_ends_the_daemon_and_answers_nobody(
         assert wire.received == []
 
 
-async def test_store_that_fails_at_the_stop_is_told(
+async def test_failure_of_the_store_at_the_stop_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as here:
@@ -493,7 +493,7 @@ async def test_store_that_fails_at_the_stop_is_told(
             await here.stop()
 
 
-async def test_full_map_ends_the_daemon_and_keeps_nobody_out(tmp_path: Path) -> None:
+async def test_full_map_ends_the_daemon_without_quarantine(tmp_path: Path) -> None:
     async with running(tmp_path, map_bytes=1 << 20) as here:
         wire = await Wire.connect(here.address)
         break_status(here, lambda: here.daemon._turns.broker.context.tx.put(b"x", bytes(2 << 20)))
@@ -518,7 +518,7 @@ async def test_store_that_is_taken_away_is_noticed_without_a_turn(tmp_path: Path
 
 
 async def churn(wire: Wire, stream: int, first_id: int, size: int) -> int:
-    """Put ten messages and take them away; return how many bytes they were, 0 if refused."""
+    """Puts and consumes ten messages; returns the number of bytes, or 0 after a refusal."""
     wire.send(m.Put(stream, first_id, first_id - 1, "Q", [record(bytes(size))] * 10))
     refused = (await wire.next(m.Committed)).refused
     if refused:
@@ -533,7 +533,7 @@ async def churn(wire: Wire, stream: int, first_id: int, size: int) -> int:
 
 
 async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path: Path) -> None:
-    """Four times the map comes and goes while the snapshot cannot end."""
+    """Four times the size of the map is put and consumed while the snapshot cannot end."""
     async with running(tmp_path / "data", map_bytes=4 << 20) as here:
         wire, asker = await Wire.connect(here.address), await Wire.connect(here.address, "asker")
         await wire.ask(m.QueueCreate, "Q")
@@ -587,7 +587,7 @@ async def test_link_carries_messages_between_daemons(tmp_path: Path) -> None:
 async def test_message_for_no_queue_there_stays_and_is_delivered_once_there_is_one_G8(
     tmp_path: Path,
 ) -> None:
-    """Over a restart of the sender, too."""
+    """The message also stays across a restart of the sender."""
     async with far(tmp_path) as b:
         async with near(tmp_path) as a:
             here, there = await Wire.connect(a.address), await Wire.connect(b.address)
@@ -609,7 +609,7 @@ async def test_message_for_no_queue_there_stays_and_is_delivered_once_there_is_o
 
 
 async def test_message_for_no_queue_there_is_given_up_after_n_tries_G18(tmp_path: Path) -> None:
-    """And is a dead letter over a restart of the receiver; what is behind it goes on."""
+    """The dead letter survives a restart of the receiver. Later messages are delivered."""
     async with near(tmp_path) as a:
         here = await Wire.connect(a.address)
         async with far(tmp_path, link={"deliver_retries": 3}) as b:
@@ -642,7 +642,7 @@ def far(tmp_path: Path, **sections: Any) -> AbstractAsyncContextManager[Running]
 
 
 async def set_up(here: Wire, there: Wire) -> None:
-    """Link A to B, and put a message there for a queue that is none, then others for one."""
+    """Links A to B, and puts a message for a missing queue, then others for an existing one."""
     address = next(x for x in (await there.ask(m.Status))["listening"] if x.startswith("unix:"))
     await there.ask(m.QueueCreate, "F")
     await there.ask(m.LinkAllow, "A")
@@ -655,25 +655,28 @@ async def set_up(here: Wire, there: Wire) -> None:
 
 
 async def blocked(wire: Wire) -> dict[str, Any]:
-    """Return the row of the link to B once it is blocked."""
+    """Returns the row of the link to B once the link is blocked."""
     while (row := await wire.ask(m.LinkShow, "B"))["state"] != "blocked":
         await asyncio.sleep(0)
     return dict(row)
 
 
 async def go_on(wire: Wire) -> int:
-    """Have a blocked link try at once until nothing waits on it; return how often it had to."""
+    """Makes a blocked link retry until no message is pending; returns the number of retries."""
     tries = 0
     while (row := await wire.ask(m.LinkShow, "B"))["waiting"]:
         if row["state"] == "blocked":
-            await wire.ask(m.LinkStart, "B")  # By itself it would in 10 s.
+            # Without this request the link would retry after 10 s.
+            await wire.ask(m.LinkStart, "B")
             tries += 1
         await asyncio.sleep(0)
     return tries
 
 
 @pytest.mark.parametrize("address", ["a..b:1", "unix:/nul\0"])
-async def test_address_that_is_none_is_told_and_harms_nobody(tmp_path: Path, address: str) -> None:
+async def test_invalid_address_is_reported_and_has_no_other_effect(
+    tmp_path: Path, address: str
+) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         await wire.ask(m.LinkCreate, "FAR", {"addresses": [address]})
@@ -683,10 +686,10 @@ async def test_address_that_is_none_is_told_and_harms_nobody(tmp_path: Path, add
         await wire.close()
 
 
-async def test_link_dials_though_a_client_was_there_before_all_was_set_up(
+async def test_link_dials_even_if_a_client_connects_during_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A turn before the tasks exist would have lost the dials of the start."""
+    """A turn before the tasks exist would lose the dials of the start."""
     far: asyncio.Queue[None] = asyncio.Queue()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

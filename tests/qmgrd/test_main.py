@@ -1,4 +1,4 @@
-"""The command: options, exit codes, and what is said when it cannot start."""
+"""The command: options, exit codes, and errors of failed starts."""
 
 import errno
 import gc
@@ -24,7 +24,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command configures the process: its signals, its log, whose first use is kept."""
+    """Restores the signals and the log that the command configures in this process."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for module in (command, daemons):
         monkeypatch.setattr(module, "log", structlog.get_logger())
@@ -36,7 +36,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each daemon stop as soon as it runs."""
+    """Makes each daemon stop as soon as it runs."""
     serve = Daemon.run
 
     async def run_shortly(self: Daemon) -> None:
@@ -99,7 +99,7 @@ def test_check_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("nonsense", "not TOML"),
     ],
 )
-def test_bad_configuration_is_told_with_its_path(
+def test_invalid_configuration_is_reported_with_its_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
 ) -> None:
     (tmp_path / "qmgrd.toml").write_text(text)
@@ -107,12 +107,12 @@ def test_bad_configuration_is_told_with_its_path(
     assert words in capsys.readouterr().err
 
 
-def test_name_that_is_not_utf8_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_that_is_not_utf8_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--name", os.fsdecode(b"\xff"), "--check"]) == EXIT_CONFIG
     assert r"queue_manager.name: '\udcff' is not UTF-8" in capsys.readouterr().err
 
 
-def test_missing_configuration_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_configuration_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--config", "/none/qmgrd.toml"]) == EXIT_CONFIG
     assert "/none/qmgrd.toml: cannot be read: No such file" in capsys.readouterr().err
 
@@ -146,7 +146,7 @@ def test_second_daemon_on_a_directory_is_refused(
     store.close()
 
 
-def test_store_that_is_gone_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_store_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LmdbStore(tmp_path, 1 << 20).close()
     shutil.rmtree(tmp_path / "store")
     assert run(options(tmp_path)) == EXIT_STORE
@@ -161,10 +161,10 @@ def test_directory_that_cannot_be_made_is_told(
     assert "Not a directory" in capsys.readouterr().err
 
 
-def test_map_smaller_than_what_is_stored_is_told(
+def test_map_smaller_than_the_store_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It could not even be drained."""
+    """A daemon with such a map could not even drain its queues."""
     store = LmdbStore(tmp_path / "data", 1 << 24)
     tx = store.begin()
     for i in range(1_000):
@@ -177,7 +177,7 @@ def test_map_smaller_than_what_is_stored_is_told(
     assert "raise store.map_bytes (2097152)" in capsys.readouterr().err
 
 
-def test_port_in_use_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert run([*options(tmp_path)[:-1], f"127.0.0.1:{port}"]) == EXIT_LISTEN
@@ -196,10 +196,10 @@ def test_daemon_that_fails_exits_with_what_failed(
 
     monkeypatch.setattr(Daemon, "run", fail)
     assert run(options(tmp_path)) == code
-    LmdbStore(tmp_path, 1 << 20).close()  # The directory was let go.
+    LmdbStore(tmp_path, 1 << 20).close()  # The daemon has released the directory.
 
 
-def test_loop_that_the_system_does_not_give_is_told(
+def test_unavailable_event_loop_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse() -> None:
@@ -212,7 +212,7 @@ def test_loop_that_the_system_does_not_give_is_told(
     assert "Too many open files" in said
 
 
-def test_damage_that_only_the_start_meets_is_told(
+def test_damage_found_only_by_a_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> None:
@@ -223,7 +223,7 @@ def test_damage_that_only_the_start_meets_is_told(
     assert "it may be damaged" in capsys.readouterr().err
 
 
-def test_help_tells_what_one_has_to_know(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         run(["--help"])
     assert end.value.code == EXIT_OK

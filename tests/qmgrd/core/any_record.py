@@ -1,4 +1,4 @@
-"""Records of every kind for puts: plain ones, those that need checks, and invalid ones."""
+"""Records of every kind for puts: plain records, records that need checks, and invalid records."""
 
 from hypothesis import strategies as st
 

@@ -15,19 +15,19 @@ def audit(manager: Manager) -> None:
     bodies = {key for key in rows if key[:1] == keys.SPACE_BODY}
     for queue in manager.turns.broker.catalogue.by_id.values():
         bodies -= _audit_queue(rows, queue, manager.now().ms)
-    assert not bodies, f"{len(bodies)} body rows belong to nobody"
+    assert not bodies, f"{len(bodies)} body rows belong to no message"
     _audit_units(manager)
 
 
 def _audit_units(manager: Manager) -> None:
-    """Checks that queues hold for units of work exactly what the units hold."""
+    """Checks that the entries of the queues for units of work match the units."""
     broker = manager.turns.broker
     units = [unit for session in broker.sessions.values() for unit in session.units.values()]
     lessees = {id(lessee) for unit in units for lessee in unit.lessees.values()}
     lessees |= {id(lease.lessee) for lease, _ in broker.settlements._returns.waiting}
     for unit in units:
         assert unit.timer is not None
-        assert unit.timer.call is not None, "it would live for ever"
+        assert unit.timer.call is not None, "the member would never expire"
     for queue in broker.catalogue.by_id.values():
         held = [x for unit in units for x in unit.puts if x.queue is queue]
         assert set(queue.uncommitted.arrivals) == {x.index_key for x in held}
@@ -59,14 +59,14 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
         size += entries.record_bytes(entry)
         assert entry.shared == (queue.references is not None)
         if entry.shared:
-            assert keys.publication(keys.place(key)[1]) in rows, "its publication is gone"
+            assert keys.publication(keys.place(key)[1]) in rows, "its publication does not exist"
             continue
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
-        assert uids[index_key] == key[5:], "the UID index points elsewhere"
+        assert uids[index_key] == key[5:], "the UID index refers to another message"
         origin = keys.of_queue(keys.SPACE_ORIGIN, queue.id) + trailer[:-8]
         highest = sealed.unseal(origin, rows[origin])
-        assert highest >= trailer[-8:], "the table of origins is below a message"
+        assert highest >= trailer[-8:], "the table of origins is below the UID of a message"
         if entry.in_rows:
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
@@ -80,9 +80,10 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     )
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
-    known.delivered = counters.delivered  # A delivery writes nothing,
-    known.maybe_before = counters.maybe_before  # nor does a start,
-    known.next_arrival = counters.next_arrival  # nor does a put held by a unit of work.
+    known.delivered = counters.delivered  # A delivery writes nothing to the store.
+    known.maybe_before = counters.maybe_before  # A start writes nothing either.
+    # A put held by a unit of work writes nothing either.
+    known.next_arrival = counters.next_arrival
     assert known == counters
     return bodies
 
@@ -93,7 +94,7 @@ def _lane(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, byte
 
 
 def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, bytes]:
-    """Returns the entries of a lane, except those lost in a restart and not swept yet."""
+    """Returns the entries of a lane, except entries lost in a restart and not swept yet."""
     return {
         key: value
         for key, value in _lane(rows, queue, lane).items()
@@ -102,7 +103,7 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 
 
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
-    """Each row that leads to a message belongs to one, and each message has all its rows."""
+    """Checks that the rows that refer to messages are exactly the rows that messages need."""
     expected: set[bytes] = set()
     for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():
@@ -128,7 +129,7 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
             if rows.get(index_key, b"\xff")[0] == keys.LANE_REMEMBERED:
                 found.discard(index_key)
         elif keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_GROUP):
-            continue  # The sweep looks at it then, whether the message still exists or not.
+            continue  # The sweep checks the row later, whether the message still exists or not.
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
@@ -156,10 +157,10 @@ def _audit_leases(
         assert lease.lessee.leases[arrival] is lease
     for (priority, arrival), entry in places.items():
         if 0 < entry.expires_ms <= now_ms:
-            continue  # It is skipped until it is swept.
+            continue  # The message is skipped until the sweep removes it.
         is_grouped = (priority, arrival) in grouped
         heads = queue.positions.grouped if is_grouped else queue.positions.ready
         stuck = arrival < heads[priority] and arrival not in queue.leases
         if is_grouped and stuck:
-            continue  # Members of a stopped group: readers in physical order look at them later.
-        assert not stuck, f"message {arrival} is before the position, and not leased"
+            continue  # Members of a stopped group: readers in physical order receive them later.
+        assert not stuck, f"message {arrival} is before the position, but not leased"

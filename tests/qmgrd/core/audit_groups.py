@@ -24,9 +24,9 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
         assert group_id in known, "a group without a row"
         _audit_row(queue, group_id, known[group_id], members)
     turns = {row.place: group_id for group_id, row in known.items() if row.place}
-    assert turns == chained, "the chain is not what the rows say"
+    assert turns == chained, "the chain differs from the rows"
     complete = {row.place: group_id for group_id, row in known.items() if row.is_listed}
-    assert complete == listed, "the complete groups are not what the rows say"
+    assert complete == listed, "the complete groups differ from the rows"
     _audit_holds(queue, members)
     _audit_positions(rows, queue, known)
     assert queue.counters.grouped == sum(at[0] == keys.LANE_GROUPED for at in members.values())
@@ -35,7 +35,7 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
 def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
     """Returns the members on the queue, and their keys.
 
-    A delayed message in the index of no group belongs to no group.
+    A delayed message that is in the index of no group does not belong to one.
     """
     found: dict[Member, bytes] = {}
     by_index = indexed(rows, queue.id)
@@ -46,15 +46,15 @@ def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
                 continue
             group = index.selected_by(_front(rows, value))[1]
             if group is None or queue.is_transmission:
-                assert lane != keys.LANE_GROUPED, "no member, and yet among them"
+                assert lane != keys.LANE_GROUPED, "not a member, but in the index"
             elif lane == keys.LANE_GROUPED or by_index.get(Member(*group)) == key[5:]:
-                assert Member(*group) not in found, "two of one number"
+                assert Member(*group) not in found, "two members with one number"
                 found[Member(*group)] = key[5:]
     return found
 
 
 def indexed(rows: Rows, queue_id: int) -> dict[Member, bytes]:
-    """Returns the members by the index, and their keys."""
+    """Returns the members listed in the index, and their keys."""
     found: dict[Member, bytes] = {}
     prefix = keys.of_queue(keys.SPACE_GROUP, queue_id)
     for key, value in rows.items():
@@ -97,19 +97,21 @@ def _audit_row(queue: Queue, group_id: bytes, row: GroupRow, members: dict[Membe
     there = Counter(at[0] for at in mine.values())
     assert row.count == there[keys.LANE_GROUPED]
     assert row.waiting == there[keys.LANE_DELAYED]
-    assert not any(row.has_left(number) for number in mine), "there, and gone for good"
+    assert not any(row.has_left(number) for number in mine), "a number that left for good is stored"
     assert row.highest >= max(mine, default=0)
-    assert not row.last or row.last >= max(mine, default=0), "behind the last"
+    assert not row.last or row.last >= max(mine, default=0), "a number after the last one"
     runs = [[row.done + 1, 0], *row.ahead]
     for (first, count), (further, more) in pairwise(runs):
         assert more > 0
-        assert further > first + count or (count == 0 and further > first), "runs that touch"
+        assert further > first + count or (count == 0 and further > first), "adjacent runs"
     due = mine.get(row.due, b"\xff")
     has_turn = due[0] == keys.LANE_GROUPED and not row.is_stopped
     assert bool(row.place) == has_turn, f"number {row.due} of {group_id!r}: {row.place!r}"
-    assert row.is_listed == (has_turn and row.is_rest_ready), f"{group_id!r} is not listed as it is"
+    assert row.is_listed == (has_turn and row.is_rest_ready), (
+        f"{group_id!r} is listed in a wrong state"
+    )
     cached = queue.groups._rows.get(group_id)
-    assert cached is None or cached == row, "the cache is not what is stored"
+    assert cached is None or cached == row, "the cache differs from the store"
 
 
 def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
@@ -119,9 +121,9 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
         reader = hold.reader
         if reader is not None:
             assert group_id in reader.held_groups
-            assert reader in held_groups._readers, "held by a reader that is gone"
+            assert reader in held_groups._readers, "held by a reader that no longer exists"
         is_next = reader is not None and (reader.current == group_id or group_id in reader.line)
-        assert is_next or not hold.is_settled, f"{group_id!r} is held for nothing"
+        assert is_next or not hold.is_settled, f"{group_id!r} is held without a reason"
         assert not set(hold.out) & set(hold.going)
         for number, arrival in (hold.out | hold.going).items():
             assert held_groups.leased[arrival] == Member(group_id, number)
@@ -133,18 +135,18 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
             assert held_groups.by_group[group_id].reader is reader
         assert set(reader.line) <= set(reader.held_groups)
         assert not (reader.line and held_groups._is_stalled(reader)), (
-            "left to one that asks for nothing"
+            "left to a reader that requests nothing"
         )
     strays = Counter(
         group_id for at, (group_id, _) in held_groups.leased.items() if at not in arrivals
     )
     assert dict(strays) == held_groups.leased_singly
     leased = {int.from_bytes(at[2:], "big") for at in members.values()} & set(queue.leases)
-    assert set(held_groups.leased) == leased, "leases of members, and what is known of them"
+    assert set(held_groups.leased) == leased, "the leased members differ from the leases"
 
 
 def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
-    """Checks that no group that anybody could begin precedes the position for free groups."""
+    """Checks that no group that a reader could begin precedes the position for free groups."""
     groups, by_index = queue.groups, indexed(rows, queue.id)
     for group_id, row in known.items():
         if (
@@ -156,7 +158,7 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
         rank, arrival = keys.PLACE.unpack(row.place)
         position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
-        # Groups that may be over and are not removed yet are skipped, and so are held ones.
+        # Skips held groups, and groups that may have ended and are not removed yet.
         if (
             due.expires_ms
             or queue.is_lost(due, arrival)
@@ -165,7 +167,7 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
             continue
         head = groups.heads[keys.PRIORITY_TOP - rank]
         assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (
-            f"group {group_id!r} at {arrival} is before {head}, and nobody holds it"
+            f"group {group_id!r} at {arrival} is before {head}, and no reader holds it"
         )
         if row.is_rest_ready and not groups.sweeps:
             assert arrival >= groups.rest_heads[keys.PRIORITY_TOP - rank]

@@ -20,7 +20,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> AnyStore:
 
 @pytest.fixture
 def manager(request: pytest.FixtureRequest) -> Iterator[Manager]:
-    """A manager with an empty queue Q: on ``store`` if the test asks for that, else in memory."""
+    """A manager with an empty queue Q. The store is ``store`` if the test requests that fixture."""
     asked = "store" in request.fixturenames
     manager = Manager(request.getfixturevalue("store") if asked else None)
     yield manager

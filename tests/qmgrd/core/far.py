@@ -1,4 +1,4 @@
-"""Another queue manager, whose link leads to the tested one. It numbers its puts by hand."""
+"""A simulated queue manager with a link to the tested one. Tests choose the numbers of its puts."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ STREAM = FAR_STORE + (1).to_bytes(8, "big")
 
 
 class Far:
-    """Another queue manager whose link leads here."""
+    """A queue manager whose link leads to the tested one."""
 
     def __init__(self, manager: Manager, name: str = "FAR", store_id: bytes = FAR_STORE) -> None:
         self.client: Client = manager.connect(name, "queue-manager", store_id)
@@ -20,7 +20,7 @@ class Far:
     def open(
         self, stream_id: bytes = STREAM, life: bytes = b"", path: int = 0, *, ordered: bool = False
     ) -> list[object]:
-        """Opens the stream and returns what the manager holds of it."""
+        """Opens the stream; returns the state that the manager reports for it."""
         value = self.client.ask(m.LinkOpen, stream_id, 1, 100, life, path, ordered)
         self.stream, self.incarnation = int(value[0]), int(value[5])
         found: list[object] = value[1:5]
@@ -30,7 +30,7 @@ class Far:
         return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))
 
     def committed(self) -> list[int]:
-        """Returns the commit ids that came, after the interval is over."""
+        """Returns the commit ids received after the commit interval."""
         self.manager.turn(self.manager.config.link.commit_interval_ms)
         return [x.commit_id for x in self.client.hear() if type(x) is m.Committed]
 

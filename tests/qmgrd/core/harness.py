@@ -1,8 +1,8 @@
 """A queue manager and its clients: the real protocol and the real core, without sockets.
 
-A Manager has the core and a store; its clocks only move when a test moves them. A Client is a
-connection: `ask` returns the answer to a request, `say` what came in one turn; `put`, `get` and
-`ack` do the rest.
+A Manager has the core and a store. The clocks of a Manager only advance when a test advances them.
+A Client is a connection. `Client.ask` returns the answer to a request, and `Client.say` returns the
+messages that arrive in one turn. `put`, `get` and `ack` put, get and acknowledge messages.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Delivery(NamedTuple):
     state: int
     put_us: int
     record: bytes
-    tail: bytes = b""  # its remaining lifetime and its note
+    tail: bytes = b""  # the remaining lifetime and the note
 
     @property
     def body(self) -> bytes:
@@ -76,7 +76,7 @@ class Refused(NamedTuple):
 
 
 class Manager:
-    """A queue manager whose clocks only move when a test moves them."""
+    """A queue manager whose clocks only advance when a test advances them."""
 
     def __init__(
         self,
@@ -100,10 +100,10 @@ class Manager:
     starts = 0
 
     def start(self) -> None:
-        """Starts from the store."""
+        """Starts the core from the store."""
         self.clients: dict[int, Client] = {}
         self.starts += 1
-        # The random bytes: the id of a new store, the salt of any other start.
+        # The random bytes are the id of a new store, or the salt of a later start.
         chance = STORE_ID if self.starts == 1 else self.starts.to_bytes(16, "big")
         secret = SECRET if self.starts == 1 else bytes(32)  # Only the first start needs one.
         self.turns = Turns(
@@ -139,7 +139,7 @@ class Manager:
         self.wall_us += ms * 1000
 
     def turn(self, ms: int = 0) -> Outcome:
-        """Lets *ms* pass and runs one turn."""
+        """Advances the clocks by *ms* and runs one turn."""
         self.advance(ms)
         self.last = self.turns.run(self.now())
         for number, message in self.last.sends:
@@ -152,12 +152,12 @@ class Manager:
         return self.last
 
     def rest(self) -> int:
-        """Runs turns until there is nothing to do; returns how many."""
+        """Runs turns until there is nothing to do; returns the number of turns."""
         for count in range(TURNS_MAX):
             if not self.turns.has_work:
                 return count
             self.turn()
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the manager is never idle")
 
     def crash(self, away_ms: int = 0) -> None:
         """Loses the memory and all connections, and starts again."""
@@ -182,7 +182,7 @@ class Manager:
     def connect(
         self, name: str = "app", role: str = "client", store_id: bytes = b"", session: bytes = b""
     ) -> "Client":
-        """Returns a new connection with its handshake done, of a new session or a resumed one."""
+        """Returns a new connection after its handshake, with a new or a resumed session."""
         self._connections += 1
         peer = Peer(
             self._connections,
@@ -198,11 +198,11 @@ class Manager:
         return client
 
     def queue(self, name: str) -> Queue:
-        """Returns the queue itself, to look inside."""
+        """Returns the internal object of a queue."""
         return self.turns.broker.catalogue.local(name)
 
     def fill(self, name: str, *batch: bytes) -> None:
-        """Puts records on a system queue, as an older daemon let clients do."""
+        """Puts records to a system queue, as an older daemon let clients do."""
 
         def fill(broker: Broker) -> None:
             context, queue = broker.context, broker.catalogue.system(name)
@@ -225,14 +225,14 @@ class Manager:
 
 
 class Client:
-    """One connection to a manager. ``received`` is what came and was not asked for yet."""
+    """One connection to a manager. ``received`` has the messages that no call has returned yet."""
 
     def __init__(self, manager: Manager, peer: Peer) -> None:
         self.manager = manager
         self.peer = peer
         self.received: list[Any] = []
         self.goaway: m.Goaway | None = None
-        self.session = b""  # to resume it
+        self.session = b""  # the token that resumes the session
         self._wire = Connection(Side.DIALLER)
         self._last_id = 0
         self._producer: Producer | None = None
@@ -240,12 +240,12 @@ class Client:
     # -- bytes
 
     def send(self, *messages: Any) -> None:
-        """Sends without a turn."""
+        """Sends messages without running a turn."""
         for message in messages:
             self.write(self._wire.send(message))
 
     def write(self, data: bytes) -> None:
-        """Sends bytes, valid or not."""
+        """Sends valid or invalid bytes."""
         try:
             self.read(self.peer.receive(data, self.manager.mono_ms))
         except RemoteProtocolError as error:
@@ -262,7 +262,7 @@ class Client:
         assert self._wire.error is None, self._wire.error
 
     def hang_up(self, goaway: m.Goaway | None = None) -> None:
-        """Loses the connection, from either end; the manager notices it in its next turn."""
+        """Closes the connection from either end. The manager notices the loss in its next turn."""
         if goaway is not None:
             self.read(self.peer.encode(goaway))
         if self.manager.clients.pop(self.peer.number, None) is not None:
@@ -271,13 +271,13 @@ class Client:
     # -- conversation
 
     def say(self, *messages: Any) -> list[Any]:
-        """Sends, runs one turn, and returns what came."""
+        """Sends messages, runs one turn, and returns the messages received."""
         self.send(*messages)
         self.manager.turn()
         return self.hear()
 
     def hear(self) -> list[Any]:
-        """Returns what came since the last time."""
+        """Returns the messages received since the last call."""
         heard, self.received = self.received, []
         return heard
 
@@ -286,10 +286,9 @@ class Client:
         return self._last_id
 
     def ask(self, kind: Callable[..., Any], *fields: Any) -> Any:
-        """Returns the value that answers a request, after as many turns as that takes.
+        """Returns the value that answers a request, after as many turns as needed.
 
-        Raises:
-            RequestError: as answered.
+        Raises: RequestError: The error of the answer.
         """
         request_id = self.next_id()
         self.send(kind(request_id, *fields))
@@ -312,7 +311,7 @@ class Client:
         raise AssertionError(f"no answer; {self.received}")
 
     def code_of(self, kind: Callable[..., Any], *fields: Any) -> ErrorCode:
-        """Returns the code with which a request is refused."""
+        """Returns the error code of a refused request."""
         try:
             value = self.ask(kind, *fields)
         except RequestError as error:
@@ -331,7 +330,7 @@ class Client:
         assert not refused, refused
 
     def put_records(self, queue: str, *batch: bytes) -> list[Refused]:
-        """Puts records and returns which of them were refused."""
+        """Puts records; returns the refusals."""
         if self._producer is None:
             self._producer = self.producer()
         return self._producer.put(queue, *batch)
@@ -339,7 +338,7 @@ class Client:
     def get(
         self, queue: str, count: int = 1, *, lease_ms: int = 0, bytes_max: int = 1 << 30
     ) -> list[Delivery]:
-        """Leases what is available now, up to *count*."""
+        """Leases the messages that are available now, up to *count*."""
         request_id = self.next_id()
         self.send(m.Get(request_id, queue, count, 0, lease_ms, bytes_max))
         answer = self._wait(
@@ -352,22 +351,22 @@ class Client:
     def consume(
         self, queue: str, messages: int = 10_000, bytes_: int = 1 << 40, lease_ms: int = 0
     ) -> int:
-        """Opens a consumer and returns its request id."""
+        """Opens a consumer; returns its request id."""
         request_id = self.next_id()
         self.send(m.Consume(request_id, queue, messages, bytes_, lease_ms))
         self.answer(request_id)
         return request_id
 
     def delivered(self) -> list[Delivery]:
-        """Returns what came to consumers and waiting gets."""
+        """Returns the deliveries to consumers and waiting gets."""
         return [x for message in self.hear() if type(message) is m.Deliver for x in items(message)]
 
     def ack(self, *deliveries: Delivery) -> list[int]:
-        """Acknowledges; returns the codes of what failed."""
+        """Acknowledges deliveries; returns the error codes."""
         return self.settle(m.ACK, *deliveries)
 
     def release(self, *deliveries: Delivery) -> list[int]:
-        """Releases; returns the codes of what failed."""
+        """Releases deliveries; returns the error codes."""
         return self.settle(m.RELEASE, *deliveries)
 
     def settle(self, action: int, *deliveries: Delivery) -> list[int]:
@@ -392,7 +391,7 @@ class Client:
 
 
 class Producer:
-    """A sequenced producer, as a client would keep it."""
+    """A sequenced producer with the state that a client would keep."""
 
     def __init__(self, client: Client, producer_id: bytes, resume: bool = False) -> None:
         self.client = client
@@ -402,12 +401,12 @@ class Producer:
         self.seen = 0
 
     def put(self, queue: str, *batch: bytes) -> list[Refused]:
-        """Puts records under the next ids."""
+        """Puts records with the next ids."""
         first_id, self.next_id = self.next_id, self.next_id + len(batch)
         return self.put_again(first_id, queue, *batch)
 
     def put_again(self, first_id: int, queue: str, *batch: bytes) -> list[Refused]:
-        """Puts records under given ids, in one frame if the protocol allows it."""
+        """Puts records with the given ids, in one frame if the protocol allows it."""
         refused: list[Refused] = []
         for start in range(0, len(batch), 1000):
             part = list(batch[start : start + 1000])

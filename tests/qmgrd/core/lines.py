@@ -1,4 +1,4 @@
-"""A peer, NYC, that a link dials over several paths: what goes over each, and what it answers."""
+"""A peer, NYC, with several paths of one link: the messages of each path, and the answers."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from qmgrd.core.link.link import Link
 from qmgrd.core.peer import Peer
 from tests.qmgrd.core.harness import Client, Manager
 
-FIRST = 500  # number of a connection here: above those of the harness
+FIRST = 500  # lowest number of a connection here, above the numbers of the harness
 
 
 class Line:
-    """One connection of the link, from NYC's end."""
+    """One connection of the link, seen from NYC."""
 
     def __init__(self, lines: "Lines", dial: Dial, number: int) -> None:
         self.lines = lines
         self.dial = dial
         self.number = number
-        self.sent: list[Any] = []  # by the link, since the last look
+        self.sent: list[Any] = []  # messages sent by the link since the last check
         self.taken = 0
         self.goaway: m.Goaway | None = None
         manager = lines.manager
@@ -50,7 +50,7 @@ class Line:
         life: bytes = b"",
         **welcome: Any,
     ) -> m.LinkOpen:
-        """Says welcome, and reports what is held of the stream."""
+        """Welcomes the link, and reports the stored state of the stream."""
         self.say(m.Welcome(1, "NYC", b"N" * 16, 1, **welcome))
         (opening,) = self.sent
         self.sent.clear()
@@ -59,7 +59,7 @@ class Line:
         return opening
 
     def ids(self) -> list[int]:
-        """Returns and removes the ids that came since the last call."""
+        """Returns and removes the ids received since the last call."""
         puts = [x for x in self.sent if type(x) is m.Put]
         self.sent = [x for x in self.sent if type(x) is not m.Put]
         found = [put.first_id + i for put in puts for i in range(len(put.records))]
@@ -67,7 +67,7 @@ class Line:
         return found
 
     def commit(self, commit_id: int, *held: list[int]) -> None:
-        """Reports what is stored, and that everything sent here was received."""
+        """Reports the commit id, and the receipt of all messages sent here."""
         self.say(m.Committed(1, commit_id, held=list(held), taken=self.taken))
 
     def hang_up(self) -> None:
@@ -76,7 +76,7 @@ class Line:
 
 
 class Lines:
-    """All connections of the link NYC, as it dials them."""
+    """All connections that the link NYC opens."""
 
     def __init__(self, manager: Manager, connections: int = 2, **attributes: Any) -> None:
         self.manager = manager
@@ -105,7 +105,7 @@ class Lines:
         self.take(self.manager.turn(ms))
 
     def take(self, outcome: Outcome) -> None:
-        """Delivers what a turn sends to the connections."""
+        """Delivers the output of a turn to the connections."""
         self.dials += [effect for effect in outcome.effects if isinstance(effect, Dial)]
         for line in self.lines:
             line.sent += [x for number, x in outcome.sends if number == line.number]
@@ -117,13 +117,13 @@ class Lines:
         self.take(self.manager.last)
 
     def answer(self) -> Line:
-        """Answers the first dial under way."""
+        """Answers the first open dial."""
         line = Line(self, self.dials.pop(0), FIRST + len(self.lines))
         self.lines.append(line)
         return line
 
     def up(self, commit_id: int = 0, **told: Any) -> list[Line]:
-        """Answers all dials."""
+        """Answers all open dials."""
         lines = [self.answer() for _ in list(self.dials)]
         for line in lines:
             line.open(commit_id, **told)

@@ -1,17 +1,17 @@
-"""The queue before the invention: every put looks at every message. For comparison only."""
+"""A queue without the invention: every put searches all messages. For comparison only."""
 
 from collections.abc import Iterable
 
 
 class NaiveQueue:
-    """Messages in a list. ``comparisons`` counts the looks at a message's UID."""
+    """Messages in a list. ``comparisons`` counts the comparisons with a message's UID."""
 
     def __init__(self) -> None:
         self.uids: list[bytes] = []
         self.comparisons = 0
 
     def put(self, uid: bytes) -> bool:
-        """Appends *uid*; returns False if it exists already."""
+        """Appends *uid*; returns False if the UID already exists."""
         try:
             self.comparisons += self.uids.index(uid) + 1
         except ValueError:

@@ -1,4 +1,4 @@
-"""A manager's history, event by event, and the messages that must exist according to it."""
+"""A manager's history, event by event, and the messages that should exist according to it."""
 
 from typing import Any, NamedTuple
 
@@ -89,8 +89,7 @@ def brief(manager: Manager, queue: str = "Q") -> list[tuple[str, int]]:
 def replay(told: list[Told]) -> set[tuple[int, int]]:
     """Returns queue id and arrival of each message that exists according to the events.
 
-    Raises:
-        AssertionError: a message comes twice, or leaves without having come.
+    Raises: AssertionError: A message arrived twice, or left without an arrival.
     """
     there: set[tuple[int, int]] = set()
     kinds = {history.EVENTS[kind]: kind for kind in COMES | GOES}
@@ -98,10 +97,10 @@ def replay(told: list[Told]) -> set[tuple[int, int]]:
         place = one.queue_id, one.arrival
         kind = kinds.get(one.event)
         if kind in COMES:
-            assert place not in there, f"{one} came twice"
+            assert place not in there, f"{one} arrived twice"
             there.add(place)
         elif kind in GOES:
-            assert place in there, f"{one} goes, and never came"
+            assert place in there, f"{one} left without an arrival"
             there.discard(place)
         else:
             assert place in there, f"{one}: its message does not exist"
@@ -109,7 +108,7 @@ def replay(told: list[Told]) -> set[tuple[int, int]]:
 
 
 def stored(manager: Manager, *queues: str) -> set[tuple[int, int]]:
-    """Returns queue id and arrival of each stored message of *queues*, in any lane."""
+    """Returns queue id and arrival of each stored message of *queues*, in all lanes."""
     found: set[tuple[int, int]] = set()
     for name in queues:
         queue_id = manager.queue(name).id

@@ -1,7 +1,8 @@
-"""A queue manager with topics, as its applications and operators see it.
+"""A queue manager with topics, as seen by its applications and operators.
 
-`Hub.subscribe` returns the name of a subscription, `publish` how many subscriptions match each
-message. `fail` makes a subscriber return what it gets. `sound` raises if the store has a fault.
+`Hub.subscribe` returns the name of a subscription. `publish` returns the number of matching
+subscriptions for each message. `fail` makes a subscriber return its deliveries. `sound` raises if
+the store has a fault.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 
 def faults(manager: Manager) -> list[str]:
-    """Returns what is wrong with the store of *manager*."""
+    """Returns the faults in the store of *manager*."""
     found = Findings()
     tx = manager.store.begin()
     try:
@@ -30,7 +31,7 @@ def faults(manager: Manager) -> list[str]:
 
 
 class Hub:
-    """A manager, and a client ``app`` that plays all of its applications by default."""
+    """A manager, and a client ``app`` that acts for all applications by default."""
 
     def __init__(self, store: AnyStore | None = None, /, **sections: Any) -> None:
         self.manager = Manager(store, **sections)
@@ -38,7 +39,7 @@ class Hub:
         self._published = 0
 
     def crash(self) -> None:
-        """Loses the memory and starts again."""
+        """Clears the memory and starts again."""
         self.manager.crash()
         self._connect()
 
@@ -48,7 +49,7 @@ class Hub:
         self._connect()
 
     def _connect(self) -> None:
-        # A new name, so its producer is a new one.
+        # A new name makes the producer a new one.
         self.app = self.manager.connect("app")
 
     def subscribe(
@@ -66,7 +67,7 @@ class Hub:
         return str(row["subscription"])
 
     def publish(self, topic: str, *bodies: bytes, retain: bool = False, **fields: Any) -> None:
-        """Publishes to *topic*; nothing is refused."""
+        """Publishes to *topic*. No message is refused."""
         fields["flags"] = fields.get("flags", 0) | retain * records.FLAG_RETAINED
         refused = self.app.put_records(f"/{topic}", *(record(x, **fields) for x in bodies))
         assert not refused, refused
@@ -80,18 +81,18 @@ class Hub:
         self.app.send(m.Put(producer.stream, first_id, 0, f"/{topic}", list(batch)))
 
     def get(self, name: str, count: int = 100) -> list[Delivery]:
-        """Leases what a subscription has now."""
+        """Leases the messages that a subscription has now."""
         return self.app.get(name, count)
 
     def take(self, name: str, count: int = 100) -> list[bytes]:
-        """Consumes what a subscription has now; returns the bodies."""
+        """Consumes the messages that a subscription has now; returns the bodies."""
         found = self.get(name, count)
         if found:
             assert self.app.ack(*found) == []
         return [one.body for one in found]
 
     def fail(self, name: str, times: int = 1) -> int:
-        """Lets a subscriber return all that it gets, *times* times; returns how many messages."""
+        """Makes a subscriber return all deliveries, *times* times; returns their number."""
         given = 0
         for _ in range(times):
             found = self.get(name)
@@ -103,19 +104,19 @@ class Hub:
         return given
 
     def park(self, *names: str) -> None:
-        """Fails for each of these until all their messages are parked."""
+        """Lets these subscriptions fail until all their messages are parked."""
         for name in names:
-            assert self.fail(name, 1_000), f"{name} has nothing"
+            assert self.fail(name, 1_000), f"{name} has no messages"
 
     def parked(self, **asked: Any) -> list[dict[str, Any]]:
-        """Returns what is parked."""
+        """Returns the rows of the parked publications."""
         given = {"after": None, "limit": 1_000, "where": "", "uid": b"", "subscription": ""}
         value = self.app.ask(m.RepublishList, *(given | asked).values())
         found: list[dict[str, Any]] = value["parked"]
         return found
 
     def listed(self, **asked: Any) -> list[str]:
-        """Returns for which subscriptions something is parked."""
+        """Returns the subscriptions that have parked publications."""
         return [row["subscription"] for row in self.parked(**asked)]
 
     def republish(
@@ -128,7 +129,7 @@ class Hub:
         rate: int = 0,
         messages_max: int = 0,
     ) -> dict[str, Any]:
-        """Republishes until the job ends; returns how it ended."""
+        """Republishes until the job ends; returns its result."""
         job = self.app.ask(m.Republish, drop, uid, where, list(subscriptions), rate, messages_max)
         self.manager.rest()
         row: dict[str, Any] = self.app.ask(m.JobShow, job["job"])
@@ -140,7 +141,7 @@ class Hub:
 
     @property
     def stored(self) -> int:
-        """Returns how many publications are stored."""
+        """Returns the number of stored publications."""
         return self.manager.queue(PUBLICATIONS).counters.depth
 
     def holders(self) -> dict[int, int]:
@@ -157,7 +158,7 @@ class Hub:
         assert faults(self.manager) == []
 
     def empty(self) -> None:
-        """Raises if anything is left of publications."""
+        """Raises if any row of a publication is left."""
         self.sound()
         assert self.stored == 0
         assert self.holders() == {}
@@ -168,7 +169,7 @@ class Hub:
 
 
 def topic_of(delivery: Delivery) -> str:
-    """Returns the topic that a delivery was published to; "" if it was not published."""
+    """Returns the topic of a delivery; "" if the message was not published."""
     if not delivery.state & m.STATE_TOPIC:
         return ""
     return delivery.tail[1 : 1 + delivery.tail[0]].decode()
@@ -180,7 +181,7 @@ def is_republished(delivery: Delivery) -> bool:
 
 
 def rot(hub: Hub, arrival: int, *, whole: bool = False) -> None:
-    """Changes a bit of a stored publication; or makes all of it unreadable."""
+    """Changes a bit of a stored publication, or makes the whole entry unreadable."""
     tx = hub.manager.store.begin()
     key = keys.publication(arrival)
     value = bytearray(tx.get(key))

@@ -1,17 +1,18 @@
-"""A replay of history, transaction by transaction: the messages it reports are those stored.
+"""A replay of history, transaction by transaction, compared with the stored messages.
 
-It reads the rows that a transaction changed, when that is durable. For queues with accounts:
+The replay reads the rows of a transaction as soon as the transaction is durable. For queues with
+accounts:
 
     accounts_are_true      events of arrival and departure match the changes of the store
     accounts_are_possible  each event can happen to a message in that state
-    accounts_agree         UID, size, priority and counts of a message equal those before
-    accounts_are_wanted    no other queue has any
+    accounts_agree         UID, size, priority and counts of a message equal the earlier values
+    accounts_are_wanted    no other queue has accounts
     rows_are_in_line       rows are numbered without a gap, and are deleted at the front
     rows_are_kept          until all cursors have passed them, except those that count as dropped
 
 If accounts are turned on or off, or rows were deleted before they were read, the replay begins
-again with what is stored. A crash ends leases and forgets deliveries that were not stored, and
-nothing else.
+again with the stored messages. A crash only ends leases and forgets deliveries that
+were not stored.
 """
 
 from collections import defaultdict
@@ -54,7 +55,7 @@ class Known(NamedTuple):
 
 
 class Stay:
-    """A message that is on a queue according to the history; None means unknown."""
+    """A message that is on a queue according to the history. None means unknown."""
 
     __slots__ = ("counts", "is_leased", "outlived", "priority", "size", "uid", "was_handed")
 
@@ -64,11 +65,11 @@ class Stay:
         self.priority = told.priority if told else None
         self.counts: tuple[int, int] | None = (0, 0) if told else None
         self.is_leased: bool | None = False if told else None
-        self.was_handed = self.outlived = told is None  # a crash
+        self.was_handed = self.outlived = told is None  # unknown after a crash
 
 
 class Replay:
-    """The history of one store. Invariant: ``there`` is what accounts report on their queues."""
+    """The history of one store. Invariant: ``there`` has the messages that the accounts report."""
 
     def __init__(self, name: str, config: Config) -> None:
         self.name = name
@@ -76,18 +77,19 @@ class Replay:
         self.queues: dict[int, Known] = {}
         self.templates = Templates()
         self.there: dict[Place, Stay] = {}
-        self.ever: set[str] = set()  # UIDs that were put here
-        self.transferred: list[tuple[str, str]] = []  # peer and UID, not looked at yet
-        self.rows: dict[int, bytes] = {}  # all that ever existed, by their numbers
+        self.ever: set[str] = set()  # UIDs of all messages ever put here
+        # peer and UID of each transfer that is not checked yet
+        self.transferred: list[tuple[str, str]] = []
+        self.rows: dict[int, bytes] = {}  # all rows that ever existed, by number
         self.cursors: dict[str, dict[str, int]] = {}
         self.first = self.next = 1
         self.dropped = self.size = 0
-        self.is_whole = True  # The history covers all that ever came to any queue.
+        self.is_whole = True  # The history covers all arrivals on all queues.
         self.may_alter = False  # Accounts may be turned off just before a queue is deleted.
         self.events = 0
 
     def durable(self, changes: list[Change], stored: Any) -> None:
-        """Judges a transaction that left *stored*, a sorted mapping of all rows."""
+        """Checks a transaction that left *stored*, a sorted mapping of all rows."""
         new: list[tuple[int, bytes]] = []
         gone: list[int] = []
         anew: set[int] = set()
@@ -106,7 +108,7 @@ class Replay:
             elif space == keys.SPACE_JOB and change.new is not None:
                 self._job(change, anew)
         if self._in_line(sorted(new), sorted(gone), stored):
-            anew |= self.queues.keys()  # Nobody has read some rows.
+            anew |= self.queues.keys()  # Some rows were deleted before any cursor read them.
         told = [one for seq, data in sorted(new) for one in tell(seq, data)]
         self._judge(told, messages, anew)
         for queue_id in anew:
@@ -121,10 +123,10 @@ class Replay:
         new.append((seq, rows.unseal(change.key, change.new)))
 
     def _in_line(self, new: list[tuple[int, bytes]], gone: list[int], stored: Any) -> bool:
-        """Checks the numbers of the rows; returns whether some came and left at once."""
+        """Checks the numbers of the rows; returns whether rows were added and deleted at once."""
         state = stored.get(keys.HISTORY)
         if state is None:
-            require(not new, "rows_are_in_line", f"{self.name}: rows, and nothing that says so")
+            require(not new, "rows_are_in_line", f"{self.name}: rows without a state row")
             return False
         first, next_, size, dropped = keys.HISTORY_ROW.unpack(rows.unseal(keys.HISTORY, state))
         fact = f"{self.name}: {self.first} to {self.next}, now {first} to {next_}"
@@ -174,7 +176,7 @@ class Replay:
         self.queues[new["queue_id"]] = Known(name, new["kind"], accounts, row=new)
         self.is_whole = self.is_whole and accounts
         if old is not None and (old == new or old.get("accounting") != new.get("accounting")):
-            anew.add(new["queue_id"])  # It may have changed and changed back in between.
+            anew.add(new["queue_id"])  # The setting may have changed twice in between.
 
     def _is_kept(self, name: str, row: dict[str, Any]) -> bool:
         found = self.templates.of(name) if row["kind"] == "local" else None
@@ -183,7 +185,7 @@ class Replay:
         return is_on
 
     def _templates(self, changes: list[Change], anew: set[int]) -> None:
-        """Follows the templates: any of them may decide which local queues keep accounts."""
+        """Tracks the templates. Each may decide which local queues keep accounts."""
         for change in changes:
             if not change.key.startswith(keys.SPACE_TEMPLATE):
                 continue
@@ -252,30 +254,31 @@ class Replay:
             is_changed = place in before or place in after
             is_there = place in after if is_changed else was_there[place]
             fact = f"{self.name}: {place} of {self.queues[place[0]]}, stored in lane "
-            fact += f"{before.get(place)} and now {after.get(place)}, told "
+            fact += f"{before.get(place)} and now {after.get(place)}, events "
             fact += f"{sorted(history.EVENTS[kind] for kind in kinds[place])}"
             require(is_there == (place in self.there), "accounts_are_true", fact)
             if place in before and place in after and before[place] != after[place]:
                 _moved(before[place], after[place], kinds[place], fact)
 
     def _note(self, one: Told, kind: int) -> None:
-        """Remembers what is checked against the histories of others."""
+        """Remembers facts to check against the histories of other queue managers."""
         if kind in COMES:
             self.ever.add(one.message_id)
         elif kind == history.TRANSFERRED:
             self.transferred.append((one.peer, one.message_id))
 
     def _happened(self, one: Told, kind: int, place: Place, lanes: dict[Place, int]) -> None:
-        """Judges one event by what is known of its message, and updates that."""
+        """Checks one event against the known state of its message, and updates the state."""
         fact = f"{self.name}: {one}"
         if kind in COMES:
             is_published = self.queues[place[0]].kind == "publications"
             right = history.PUBLISHED if is_published else history.PUT
             require(kind == right, "accounts_are_possible", fact)
-            require(place not in self.there, "accounts_are_true", f"came twice, {fact}")
+            require(place not in self.there, "accounts_are_true", f"arrived twice, {fact}")
             require((one.delivered, one.failed) == (0, 0), "accounts_agree", fact)
             self.there[place] = Stay(one)
-            lanes[place] = keys.LANE_DELAYED  # Perhaps: a unit's delay may be over at its commit.
+            # A possible lane: the unit's delay may be over at its commit.
+            lanes[place] = keys.LANE_DELAYED
             return
         stay = self.there.get(place)
         require(stay is not None, "accounts_are_true", f"does not exist, {fact}")
@@ -316,14 +319,14 @@ class Replay:
     def stopped(self, *, clean: bool) -> None:
         """Records that the process has ended."""
         for place, stay in self.there.items():
-            fact = f"{self.name}: {place} was handed out as it stopped in good order"
+            fact = f"{self.name}: {place} was leased at a clean stop"
             is_open = stay.is_leased and not self.queues[place[0]].is_deleted
             require(not (clean and is_open), "accounts_are_possible", fact)
             stay.is_leased = False
             stay.outlived = True
 
     def put_back(self, stored: Any) -> None:
-        """Begins again, as the store is an older one."""
+        """Begins again with a store that was restored from a backup."""
         self.queues.clear()
         self.there.clear()
         self.is_whole = False
@@ -347,7 +350,7 @@ class Replay:
         self.is_whole = False
 
     def look(self, journal: Journal, queues: Iterable[Queue]) -> None:
-        """Checks deliveries, by the history and what is not stored yet, against leases."""
+        """Checks the deliveries in the history and in memory against the leases."""
         handed = defaultdict[int, set[int]](set)
         for row in history.encode(0, 0, journal._pending):
             for one in tell(0, row):
@@ -374,7 +377,7 @@ class Replay:
 
 
 def _moved(before: int, after: int, kinds: set[int], fact: str) -> None:
-    """Checks an event against the lanes where its message was and is."""
+    """Checks an event against the lanes of its message before and after the event."""
     wanted = _BY_LANE.get(after, _FROM_LANE.get(before))
     require(wanted is None or wanted in kinds, "accounts_are_true", fact)
 

@@ -1,4 +1,4 @@
-"""A reader that continues after `arrived` meets each message of a queue exactly once."""
+"""A reader that continues after `arrived` receives each message of a queue exactly once."""
 
 import random
 from collections.abc import Callable
@@ -12,11 +12,14 @@ from qmgr_protocol import record as records
 from tests.qmgrd.core.harness import Client, Delivery, Manager, delivery
 from tests.qmgrd.core.unit_of_work import UnitOfWork, settle
 
-UNITS_MAX = 3  # open at a time
+UNITS_MAX = 3  # number of units open at the same time
 
 
 class Follower:
-    """Reads a queue in order of arrival. Invariant: nothing up to ``at`` has to be read again."""
+    """Reads a queue in order of arrival.
+
+    Invariant: no message up to ``at`` has to be read again.
+    """
 
     def __init__(self) -> None:
         self.at = 0
@@ -39,7 +42,7 @@ class Follower:
 
 
 class World:
-    """A queue, a client that does anything to it, and a follower."""
+    """A queue, a client that performs any operation on it, and a follower."""
 
     def __init__(self, seed: int) -> None:
         self.manager = Manager()
@@ -57,7 +60,7 @@ class World:
         return [b"%d" % (self.count - i) for i in range(count)]
 
     def put(self) -> None:
-        """Puts some messages, perhaps with a delay, perhaps in a unit of work."""
+        """Puts messages, perhaps with a delay, perhaps in a unit of work."""
         fields: dict[str, int] = {"priority": self.random.randint(0, 9)}
         if not self.random.randrange(3):
             fields |= {"flags": records.FLAG_DELAYED, "delay_ms": self.random.randint(1, 9_000)}
@@ -67,7 +70,7 @@ class World:
             self.app.put("Q", *self.bodies(), **fields)
 
     def put_member(self) -> None:
-        """Puts the next message of one of some groups."""
+        """Puts the next message of one of several groups."""
         (body, *_) = self.bodies()
         self.app.put("Q", body, group=(b"%024d" % self.random.randint(0, 2), self.count, False))
 
@@ -81,7 +84,7 @@ class World:
             self.random.choice([unit.commit, unit.backout])()
 
     def get(self) -> None:
-        """Gets some messages, and ends their leases in any way."""
+        """Gets messages, and settles them in any way."""
         found = self.app.get("Q", self.random.randint(1, 5))
         if not found:
             return
@@ -97,12 +100,12 @@ class World:
         self.manager.rest()
 
     def end(self) -> None:
-        """Ends the queue manager, and the unit with it, and starts again."""
+        """Restarts the queue manager, which ends the unit."""
         self.random.choice([self.manager.crash, self.manager.restart])()
         self.app, self.open = self.manager.connect("app"), []
 
     def follow(self) -> None:
-        """Continues reading."""
+        """Lets the follower read on."""
         self.follower.follow(self.app, self.random.randint(1, 5))
 
     def there(self) -> list[Delivery]:
@@ -130,7 +133,7 @@ STEPS: list[Callable[[World], None]] = [
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(STEPS), min_size=30, max_size=60))
-def test_each_message_is_met_once(seed: int, steps: list[Callable[[World], None]]) -> None:
+def test_each_message_is_read_once(seed: int, steps: list[Callable[[World], None]]) -> None:
     world = World(seed)
     for step in steps:
         step(world)
@@ -159,7 +162,7 @@ def test_unit_of_work_keeps_its_places(app: Client, ends: str) -> None:
 
 
 def test_places_of_a_unit_that_was_backed_out_stay_empty_after_a_crash(app: Client) -> None:
-    """The follower has passed these places, so nothing may arrive there."""
+    """The follower has passed these positions, so no message may arrive there."""
     unit = UnitOfWork(app)
     unit.put("Q", b"one", b"two")
     unit.backout()

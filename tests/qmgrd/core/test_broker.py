@@ -1,4 +1,4 @@
-"""The queue manager as a whole: which requests it accepts, and when puts stop."""
+"""The queue manager as a whole: the requests that it accepts, and the limits of puts."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 # -- after the handshake
 
 
-def test_hello_is_answered_with_who_and_what(manager: Manager) -> None:
+def test_hello_is_answered_with_name_store_and_boot(manager: Manager) -> None:
     app = manager.connect()
     welcome = app._wire.welcome
     assert welcome is not None
@@ -38,7 +38,7 @@ def test_unknown_operation_without_a_request_id_is_ignored(app: Client) -> None:
     assert app.say(m.Status(50))[0].request_id == 50
 
 
-def test_message_behind_one_that_broke_the_protocol_is_not_done(app: Client) -> None:
+def test_message_after_a_violation_of_the_protocol_is_ignored(app: Client) -> None:
     manager = app.manager
     app.send(m.Put(9, 1, 0, "Q", [record(b"x")]), m.QueueCreate(50, "NEW"))
     manager.turn()
@@ -69,7 +69,7 @@ def test_number_out_of_range_breaks_the_protocol(app: Client, message: m.Get) ->
     assert app.goaway.code == ErrorCode.FIELD_INVALID
 
 
-def test_closed_connection_is_gone_with_all_it_had(manager: Manager, app: Client) -> None:
+def test_closed_connection_is_removed_with_its_state(manager: Manager, app: Client) -> None:
     app.put("Q", b"1")
     app.consume("Q")
     app.say(m.Get(50, "Q", 1, 1_000))
@@ -84,7 +84,7 @@ def test_closed_connection_is_gone_with_all_it_had(manager: Manager, app: Client
     assert manager.turns.intake._pending == {}
 
 
-def test_event_of_a_connection_or_link_that_is_gone_is_ignored(manager: Manager) -> None:
+def test_event_of_a_removed_connection_or_link_is_ignored(manager: Manager) -> None:
     broker = manager.turns.broker
     dial = Dial("NONE", "h:1", 1)
     for event in (
@@ -123,7 +123,7 @@ def test_puts_stop_at_the_high_water_mark_and_gets_go_on() -> None:
     assert app.ask(m.Status)["store_full"] == ""
 
 
-def test_log_says_that_puts_stop_and_that_they_go_on() -> None:
+def test_log_reports_that_puts_stop_and_resume() -> None:
     manager, app = small()
     app.put("Q", *[bytes(500)] * 20)
 
@@ -142,7 +142,7 @@ def test_log_says_that_puts_stop_and_that_they_go_on() -> None:
     assert notes(is_full=True) == [refused]
 
 
-def test_put_that_is_larger_than_the_room_is_told_of_both() -> None:
+def test_put_larger_than_the_space_is_refused_with_both_sizes() -> None:
     manager, app = small()
     manager.store.map_bytes = 1 << 20
     (refused,) = app.put_records("Q", record(bytes(600_000)))
@@ -164,8 +164,8 @@ def test_puts_stop_where_the_disk_is_nearly_full() -> None:
     app.put("Q", b"again")
 
 
-def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
-    """An ack needs pages, too: a disk that is completely full could never be emptied."""
+def test_disk_reserve_is_kept_with_any_configuration() -> None:
+    """An ack also needs pages. A disk that is completely full could never be emptied."""
     manager, app = small(free_disk_min_bytes=0)
     app.put("Q", b"1")
     manager.store.disk_free_bytes = 0
@@ -173,8 +173,8 @@ def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
     assert f"puts stop below {32 << 20}" in refused.text
 
 
-def test_what_is_free_in_the_store_needs_no_disk() -> None:
-    """LMDB's file never shrinks: otherwise puts stayed refused after all was consumed."""
+def test_free_pages_of_the_store_need_no_disk_space() -> None:
+    """LMDB's file never shrinks. Free pages in the file count as free space."""
     manager, app = small()
     manager.store.disk_free_bytes, manager.store.file_free_bytes = 24, LEAST_BYTES - 24
     app.put("Q", b"1")
@@ -183,7 +183,7 @@ def test_what_is_free_in_the_store_needs_no_disk() -> None:
     assert "the disk has 24 bytes free and the store's file 999, puts stop below" in refused.text
 
 
-def test_what_a_snapshot_holds_counts_as_used() -> None:
+def test_pages_held_by_a_snapshot_count_as_used() -> None:
     manager, app = small()
     app.put("Q", b"1")
     manager.store.map_bytes = 100_000
@@ -197,7 +197,7 @@ def test_what_a_snapshot_holds_counts_as_used() -> None:
 
 
 def test_refusal_for_want_of_space_may_be_tried_again() -> None:
-    """With a new id: the old id gets the same answer as the first time."""
+    """The retry needs a new id, because the old id gets the same answer again."""
     manager, app = small()
     producer = app.producer(b"P" * 16)
     manager.store.disk_free_bytes = 0
@@ -209,7 +209,7 @@ def test_refusal_for_want_of_space_may_be_tried_again() -> None:
 
 
 def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
-    """The room is known at the turn's start; what the turn itself adds counts, too."""
+    """The space is known at the start of the turn. Rows that the turn adds also count."""
     manager, app = small()
     manager.store.map_bytes = 1 << 20
     producer = app.producer()
@@ -225,7 +225,7 @@ def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
 
 
 def test_deadlines_run_by_the_store_clock(store: AnyStore, app: Client) -> None:
-    """A wall clock that jumps ends no lease and no wait."""
+    """A jump of the wall clock ends no lease and no wait."""
     manager = app.manager
     app.put("Q", b"1")
     app.get("Q", lease_ms=1_000)
@@ -255,7 +255,7 @@ def test_limits_come_from_the_configuration() -> None:
 
 
 def test_turn_compiles_few_long_selectors(app: Client) -> None:
-    """Each selector is new, so each is compiled, and counts as many rows as that takes time."""
+    """Each new selector is compiled, and counts as many rows as its compilation takes time."""
     requests = 100
     for number in range(requests):
         where = f"priority = {number} OR h IN ({','.join(map(str, range(250)))})"

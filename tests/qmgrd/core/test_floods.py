@@ -1,7 +1,7 @@
-"""Floods of kilobytes stall nobody: requests that were once expensive, next to a client that puts.
+"""Floods of kilobytes delay no client: once expensive requests, next to a client that puts.
 
-Each flood once took 5 to 50 s in a single turn. The limits of time are generous, as machines that
-run tests are busy; a request that loops over everything again exceeds them by far.
+Each flood once took 5 to 50 s in a single turn. The time limits are generous, because the machines
+that run tests are busy. A request that repeats its work for all rows exceeds them by far.
 """
 
 import gc
@@ -15,12 +15,12 @@ from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Manager, record
 
 QUEUES, TOPICS = 10_000, 3_000
-TURN_MAX_S = 1.0  # below 0.1 on a quiet machine
+TURN_MAX_S = 1.0  # below 0.1 s on an idle machine
 RECORD = record(b"x")
 
 
 class Flooded:
-    """A manager with many of everything; a client that floods it, and one that puts."""
+    """A manager with many objects of each kind, a client that floods it, and a client that puts."""
 
     def __init__(self) -> None:
         self.manager = Manager(limits={"request_window": 100_000}, clock_ns=time.perf_counter_ns)
@@ -42,7 +42,7 @@ class Flooded:
         self.longest_s = max(self.longest_s, time.process_time() - start_s)
 
     def run(self, *requests: m.Message) -> list[m.Message]:
-        """Sends all at once; returns the answers. Puts are answered meanwhile."""
+        """Sends all requests at once and returns the answers, with puts in between."""
         self.longest_s, self.answers, turns = 0.0, 0, 0
         self.flood.send(*requests)
         answers: list[m.Message] = []
@@ -69,7 +69,7 @@ def flooded() -> Iterator[Flooded]:
     found.make(*(m.QueueCreate(n + 1, f"Q{n:05}") for n in range(QUEUES - 1)))
     found.make(*(m.TopicSet(n + 1, f"t/{n}", {"republish": "schedule"}) for n in range(TOPICS)))
     gc.collect()
-    gc.freeze()  # As the daemon does: otherwise collections of all objects would count as turns.
+    gc.freeze()  # As in the daemon. Otherwise collections of all objects would count towards turns.
     yield found
     gc.unfreeze()
 
@@ -91,7 +91,7 @@ FLOODS: dict[str, list[m.Message]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLOODS)
-def test_flood_stalls_nobody(flooded: Flooded, name: str) -> None:
+def test_flood_delays_no_other_client(flooded: Flooded, name: str) -> None:
     flooded.run(*FLOODS[name])
 
 
@@ -100,7 +100,7 @@ def hostile_filters() -> Iterator[str]:
         yield "/".join((*levels, *["y"] * 18))
 
 
-def test_hostile_filters_stall_nobody() -> None:
+def test_hostile_filters_delay_no_other_client() -> None:
     """16,384 subscriptions to filters of x and +, then publications to new topics."""
     flooded = Flooded()
     requests = [m.Subscribe(n, name, f"S:{n}") for n, name in enumerate(hostile_filters(), 1)]

@@ -1,4 +1,4 @@
-"""Putters and getters of many groups, interleaved, with failures (docs/behaviour.md, E)."""
+"""Producers and readers of many groups, interleaved, with failures (docs/behaviour.md, E)."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ Place = tuple[str, int]
 class Groups(RuleBasedStateMachine):
     """Plain sets next to a queue manager: messages put, messages held by readers, and consumed.
 
-    Each reader is a consumer in logical or pinned order. The laws are in :meth:`_delivered`.
+    Each reader is a consumer in logical or pinned order. The invariants are in :meth:`_delivered`.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,14 @@ class Groups(RuleBasedStateMachine):
         self.manager = Manager(queue_defaults={"lease_ms": LEASE_MS})
         self.putter = self.manager.connect("putter")
         self.putter.ask(m.QueueCreate, "Q", {"backout_threshold": 0})
-        self.there: dict[Place, bool] = {}  # on the queue, by group and number; whether delayed
+        # messages on the queue by group and number; true if delayed
+        self.there: dict[Place, bool] = {}
         self.consumed: set[Place] = set()
         self.lasts: dict[str, int] = {}
-        self.out: dict[Place, tuple[int, Delivery]] = {}  # reader, and the delivery
-        self.readers: dict[int, tuple[Client, int, int]] = {}  # connection, request, order
+        # reader and delivery of each leased message
+        self.out: dict[Place, tuple[int, Delivery]] = {}
+        # connection, request and order of each reader
+        self.readers: dict[int, tuple[Client, int, int]] = {}
         self.count = 0
 
     # Putting
@@ -51,7 +54,7 @@ class Groups(RuleBasedStateMachine):
         is_last = last is None and number > max(known, default=0) and data.draw(st.booleans())
         delayed = data.draw(st.integers(0, 5)) == 0
         refused = self.putter.put_records("Q", _member(letter, number, is_last, delayed=delayed))
-        if refused:  # A group that is over is another one: nothing is known of it any more.
+        if refused:  # The old group has ended, and the new one has the same id.
             assert refused[0].code in (ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED)
             raise AssertionError(f"{letter}{number}: {refused}")
         self.there[letter, number] = delayed
@@ -62,7 +65,7 @@ class Groups(RuleBasedStateMachine):
     @rule(letter=st.sampled_from(LETTERS), data=st.data())
     @precondition(lambda self: self.there)
     def put_twice(self, letter: str, data: st.DataObject) -> None:
-        """A number that exists, or has left while its group goes on, is refused (D7)."""
+        """A number that exists, or has left a continuing group, is refused (D7)."""
         known = sorted(x for x in self.there if x[0] == letter)
         if known:
             letter, number = data.draw(st.sampled_from(known))
@@ -96,13 +99,13 @@ class Groups(RuleBasedStateMachine):
         place = data.draw(st.sampled_from(sorted(self.out)))
         reader, delivery = self.out.pop(place)
         codes = self.readers[reader][0].settle(action, delivery)
-        assert codes == [], f"{place} is lost to the reader {reader} that has it"
+        assert codes == [], f"{place} was lost by reader {reader}, which has the lease"
         if action == m.ACK:
             self._consume(place)
         else:
             behind = self._take_back(place)
             codes = [code for who, x in behind for code in self.readers[who][0].ack(x)]
-            assert codes == [ErrorCode.LEASE_LOST] * len(behind), "not taken back"
+            assert codes == [ErrorCode.LEASE_LOST] * len(behind), "the member did not return"
         self._hear()
 
     @rule(data=st.data(), delay_ms=st.integers(1, 5_000))
@@ -121,7 +124,7 @@ class Groups(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.readers)
     def cancel(self, data: st.DataObject) -> None:
-        """It gets no more. It settles what it holds, and nobody else gets that meanwhile."""
+        """Cancels a reader. Until its leases are settled, no other reader gets its messages."""
         reader = self._reader(data)
         client, request_id, _ = self.readers[reader]
         client.send(m.Cancel(request_id))
@@ -142,7 +145,7 @@ class Groups(RuleBasedStateMachine):
     def wait(self, ms: int) -> None:
         self.manager.advance(ms)
         if ms == LEASE_MS:
-            self.out.clear()  # All leases have ended: they return in one turn, in order.
+            self.out.clear()  # All leases have ended. The messages return in one turn, in order.
         self.there = dict.fromkeys(self.there, False) if ms >= 5_000 else self.there
         self.manager.turn()
         self._hear()
@@ -165,7 +168,7 @@ class Groups(RuleBasedStateMachine):
     def _reader(self, data: st.DataObject) -> int:
         return data.draw(st.sampled_from(sorted(self.readers)))
 
-    # The laws
+    # Invariants
 
     def _hear(self) -> None:
         self.manager.rest()
@@ -178,8 +181,8 @@ class Groups(RuleBasedStateMachine):
     def _delivered(self, reader: int, order: int, delivery: Delivery) -> None:
         letter, number = _place(delivery)
         place = letter, number
-        assert place in self.there, f"{place} was consumed, or never put"
-        assert place not in self.out, f"{place} is in the hands of {self.out[place][0]}"
+        assert place in self.there, f"{place} was consumed or never put"
+        assert place not in self.out, f"{place} is leased by {self.out[place][0]}"
         holders = {who for (x, _), (who, _) in self.out.items() if x == letter}
         assert holders <= {reader}, f"{place} to {reader}, the group is held by {holders}"
         before = {(letter, n) for n in range(1, number)}
@@ -192,7 +195,7 @@ class Groups(RuleBasedStateMachine):
         self.out[place] = reader, delivery
 
     def _has_ended(self, letter: str) -> bool:
-        """Returns whether all of a group is consumed or held by readers."""
+        """Returns whether all members of a group are consumed or leased."""
         last = self.lasts.get(letter)
         known = {n for x, n in self.consumed | set(self.out) if x == letter}
         return last is not None and known >= set(range(1, last + 1))
@@ -203,11 +206,12 @@ class Groups(RuleBasedStateMachine):
         letter = place[0]
         last = self.lasts.get(letter)
         if last and {n for x, n in self.consumed if x == letter} >= set(range(1, last + 1)):
-            del self.lasts[letter]  # It is over: the next one with that id is another group.
+            # The group has ended. The next group with that id is a new one.
+            del self.lasts[letter]
             self.consumed = {x for x in self.consumed if x[0] != letter}
 
     def _take_back(self, place: Place) -> list[tuple[int, Delivery]]:
-        """Returns what follows a returned member, which returns, too."""
+        """Returns the members after a returned one, which return with it."""
         letter, number = place
         behind = [x for x in self.out if x[0] == letter and x[1] > number]
         return [self.out.pop(x) for x in behind]
@@ -219,7 +223,7 @@ class Groups(RuleBasedStateMachine):
         assert set(self.manager.queue("Q").leases) == in_hands
 
     def teardown(self) -> None:
-        """Complete groups never wait: a reader of complete groups gets all of each, in order."""
+        """Complete groups never wait: their reader gets all members of each group, in order."""
         self._begin_all_anew()
         reader = self.manager.connect("last")
         request_id = reader.next_id()

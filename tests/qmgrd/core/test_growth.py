@@ -1,4 +1,4 @@
-"""The rows that each operation may add to the store; a full store survives all operations."""
+"""The rows that each operation may add to the store. A full store survives all operations."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,9 +21,10 @@ from tests.qmgr_protocol.golden import MESSAGES
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork
 
-MAP_BYTES = 16 << 20  # the smallest map that is shown to survive everything
+MAP_BYTES = 16 << 20  # the smallest map that is shown to survive all operations
 ATTEMPTS = 5_000
-OPERATIONS = 100  # of a kind that rewrites its rows: any number of them must not fill the store
+# number of operations per kind; operations that rewrite rows must never fill the store
+OPERATIONS = 100
 PEER = b"P" * 16
 
 
@@ -42,7 +43,7 @@ class Small:
         self.is_closed = False
 
     def prepare(self) -> None:
-        """Fills the store nearly."""
+        """Fills the store almost completely."""
         app = self.manager.connect()
         prepare(app.ask)
         assert app.put_records("GROUPED", grouped(1)) == []
@@ -63,10 +64,10 @@ class Small:
         return used
 
     def fill(self, kind: type[Any]) -> set[ErrorCode]:
-        """Makes requests of a kind until a limit is met; returns why they were refused."""
+        """Makes requests of a kind until one reaches a limit; returns the codes of the errors."""
         client, codes = self.manager.connect(), set[ErrorCode]()
         for number in range(ATTEMPTS if GROWTH[kind] is not Growth.OPERATES else OPERATIONS):
-            if number % 50 == 49:  # A connection has so many streams, and no more.
+            if number % 50 == 49:  # The number of streams per connection is limited.
                 client.hang_up()
                 client = self.manager.connect()
             if (code := self.try_(client, kind, number)) is not None:
@@ -76,7 +77,7 @@ class Small:
         return codes
 
     def try_(self, client: Client, kind: type[Any], number: int) -> ErrorCode | None:
-        """Makes the request of that number; returns why it was refused."""
+        """Makes the request with that number; returns the error code, or None."""
         try:
             if kind is m.Put:
                 refused = client.put_records("Q", heavy(number, 10))
@@ -93,7 +94,7 @@ class Small:
         return None
 
     def ask_everything(self) -> None:
-        """Makes each possible request: it is answered, refused, or ends its connection."""
+        """Makes all possible requests. A request is answered, refused, or ends its connection."""
         for message in MESSAGES.values():
             if type(message) in GROWTH:
                 role = "queue-manager" if RIGHTS[type(message)] is Right.LINK else "client"
@@ -101,7 +102,7 @@ class Small:
         self.manager.rest()
 
     def drain(self) -> None:
-        """Consumes everything."""
+        """Consumes all messages."""
         app = self.manager.connect()
         while found := app.get("Q", 1_000):
             assert app.ack(*found) == []

@@ -1,4 +1,4 @@
-"""The intake: in order for each connection, in rotation among connections."""
+"""The intake of requests: in order for each connection, in rotation among connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def test_connection_is_ahead_until_its_bytes_are_taken() -> None:
 
 
 def test_all_connections_together_are_bounded() -> None:
-    """Beyond the limit only connections that have nothing waiting are read from."""
+    """Above the limit, only connections without pending requests are read."""
     intake = Intake(bytes_max=8 * AHEAD_MAX_BYTES)
     count = 9
     for number in range(count):
@@ -186,14 +186,14 @@ def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
     for number in range(1, 201):
         served.arrive(number, 10)
     while len(set(found := served.turn())) and found[-1] != 200:
-        pass  # Each connection had one.
+        pass  # Each connection had one request.
     for _ in range(5):
         served.turn()
         served.arrive(2000)
         assert served.turn()[0] == 2000
 
 
-def test_nobody_saves_up_time() -> None:
+def test_unused_time_is_not_saved() -> None:
     """A connection that was silent for long is served next, but gets no more than its share."""
     served = Served(50, c1=1, c2=1)
     served.arrive(1, 10_000)
@@ -222,7 +222,7 @@ def test_clock_is_read_once_an_arrival() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 30)), max_size=60), st.integers(1, 60))
-def test_whatever_requests_cost_nothing_is_lost_and_order_is_kept(
+def test_requests_of_any_cost_keep_their_order_and_are_not_lost(
     arrivals: list[tuple[int, int]], turn_ms: int
 ) -> None:
     intake, clock = Intake(), Ticking()
@@ -277,7 +277,7 @@ def test_event_of_a_connection_that_is_held_is_taken() -> None:
 
 @pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("is_alone", [False, True])
-def test_reads_of_a_connection_that_is_gone_are_dropped(is_held: bool, is_alone: bool) -> None:
+def test_reads_of_a_closed_connection_are_dropped(is_held: bool, is_alone: bool) -> None:
     intake = Intake()
     if is_held:
         intake.block(1)

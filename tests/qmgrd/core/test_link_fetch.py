@@ -1,4 +1,4 @@
-"""Dialling and sending are independent: a link over connections that its peer dialled (G10)."""
+"""Dialling and sending are independent: a link sends over connections of its peer (G10)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FETCH = m.LinkFetch(2, 0, 8 << 20, 4 << 20, 100, 1 << 20)
 
 
 class Home(Far):
-    """FAR, which dials, and fetches what the link FAR holds."""
+    """FAR, which dials, and fetches the messages of the link FAR."""
 
     def hear(self, *said: Any) -> list[Any]:
         return self.client.say(*said)
@@ -68,11 +68,13 @@ def test_both_send_over_one_connection(app: Client, home: Home) -> None:
     assert app.bodies("Q") == [b"1"]
     app.put("F@FAR", b"x")
     told = home.client.hear()
-    assert [type(x) for x in told] == [m.Put, m.Committed], "the commit goes along with the put"
+    assert [type(x) for x in told] == [m.Put, m.Committed], (
+        "the commit is in the same turn as the put"
+    )
     assert told[1] == m.Committed(home.stream, 1, taken=1)
 
 
-def test_window_is_that_of_who_fetches(app: Client, home: Home) -> None:
+def test_window_is_that_of_the_fetching_peer(app: Client, home: Home) -> None:
     app.put("F@FAR", *[b"x"] * 150)
     home.fetch()
     assert sum(len(x.records) for x in home.opened() if type(x) is m.Put) == 100
@@ -107,7 +109,7 @@ def test_newer_connection_has_the_path(app: Client, home: Home) -> None:
     assert row(app)["connections_up"] == 2
 
 
-def test_who_fetches_is_to_have_a_link_and_the_store_that_it_had(app: Client, home: Home) -> None:
+def test_fetch_requires_a_link_and_the_same_store(app: Client, home: Home) -> None:
     nobody = Home(app.manager, "NOBODY", b"x" * 16)
     (error,) = nobody.hear(FETCH)
     assert error.code == ErrorCode.LINK_UNKNOWN
@@ -132,12 +134,12 @@ def test_path_out_of_range_breaks_the_protocol(app: Client, home: Home) -> None:
     assert home.client.goaway.code == ErrorCode.FIELD_INVALID
 
 
-def test_answers_of_who_was_never_asked_break_the_protocol(app: Client, home: Home) -> None:
+def test_answer_without_a_request_breaks_the_protocol(app: Client, home: Home) -> None:
     home.hear(m.Committed(1, 1))
     assert home.client.goaway is not None
 
 
-def test_link_with_an_address_goes_there_and_not_to_who_comes(app: Client, home: Home) -> None:
+def test_link_with_an_address_dials_it_and_ignores_fetches(app: Client, home: Home) -> None:
     app.ask(m.LinkAlter, "FAR", {"addresses": ["h:1"]})
     (error,) = home.hear(FETCH)
     assert (error.code, "not fetched from" in error.text) == (ErrorCode.LINK_DOWN, True)
@@ -174,7 +176,7 @@ def test_text_of_a_blocked_peer_is_passed_on_with_its_name(app: Client, home: Ho
     assert row(app)["error"].endswith("FAR says: no queue F")
 
 
-def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None:
+def test_path_of_a_restarted_peer_is_removed(app: Client, home: Home) -> None:
     home.fetch()
     home.opened()
     again = Home(app.manager)
@@ -186,7 +188,7 @@ def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None
 # -- the end that dials
 
 
-def test_answer_to_what_was_not_asked_opens_nothing(app: Client) -> None:
+def test_answer_without_a_request_opens_nothing(app: Client) -> None:
     lines = Lines(app.manager, connections=1)
     line = lines.answer()
     line.say(m.Welcome(1, "NYC", b"N" * 16, 1))

@@ -1,4 +1,4 @@
-"""Starts: a definition that makes no sense is set aside, and everything else is loaded."""
+"""A start sets invalid definitions aside and loads all others."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_queue_is_set_aside_and_comes_back_with_its_messages(app: Client) -> Non
     item = app.manager.turns.broker.context.aside.items[1]
     assert item.why == "ValueError: depth_max is 'many', not an integer from -1 to 9007199254740992"
     assert app.ask(m.AsideRetry, 1)["retried"] == "read at the next start"
-    app.manager.crash()  # It still makes no sense.
+    app.manager.crash()  # The row is still invalid.
     app = app.manager.connect()
     assert aside(app) == ["the definition of queue A"]
     app.ask(m.AsideRetry, 1)
@@ -74,7 +74,7 @@ def test_queue_of_an_id_that_has_no_counters_is_set_aside(app: Client) -> None:
     assert sorted(aside(app)) == ["the counters of queue id 2", "the definition of queue B"]
 
 
-def test_what_leads_over_a_link_goes_aside_with_it_and_comes_back(app: Client) -> None:
+def test_remote_queues_are_set_aside_and_restored_with_their_link(app: Client) -> None:
     good = app.manager.scan(keys.SPACE_LINK)
     app = change(app, keys.SPACE_LINK + b"NYC", addresses=7)
     assert aside(app) == [

@@ -1,4 +1,4 @@
-"""A start for maintenance: the daemon only does what it is asked to."""
+"""A start for maintenance. The daemon does only what the operator requests."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.turn import Turns

@@ -48,14 +48,14 @@ class Pair:
         return [message for message, _ in self.wire.receive(data, 0)]
 
     def waiting(self) -> list[str]:
-        """Returns the names of what the broker will receive."""
+        """Returns the names of the items that the broker will receive."""
         return [
             "event" if arrival.event else type(arrival.message).__name__
             for _, arrival in self.intake.take(10_000, 1 << 40)
         ]
 
 
-def test_hello_is_answered_at_once_and_the_broker_told() -> None:
+def test_hello_is_answered_at_once_and_reported_to_the_broker() -> None:
     pair = Pair()
     (welcome,) = pair.say(HELLO)
     assert welcome == WELCOME._replace(session=welcome.session)
@@ -87,7 +87,7 @@ def test_requests_wait_for_the_turn_in_order() -> None:
     pair = Pair()
     pair.say(HELLO)
     assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
-    assert pair.peer.waiting["waiting"] == 3  # Events are not counted for the peer.
+    assert pair.peer.waiting["waiting"] == 3  # Events do not count towards the peer.
     assert pair.peer.waiting["waiting_bytes"] > 10
     assert pair.waiting() == ["event", "Status", "Put", "Get"]
     assert pair.peer.waiting == {"waiting": 0, "waiting_bytes": 0}
@@ -106,7 +106,7 @@ def test_ping_before_a_goodbye_needs_no_answer() -> None:
     assert pair.say(m.Ping(1), m.Goaway(0)) == []
 
 
-def test_peer_that_is_kept_out_is_told_why_and_the_broker_is_not() -> None:
+def test_quarantined_peer_gets_a_reason_and_the_broker_no_event() -> None:
     away = m.Goaway(ErrorCode.PEER_KEPT_OUT, "later", 500)
     pair = Pair(admit=lambda hello: away if hello.name == "app" else None)
     assert pair.say(HELLO) == [away]
@@ -122,7 +122,7 @@ def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
 
 
 def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None:
-    """However short the messages are: up to a MiB of them shares a frame."""
+    """Even short messages need longer frames, because up to 1 MiB of messages shares a frame."""
     limits = LimitsConfig(frame_max_bytes=200_000, message_max_bytes=10_000)
     hello = HELLO._replace(frame_max_bytes=200_000)
     (away,) = Pair(limits).say(hello)
@@ -169,7 +169,7 @@ def test_frame_over_the_limit_is_refused_before_it_has_come() -> None:
         other.peer.receive(LENGTH.pack(limit + 1), 0)
 
 
-def test_what_stands_before_rubbish_counts_unless_it_only_reads() -> None:
+def test_requests_before_invalid_bytes_are_applied_except_reads() -> None:
     pair = Pair()
     pair.say(HELLO)
     sent = pair.wire.send(m.QueueCreate(1, "Q")) + pair.wire.send(m.Status(2))
@@ -221,7 +221,7 @@ def test_puts_without_records_count_too() -> None:
 
 @pytest.mark.parametrize("flood", [m.Ping(1), m.Pong(1)])
 def test_flood_of_heartbeats_breaks_the_protocol(flood: Any) -> None:
-    """They are answered at once, so no credit limits them."""
+    """The daemon answers each heartbeat at once, so no credit limits heartbeats."""
     pair = Pair()
     pair.say(HELLO)
     pair.say(*[flood] * HEARTBEATS_MAX)
@@ -250,7 +250,7 @@ def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
     pair = Pair(LimitsConfig(request_window=10))
     pair.say(HELLO)
     pair.say(*(m.Status(number) for number in range(1, 11)))
-    pair.waiting()  # A turn has applied them, and has not answered.
+    pair.waiting()  # A turn has applied the requests but not answered them.
     pair.peer.encode(m.Ok(1, {}))
     pair.say(m.Status(11))
     with pytest.raises(CreditExceeded, match=r"11 requests without their answer.*10"):
@@ -312,7 +312,7 @@ def test_link_says_hello_as_a_queue_manager() -> None:
     assert [bool(arrival.event) for _, arrival in intake.take(9, 999)] == [True, False, True]
 
 
-def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
+def test_link_uses_the_heartbeat_interval_of_the_welcome() -> None:
     peer = Peer(1, Intake(), LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
@@ -335,7 +335,7 @@ def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
 
 
 def test_link_that_is_sent_away_was_never_dialled() -> None:
-    """The broker hears once that the dial failed."""
+    """The broker receives one event: the dial failed."""
     intake = Intake()
     peer = Peer(1, intake, LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
@@ -354,7 +354,7 @@ def test_nothing_is_encoded_for_a_connection_that_is_closing() -> None:
     assert pair.peer.encode(m.Ok(2)) == b""
 
 
-def test_goodbye_says_the_code_and_no_more_than_fits() -> None:
+def test_goodbye_has_the_code_and_a_text_that_fits() -> None:
     assert goodbye(FrameTooLarge(9, 8)) == m.Goaway(100, "frame of 9 bytes, at most 8")
     assert len(goodbye(RemoteProtocolError("x" * 9_999)).text) == 1_000
 
@@ -369,7 +369,7 @@ def test_closed_connection_leaves_no_trace_in_the_intake() -> None:
 
 
 def test_queue_managers_of_the_shipped_examples_can_be_linked() -> None:
-    """A peer that dials for a link is sent no messages: its frames may be small."""
+    """A peer that dials for a link receives no messages, so its frames may be small."""
     examples = Path(__file__).parents[3] / "config" / "examples"
     configs = [
         load(path) for path in sorted(examples.glob("*.toml")) if path.name != "definitions.toml"

@@ -1,4 +1,4 @@
-"""Anything that may happen to a queue, compared with a model that is a plain list."""
+"""All events of a queue, compared with a model that is a plain list."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ class Message:
     delivered: int = 0
     failed: int = 0
     maybe: bool = False
-    lease: int = 0  # its number
-    holder: int = 0  # which session
+    lease: int = 0  # lease number
+    holder: int = 0  # session that holds the lease
     deadline_ms: int = 0
 
 
@@ -37,14 +37,14 @@ class Model:
     manager: Manager
     clients: list[Client] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    # Each delivery so far, with its session.
+    # each delivery so far, with its session
     handles: list[tuple[Delivery, int]] = field(default_factory=list)
-    sessions: list[int] = field(default_factory=lambda: [0, 1])  # of the clients
+    sessions: list[int] = field(default_factory=lambda: [0, 1])  # sessions of the clients
     next_session: int = 2
     arrivals: int = 0
 
     def connect(self, number: int) -> None:
-        """Connects both; bits of *number* say which of them resumes its session."""
+        """Connects both clients. The bits of *number* select clients that resume their session."""
         old, self.clients = self.clients, []
         for who in range(2):
             self.clients.append(self.dial(who, old[who].session if old else b"", number >> who))
@@ -141,7 +141,7 @@ class Model:
                 self.come_back(message, failed=True)
 
     def hang_up(self, number: int) -> None:
-        """Loses a connection, or leaves that to the next one, which resumes the session."""
+        """Closes a connection, or leaves that to the next one, which resumes the session."""
         who, session = number % 2, self.sessions[number % 2]
         old, is_resumed = self.clients[who], number // 2 % 2
         if number % 3 or not is_resumed:
@@ -176,7 +176,7 @@ class Model:
         self.connect(number)
 
     def drain(self) -> None:
-        """All leased messages return, and nothing is stuck."""
+        """Waits for the end of all leases, and checks that all messages are delivered."""
         self.wait(2 * LEASE_MS - 1)
         expected = [x.body for x in self.ready()]
         found: list[Delivery] = []

@@ -1,4 +1,4 @@
-"""An index gives the same answers as a look at each message."""
+"""An index gives the same answers as a check of each message."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CORRELATIONS = ("", "c", "cc", "C", "cé", "c\0", "it's", "\U0001f6eb", "c" * 64
 ORIGINS = ("O", "O1", "P.Q")
 TIMESTAMPS = st.sampled_from((1, 2, 2**63 - 1))
 
-Case = tuple[dict[str, Any], list[str]]  # a question to an index, and selectors that ask the same
+Case = tuple[dict[str, Any], list[str]]  # a query of an index, and equivalent selectors
 
 
 def equal(name: str, text: str) -> list[str]:
@@ -72,7 +72,7 @@ puts = st.fixed_dictionaries(
 
 
 def filled(fields: list[dict[str, Any]], held: int) -> Client:
-    """Returns a client of a queue with some messages, some leased and some expired."""
+    """Returns a client of a queue with available, leased and expired messages."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
     for number, each in enumerate(fields):

@@ -1,4 +1,4 @@
-"""Leases that start later: until the first renewal, the application has not seen the message."""
+"""Leases that start later. Until the first renewal, the application has not seen the message."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CONSUMER = 900
 
 
 def consuming(app: Client, *bodies: bytes, order: int = m.PHYSICAL) -> list[Delivery]:
-    """Puts *bodies* and sends them to a consumer that reports when each lease starts."""
+    """Puts *bodies* and sends them to a consumer that reports the start of each lease."""
     if bodies:
         app.put("Q", *bodies)
     app.send(m.Consume(CONSUMER, "Q", 100, 1 << 20, LEASE_MS, order=order, start_later=True))
@@ -78,25 +78,29 @@ def test_lost_connection_counts_what_was_started(
 
 
 @pytest.mark.parametrize("action", [m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT])
-def test_what_was_not_started_is_settled_as_any(app: Client, worker: Client, action: int) -> None:
+def test_unstarted_lease_is_settled_like_any_other(
+    app: Client, worker: Client, action: int
+) -> None:
     (found,) = consuming(worker, b"x")
     assert settle(worker, action, found) == []
     app.manager.rest()
-    assert app.show("Q")["leased"] == (action not in (m.ACK, m.REJECT))  # It is delivered again.
+    # The message is delivered again.
+    assert app.show("Q")["leased"] == (action not in (m.ACK, m.REJECT))
 
 
-def test_what_was_not_started_is_part_of_a_unit(app: Client, worker: Client) -> None:
+def test_unstarted_lease_may_join_a_unit(app: Client, worker: Client) -> None:
     first, _ = consuming(worker, b"1", b"2")
     worker.ask(m.UnitBegin, 1)
     assert settle(worker, m.ACK, first, unit=1) == []
     app.manager.turn(2 * LEASE_MS)
     worker.hang_up()
     app.manager.rest()
-    assert counts(app) == [(1, 1), (0, 0)]  # One was backed out, nobody saw the other.
+    # One message was backed out, and the application never saw the other message.
+    assert counts(app) == [(1, 1), (0, 0)]
 
 
-def test_members_of_a_group_that_nobody_saw_come_back_uncounted() -> None:
-    """The last one first: otherwise the first would return the others as delivered."""
+def test_unseen_members_of_a_group_return_uncounted() -> None:
+    """The last member returns first. Otherwise the first would return the others as delivered."""
     player = GroupPlayer()
     player("put A1 A2 A3!")
     worker = player.operator.manager.connect("worker")
@@ -106,7 +110,7 @@ def test_members_of_a_group_that_nobody_saw_come_back_uncounted() -> None:
     assert counts(player.operator) == [(0, 0), (0, 0), (0, 0)]
 
 
-def test_note_tells_the_end_of_a_lease_that_was_started(app: Client, worker: Client) -> None:
+def test_note_records_the_end_of_a_started_lease(app: Client, worker: Client) -> None:
     (found,) = consuming(worker, b"x")
     settle(worker, m.RENEW, found)
     worker.send(m.Cancel(CONSUMER))

@@ -1,8 +1,8 @@
-"""Laws of topics: whatever happens, nothing is left over, and the store is sound at any stop.
+"""Invariants of topics: no rows are left over, and the store is valid at any stop.
 
-Everything is random, a turn or less at a time: publications with times, groups and their own ids,
-retained or not persistent; subscriptions of all kinds that come, fail and end; jobs, units of work,
-crashes. A failure prints its seed as the parameter of the test.
+Each step is random and takes a turn or less. Publications have times, groups and their own ids, and
+are retained or not persistent. Subscriptions of all kinds begin, fail and end. There are jobs,
+units of work and crashes. A failure prints its seed as the parameter of the test.
 """
 
 import random
@@ -26,7 +26,7 @@ ENDS = (m.ACK, m.RELEASE, m.RELEASE, m.RETURN, m.REJECT, m.UNREAD)
 
 
 class World:
-    """A hub, and what its applications have of it."""
+    """A hub, and the state of its applications."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

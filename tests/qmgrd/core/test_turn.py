@@ -1,4 +1,4 @@
-"""The turn: one transaction, durable before anything leaves, bounded, repeatable."""
+"""The turn: one transaction, durable before any reply leaves, limited, repeatable."""
 
 import random
 from collections import Counter
@@ -40,7 +40,7 @@ def test_nothing_leaves_before_it_is_durable(manager: Manager, app: Client) -> N
     assert len(app.hear()) == 2
 
 
-def test_failed_commit_tells_nobody(manager: Manager, app: Client) -> None:
+def test_failed_commit_sends_no_answer(manager: Manager, app: Client) -> None:
     producer = app.producer(ID)
 
     def fail() -> None:
@@ -60,7 +60,7 @@ def test_failed_commit_tells_nobody(manager: Manager, app: Client) -> None:
 def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
     manager: Manager, app: Client, durable: bool
 ) -> None:
-    """Whether the failed commit reached the disk or not: one message, one answer."""
+    """One message exists, with one answer, whether the failed commit reached the disk or not."""
     producer = app.producer(ID)
 
     def fail() -> None:
@@ -85,11 +85,11 @@ def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
 
 
 class Torn(Exception):
-    """The fault of a test."""
+    """The fault raised by a test."""
 
 
 class TearingStore(MemoryStore):
-    """Raises at the n-th write of a turn."""
+    """Raises an error at the n-th write of a turn."""
 
     writes_left: int | None = None
 
@@ -109,7 +109,7 @@ class TearingStore(MemoryStore):
 
 
 def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
-    """A16: anywhere between entry, UID index, table of origins, counters and producer row."""
+    """A16: between entry, UID index, table of origins, counters and producer row."""
     for writes in range(100):
         store = TearingStore()
         manager = Manager(store)
@@ -141,7 +141,7 @@ def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
         if done:
             assert writes > 8
             return
-    raise AssertionError("it never got through")
+    raise AssertionError("no turn succeeded")
 
 
 def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Client) -> None:
@@ -171,7 +171,7 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
 def test_turn_that_fails_leaves_nothing_for_the_collector(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The generator of arrivals reads the clock when it ends: it must end within its turn."""
+    """The generator of arrivals reads the clock at its end, so it must end within its turn."""
     intake, yielding = manager.turns.intake, list[Any]()
     take = intake.take
 
@@ -198,8 +198,8 @@ def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Cli
     assert caught.value.connection == 0
 
 
-def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
-    """The request that met the end of the map is as innocent as any other."""
+def test_full_store_undoes_the_turn_and_blames_no_client(tmp_path: Path) -> None:
+    """The request that reached the end of the map is not the cause."""
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -222,7 +222,7 @@ def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
 
 def test_start_on_a_full_store_says_so(tmp_path: Path) -> None:
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
-    pin = manager.store.pin()  # Freed pages cannot be used again.
+    pin = manager.store.pin()  # The pin prevents the reuse of freed pages.
     with suppress(lmdb.MapFullError, StoreFailed):
         for number in range(1_000):
             manager.store.begin().put(b"f%d" % number, bytes(3_000))
@@ -262,7 +262,7 @@ def test_turn_that_wrote_nothing_costs_no_flush(manager: Manager, app: Client) -
     assert manager.store.flushes == 0
 
 
-def test_turn_costs_one_flush_whatever_it_holds(manager: Manager, app: Client) -> None:
+def test_turn_costs_one_flush_for_any_contents(manager: Manager, app: Client) -> None:
     clients = [manager.connect(f"c{i}") for i in range(20)]
     producers = [client.producer() for client in clients]
     manager.store.flushes = 0
@@ -289,7 +289,7 @@ def test_delivery_writes_nothing(manager: Manager, app: Client) -> None:
 # -- bounds
 
 
-def test_turn_takes_so_many_requests_and_leaves_the_rest() -> None:
+def test_turn_applies_a_limited_number_of_requests() -> None:
     manager = Manager(limits={"turn_requests": 10})
     app = manager.connect()
     manager.turn()
@@ -301,7 +301,7 @@ def test_turn_takes_so_many_requests_and_leaves_the_rest() -> None:
     assert answered == [10, 10, 5]
 
 
-def test_turn_takes_so_many_rows_and_leaves_the_rest() -> None:
+def test_turn_writes_a_limited_number_of_rows() -> None:
     manager = Manager(limits={"turn_rows": 100})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -325,8 +325,8 @@ def test_loud_connection_does_not_starve_a_quiet_one() -> None:
     assert len(loud.hear()) == 9
 
 
-def test_turn_takes_so_much_time_and_leaves_the_rest() -> None:
-    """Of 10 ms half is for arrivals, and each takes one here."""
+def test_turn_takes_a_limited_time() -> None:
+    """Half of the 10 ms is for arrivals, and each arrival takes one millisecond here."""
     manager = Manager(limits={"turn_ms": 10}, clock_ns=Ticking(MS_NS))
     app = manager.connect()
     manager.rest()
@@ -362,7 +362,7 @@ def test_rest_of_a_turn_is_not_charged_to_its_last_connection(
 
 
 def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
-    """A job, returned leases, a publication, a consumer: each continues in each turn."""
+    """A job, returned leases, a publication and a consumer each continue in each turn."""
     clock = Ticking()
     manager = Manager(limits={"turn_ms": 1}, clock_ns=clock)
     flood, quiet, lost = (manager.connect(name) for name in ("flood", "quiet", "lost"))
@@ -387,7 +387,7 @@ def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
 
 
 def saturated() -> tuple[Manager, Client, Client]:
-    """Returns a manager, a loud client that puts more than a turn can apply, and a quiet one."""
+    """Returns a manager, a client that puts more than a turn can apply, and a quiet client."""
     manager = Manager(limits={"turn_rows": 100})
     loud, quiet = manager.connect("loud"), manager.connect("quiet")
     quiet.ask(m.QueueCreate, "Q")
@@ -420,7 +420,7 @@ def test_jobs_go_on_while_puts_fill_every_turn() -> None:
 
 
 def converse(manager: Manager, seed: int) -> None:
-    """Runs a long conversation that depends on the seed only."""
+    """Runs a long conversation that depends only on the seed."""
     rng = random.Random(seed)
     clients = [manager.connect(f"c{i}") for i in range(3)]
     for queue in ("Q", "R"):
@@ -482,7 +482,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_start_reads_as_much_at_any_depth(clean: bool) -> None:
-    """A start does no scan: 10 messages or 10,000, clean or not, leased or not."""
+    """A start scans no messages: the number of reads is the same with 10 and 10,000 messages."""
     costs = []
     for depth in (10, 10_000):
         manager = Manager(CountingStore())

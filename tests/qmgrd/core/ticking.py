@@ -1,10 +1,10 @@
-"""A clock for the budget of a turn, which a test sets, or which advances at each look."""
+"""A clock for the budget of a turn, set by a test or advanced at each reading."""
 
 MS_NS = 1_000_000
 
 
 class Ticking:
-    """A clock. Each look advances it by ``step_ns``."""
+    """A clock that advances by ``step_ns`` at each reading."""
 
     def __init__(self, step_ns: int = 0) -> None:
         self.now_ns = 0

@@ -1,4 +1,4 @@
-"""A unit of work as a client would use it, and settlements with all their fields."""
+"""A unit of work as a client uses it, and settles with all fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.qmgrd.core.harness import Client, Delivery, Producer, record
 
 
 class UnitOfWork:
-    """One unit of a connection. ``producer`` numbers its commit."""
+    """One unit of work of a connection. ``producer`` numbers its commit."""
 
     def __init__(self, client: Client, number: int = 1) -> None:
         self.client = client
@@ -21,7 +21,7 @@ class UnitOfWork:
         self.producer: Producer = client._producer
 
     def put_records(self, queue: str, *batch: bytes) -> list[ErrorCode]:
-        """Puts records; returns the codes of what was refused."""
+        """Puts records; returns the error codes."""
         refused, _ = self.client.ask(m.UnitPut, self.number, queue, list(batch))
         self.puts += len(batch) - len(refused)
         return [ErrorCode(code) for _, code, _ in refused]
@@ -31,7 +31,7 @@ class UnitOfWork:
         assert not self.put_records(queue, *(record(body, **fields) for body in bodies))
 
     def take(self, *deliveries: Delivery) -> list[int]:
-        """Acknowledges within the unit; returns the codes of what failed."""
+        """Acknowledges within the unit; returns the error codes."""
         codes = settle(self.client, m.ACK, *deliveries, unit=self.number)
         self.gets += len(deliveries) - len(codes)
         return codes
@@ -44,7 +44,7 @@ class UnitOfWork:
         return found
 
     def message(self) -> m.UnitCommit:
-        """Returns the commit, under the next id."""
+        """Returns the commit with the next id."""
         producer = self.producer
         seq_id, producer.next_id = producer.next_id, producer.next_id + 1
         return m.UnitCommit(
@@ -52,18 +52,18 @@ class UnitOfWork:
         )
 
     def commit(self) -> list[ErrorCode]:
-        """Commits; returns the code with which that was refused, if it was."""
+        """Commits; returns the error codes of the commit."""
         self.client.send(self.message())
         return [found.code for found in self.producer.answer()]
 
     def backout(self) -> list[int]:
-        """Backs out; returns how many puts and gets were undone."""
+        """Backs out; returns the numbers of undone puts and gets."""
         value: list[int] = self.client.ask(m.UnitBackout, self.number)
         return value
 
 
 def settle(client: Client, action: int, *deliveries: Delivery, **fields: Any) -> list[int]:
-    """Settles with all fields of a settle; returns the codes of what failed."""
+    """Sends a settle with all its fields; returns the error codes."""
     settle_id = client.next_id()
     handles = b"".join(delivery.handle for delivery in deliveries)
     client.send(m.Settle(settle_id, action, deliveries[0].queue_id, handles, **fields))
@@ -77,7 +77,7 @@ def bodies(found: list[Delivery]) -> list[bytes]:
 
 
 def note_of(found: Delivery) -> dict[str, Any]:
-    """Returns the note of a delivery; an empty one if it has none."""
+    """Returns the note of a delivery, or an empty note."""
     if not found.state & m.STATE_NOTED:
         return {}
     cut = m.REMAINING.size if found.state & m.STATE_EXPIRES else 0

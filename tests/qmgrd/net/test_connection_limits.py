@@ -1,4 +1,4 @@
-"""Admission: unfinished handshakes are few and short, and block no other connection."""
+"""Admission: unfinished handshakes are limited in number and time, and delay no others."""
 
 import asyncio
 from pathlib import Path
@@ -43,7 +43,7 @@ async def greeting(here: Running, count: int) -> None:
 async def test_handshake_that_is_not_done_in_time_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Single bytes do not extend the time, and the limit is not liveness_ms."""
+    """Single bytes do not extend the time. The limit is not liveness_ms."""
     monkeypatch.setattr(daemons, "LOOK_S", 0.01)
     with capture_logs() as logs:
         async with running(tmp_path, listen={"handshake_ms": 50}) as here:
@@ -80,7 +80,7 @@ async def test_mute_connections_of_all_addresses_are_bounded(tmp_path: Path) -> 
         for wire in mutes[:16]:
             await at_the_end(wire)
         await greeting(here, 4)
-        mute = await Wire.dial(unix)  # The unix socket has its own greetings.
+        mute = await Wire.dial(unix)  # The unix socket has a separate limit of handshakes.
         await greeting(here, 5)
         for wire in (mute, *mutes[16:]):
             await wire.close()

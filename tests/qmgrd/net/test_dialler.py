@@ -52,8 +52,8 @@ async def test_no_such_socket(tmp_path: Path) -> None:
     "address",
     ["a..b:1", f"{'x' * 64}.example:1", "nul\0host:1", "unix:/nul\0", f"unix:/{'x' * 200}"],
 )
-async def test_what_is_no_address_is_reported(address: str) -> None:
-    """A link's address is checked only when it is dialled."""
+async def test_invalid_address_is_reported(address: str) -> None:
+    """A link's address is checked only when the link dials."""
     assert (await dial(address, protocol)).startswith(f"{address}: ")
 
 

@@ -1,4 +1,4 @@
-"""Incomplete frames: bounded memory, and a turn for each honest sender."""
+"""Incomplete frames: limited memory, and a turn for each well-behaved sender."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ LIMITS = {
     "put_window_bytes": MIB,
     "buffers_max_bytes": 4 * MIB,
 }
-BOUND = 2 * MIB  # half of that
+BOUND = 2 * MIB  # half of the limit
 
 
 async def half(address: str, frame_bytes: int = MIB) -> Wire:
@@ -36,7 +36,7 @@ def held_bytes(here: Running) -> int:
 
 
 async def settled(here: Running, count: int) -> None:
-    """Waits until *count* frames wait for a place."""
+    """Waits until *count* frames wait for space."""
     while len(here.daemon.frames._waiting) < count:
         assert held_bytes(here) < BOUND
         await asyncio.sleep(0)
@@ -57,7 +57,7 @@ async def test_half_frames_of_many_connections_take_bounded_memory(tmp_path: Pat
         assert here.daemon.frames.bytes == 0
 
 
-async def test_frame_that_stops_loses_its_place_to_one_that_comes_whole(
+async def test_stalled_frame_loses_its_space_to_a_complete_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemons, "LOOK_S", 0.02)
@@ -96,7 +96,7 @@ async def test_frame_that_waits_for_the_turns_keeps_its_place_unless_its_sender_
             await wire.close()
 
 
-async def test_frame_that_stops_keeps_its_place_if_nobody_waits(
+async def test_stalled_frame_keeps_its_space_if_no_other_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemons, "LOOK_S", 0.01)
@@ -127,7 +127,7 @@ async def test_frame_that_waited_is_read_to_its_end(tmp_path: Path) -> None:
         await good.close()
 
 
-async def test_next_frame_of_a_connection_waits_behind_those_of_others(tmp_path: Path) -> None:
+async def test_next_frame_of_a_connection_waits_after_those_of_others(tmp_path: Path) -> None:
     async with running(tmp_path, limits=LIMITS) as here:
         good = await Wire.connect(here.address, "good")
         await good.ask(m.QueueCreate, "Q")
@@ -138,11 +138,11 @@ async def test_next_frame_of_a_connection_waits_behind_those_of_others(tmp_path:
         other = await half(here.address)
         await settled(here, 1)
         (placed,) = frames._placed
-        # The body is not an array: the connection is closed.
+        # The body is not an array, so the daemon closes the connection.
         wire.writer.write(bytes(MIB - MIB // 2))
         while placed in frames._placed:
             await asyncio.sleep(0)
-        assert len(frames._placed) == 1  # that of the other one
+        assert len(frames._placed) == 1  # the frame of the other connection
         for each in (wire, other, good):
             await each.close()
 

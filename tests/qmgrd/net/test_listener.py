@@ -1,4 +1,4 @@
-"""Listening: on which addresses, and why it fails."""
+"""Listening: the addresses, and the reasons for failures."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
 
 
 class Closing(asyncio.Protocol):
-    """Accepts a connection and closes it."""
+    """A protocol that closes each connection that it accepts."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -36,7 +36,7 @@ def close(listeners: list[Listener]) -> None:
 
 
 async def answers(name: str) -> bool:
-    """Whether a listener accepts a connection at *name*."""
+    """Returns whether a listener accepts a connection at *name*."""
     try:
         if name.startswith("unix:"):
             _, writer = await asyncio.open_unix_connection(name.removeprefix("unix:"))
@@ -115,7 +115,7 @@ async def test_socket_that_a_killed_daemon_left_is_replaced(tmp_path: Path) -> N
     close(listeners)
 
 
-async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) -> None:
+async def test_socket_in_use_is_kept(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "qmgrd.sock"))
         other.listen()
@@ -124,7 +124,7 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
         assert await answers(f"unix:{tmp_path}/qmgrd.sock")
 
 
-async def test_unix_socket_in_a_directory_that_is_not_there_is_reported(tmp_path: Path) -> None:
+async def test_unix_socket_in_a_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match="No such file or directory"):
         await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)
 
@@ -140,7 +140,7 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_reported_once
             await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
             while not log:
                 await asyncio.sleep(0)
-            for _ in range(100):  # Retried at once, it would be reported again, or not at all.
+            for _ in range(100):  # An immediate retry would log the error again, or not at all.
                 await asyncio.sleep(0)
             assert listener._retry is not None
         assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
@@ -150,10 +150,10 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_reported_once
     close([listener])
 
 
-async def test_shortage_is_reported_once_however_many_it_keeps_waiting(
+async def test_shortage_is_reported_once_for_all_waiting_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each accepted connection lets the next one fail: without a limit, the log would fill up."""
+    """Each accepted connection makes the next one fail. Without a limit, the log would fill up."""
     monkeypatch.setattr(listeners_, "RETRY_S", 0.01)
     (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
     host, _, port = listener.name.rpartition(":")

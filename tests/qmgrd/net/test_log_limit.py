@@ -1,4 +1,4 @@
-"""Log lines that strangers cause: a few in full, the rest summarized."""
+"""Log lines caused by unknown peers: the first few in full, the rest as a summary."""
 
 from structlog.testing import capture_logs
 

@@ -1,4 +1,4 @@
-"""Strangers at the port, by their first bytes."""
+"""Clients of other protocols, identified by their first bytes."""
 
 import pytest
 

@@ -30,7 +30,7 @@ TOKENS = SessionTokens(SECRET, b"salt")
 
 
 class Host:
-    """A session's host, with events to wait for."""
+    """A session's host, with events that tests wait for."""
 
     def __init__(self, *, refusal: m.Goaway | None = None) -> None:
         self.refusal = refusal
@@ -69,7 +69,7 @@ class Host:
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
 
     def take(self, count: int = 1_000) -> list[Arrival]:
-        """Takes the arrivals, as a turn does."""
+        """Processes the arrivals, as a turn does."""
         arrivals = [arrival for _, arrival in self.intake.take(count, 1 << 40)]
         self.ahead = [session for session in self.ahead if not session.read_on()]
         return arrivals
@@ -103,7 +103,7 @@ class Client:
         self.writer.write(b"".join(map(self.wire.send, messages)))
 
     async def hear(self) -> list[Any]:
-        """Waits for at least one message, or for the end."""
+        """Waits for at least one message, or for the end of the connection."""
         while data := await self.reader.read(1 << 16):
             if found := [message for message, _ in self.wire.receive(data, 0)]:
                 return found
@@ -126,7 +126,7 @@ async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, SocketS
         await server.wait_closed()
 
 
-async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
+async def test_received_message_requests_a_turn(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -145,7 +145,7 @@ async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
         assert session.facts["waiting"] == 0
 
 
-async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
+async def test_message_may_arrive_in_any_number_of_pieces(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         for byte in client.wire.send(HELLO):
@@ -217,7 +217,7 @@ async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None
 
 
 async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) -> None:
-    """Otherwise a few busy peers would use the whole loop, and all its memory."""
+    """Otherwise a few busy peers would use the whole event loop and all memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -284,7 +284,7 @@ async def test_goodbye_is_written_before_the_end(tmp_path: Path) -> None:
 
 
 async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> None:
-    """Closing with unread bytes would reset the connection before the goodbye is read."""
+    """A close with unread bytes would reset the connection before the peer reads the goodbye."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -298,7 +298,7 @@ async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> No
 
 
 async def test_core_is_reported_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
-    """Its leases are released at once."""
+    """The leases of the connection are released at once."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -321,7 +321,7 @@ async def test_peer_that_does_not_close_is_closed_after_a_while(
         host.closed.put_nowait("")
 
 
-async def test_connection_for_which_there_is_no_room_is_reported(tmp_path: Path) -> None:
+async def test_connection_without_a_free_slot_is_reported(tmp_path: Path) -> None:
     host = Host(refusal=m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -344,7 +344,7 @@ async def test_silent_peer_is_pinged_then_cut_off(tmp_path: Path) -> None:
 
 
 async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
-    """Memory for answers is bounded."""
+    """The memory for answers is limited."""
     host = Host()
     host.unsent.bytes_max = 1 << 20
     async with serving(tmp_path / "s", host) as (client, session):
@@ -444,8 +444,8 @@ async def test_peer_that_has_too_much_to_fetch_is_blocked_until_it_has_fetched_m
         assert session.fetched_bytes() >= fetched
 
 
-async def test_what_was_written_at_once_counts_until_it_is_fetched(tmp_path: Path) -> None:
-    """The rest of a long answer keeps all of it in memory."""
+async def test_long_answer_counts_until_it_is_read(tmp_path: Path) -> None:
+    """The unread rest of a long answer keeps the whole answer in memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)

@@ -1,4 +1,4 @@
-"""Answers that peers do not fetch: bounded memory, and the worst peers are cut off first."""
+"""Answers that peers do not read: memory is limited, and the worst peers are disconnected first."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ LIMITS = {
     "put_window_bytes": 2 * MIB,
     "buffers_max_bytes": 16 * MIB,
 }
-BOUND = 8 * MIB  # half of that
+BOUND = 8 * MIB  # half of the limit
 BODY = bytes(900_000)
 
 
@@ -54,7 +54,7 @@ def unsent_bytes(here: Running) -> int:
 
 
 async def tight(here: Running) -> None:
-    """Waits until there is no room for the longest frame."""
+    """Waits until there is no space for the longest frame."""
     while not here.daemon.unsent.is_room_short:
         assert unsent_bytes(here) < BOUND
         await asyncio.sleep(0)
@@ -128,7 +128,7 @@ async def test_answer_that_waited_for_room_is_made_once_others_have_fetched(
     monkeypatch.setattr(daemons, "LOOK_S", 0.02)
     async with store(tmp_path) as (here, good):
         unsent = here.daemon.unsent
-        unsent._bytes = unsent._count_at = BOUND - 1_000  # Written since the last count.
+        unsent._bytes = unsent._count_at = BOUND - 1_000  # as if written since the last count
         good.send(m.Browse(60, "Q"))
         async with asyncio.timeout(10):
             assert (await good.next(m.Ok)).request_id == 60
@@ -142,7 +142,7 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
         count = len(here.daemon._sessions)
 
         def fetch() -> None:
-            """Counts as if each peer had fetched something between two checks."""
+            """Counts as if each peer had read some bytes between two checks."""
             for session in here.daemon._sessions.values():
                 session._written_bytes += MIB
 
@@ -158,9 +158,7 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
 
 
 class Fetching:
-    """A connection with much to fetch, whose peer fetches a given number of bytes between two
-    checks.
-    """
+    """A connection with many unsent bytes, of which the peer reads *fetches* between two checks."""
 
     def __init__(self, fetches: int) -> None:
         self.fetches, self.fetched, self.is_cut_off = fetches, 0, False

@@ -42,10 +42,9 @@ class Wire:
         self.writer.write(b"".join(map(self.protocol.send, messages)))
 
     async def next(self, kind: type[Any]) -> Any:
-        """Returns the next message of *kind*; earlier ones of other kinds stay in ``received``.
+        """Returns the next message of *kind*. Earlier ones of other kinds stay in ``received``.
 
-        Raises:
-            EOFError: the connection ended first.
+        Raises: EOFError: The connection ended first.
         """
         while True:
             for message in self.received:
@@ -54,14 +53,13 @@ class Wire:
                     return message
             data = await self.reader.read(1 << 16)
             if not data:
-                raise EOFError(f"no {kind.__name__}, but {self.received}")
+                raise EOFError(f"no {kind.__name__}; received {self.received}")
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
     async def ask(self, kind: Callable[..., Any], *fields: Any) -> Any:
         """Returns the value of the answer to a request.
 
-        Raises:
-            RequestError: if that is the answer.
+        Raises: RequestError: The answer is an error.
         """
         self._last_id += 1
         self.send(kind(self._last_id, *fields))
@@ -74,11 +72,11 @@ class Wire:
                     raise RequestError(ErrorCode(message.code), message.text)
             data = await self.reader.read(1 << 16)
             if not data:
-                raise EOFError(f"no answer, but {self.received}")
+                raise EOFError(f"no answer; received {self.received}")
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
     async def put(self, producer_id: bytes, queue: str, *batch: bytes) -> m.Committed:
-        """Puts records as the next ones of a producer; returns the answer."""
+        """Puts records with the next ids of a producer; returns the answer."""
         stream, commit_id = (await self.ask(m.ProducerOpen, producer_id))[:2]
         self.send(m.Put(stream, commit_id + 1, 0, queue, list(batch)))
         committed: m.Committed = await self.next(m.Committed)

@@ -1,4 +1,4 @@
-"""Full collections look only at new objects, and sometimes at all."""
+"""Full collections check only new objects, and now and then all objects."""
 
 import gc
 import weakref
@@ -7,13 +7,13 @@ from qmgrd.process.collector import COUNT_EACH, short_collections
 
 
 class Ring:
-    """Refers to itself, so that only the collector frees it."""
+    """An object that refers to itself, so only the collector frees it."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
-def test_what_is_alive_is_left_out_of_later_collections() -> None:
+def test_live_objects_are_excluded_from_later_collections() -> None:
     with short_collections():
         before = gc.get_freeze_count()
         rings = [Ring() for _ in range(1_000)]
@@ -30,23 +30,23 @@ def test_garbage_is_collected_before_it_is_left_out() -> None:
         assert ring() is None
 
 
-def test_what_became_garbage_later_is_collected_once_as_much_again_is_left_out() -> None:
+def test_later_garbage_is_collected_after_the_excluded_objects_double() -> None:
     with short_collections(least_objects=0):
         ring = Ring()
         gc.collect()
         found = weakref.ref(ring)
         del ring
         gc.collect()
-        assert found() is not None  # It is excluded.
+        assert found() is not None  # The object is excluded from collections.
         rings = [Ring() for _ in range(2 * gc.get_freeze_count())]
         for _ in range(COUNT_EACH):
-            gc.collect()  # They are excluded, which doubles the number.
+            gc.collect()  # The new objects are excluded, which doubles the number.
         gc.collect()
         assert found() is None
         assert rings
 
 
-def test_callback_is_gone_behind_it() -> None:
+def test_callback_is_removed_at_the_end() -> None:
     before = list(gc.callbacks)
     with short_collections():
         assert len(gc.callbacks) == len(before) + 1

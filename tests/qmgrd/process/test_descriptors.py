@@ -1,4 +1,4 @@
-"""The limit of open files: raised at start as far as allowed."""
+"""The limit of open files is raised at start as far as allowed."""
 
 import resource
 import subprocess
@@ -19,7 +19,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
-    """Returns both limits as a process sets them, and its log."""
+    """Returns both limits after a process has raised them, and its log."""
     done = subprocess.run(
         [sys.executable, "-c", RAISE],
         text=True,

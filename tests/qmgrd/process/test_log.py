@@ -15,7 +15,7 @@ Format = Literal["auto", "console", "json"]
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -101,15 +101,15 @@ def test_log_that_cannot_be_written_raises_nothing() -> None:
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
-    """A newline or an escape sequence in a name is shown quoted."""
+    """A newline or an escape sequence in a name is quoted."""
     text = written(LogConfig(format="console"), stream())
     assert not any(line.startswith("\x1b[31mfake") for line in text.splitlines())
     assert "app\\n" in text
 
 
 @pytest.mark.parametrize("name", ["app\x1b[2J", "\x9b2J", "a\rb", "\u202eevil"])
-def test_peer_has_no_say_over_the_terminal(name: str) -> None:
-    """Not even with an escape sequence in a name without a blank."""
+def test_peer_cannot_control_the_terminal(name: str) -> None:
+    """The name may contain an escape sequence without a space."""
     stream = io.StringIO()
     configure(LogConfig(format="console"), stream)
     structlog.get_logger().warning("connection closed", peer=name, why=f"{name} left")

@@ -65,7 +65,7 @@ def test_states_and_status_are_one_message(make: Make, manager: ServiceManager) 
 
 
 @pytest.mark.parametrize("address", ["", "/none/notify", "@none", "/" + "x" * 200, "vsock:2:1"])
-def test_nobody_there_is_no_failure(make: Make, address: str) -> None:
+def test_missing_service_manager_is_accepted(make: Make, address: str) -> None:
     make({"NOTIFY_SOCKET": address}).ready("serves", 1)
 
 
@@ -75,8 +75,8 @@ async def test_nothing_is_reported_unasked(make: Make) -> None:
     assert notifier.watchdog_ms == 0
 
 
-def test_who_has_no_descriptor_left_still_tells(make: Make, manager: ServiceManager) -> None:
-    """Otherwise the service manager would kill a daemon that only has many connections."""
+def test_notification_needs_no_free_descriptor(make: Make, manager: ServiceManager) -> None:
+    """Otherwise the service manager would kill a daemon that merely has many connections."""
     notifier = make(environ(manager))
     with none_left():
         notifier.send("WATCHDOG=1")
@@ -92,7 +92,7 @@ def test_start_without_a_descriptor_is_no_failure(make: Make, manager: ServiceMa
 def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(
     make: Make, manager: ServiceManager
 ) -> None:
-    """The manager reads nothing, so at some point its queue is full."""
+    """The manager reads nothing, so its queue is full at some point."""
     notifier = make(environ(manager))
     for _ in range(10_000):
         notifier.send("WATCHDOG=1", wait_s=0)
@@ -115,7 +115,7 @@ def test_watchdog_is_ours_or_none(
     assert make(environ(manager, **said)).watchdog_ms == watchdog_ms
 
 
-def test_watchdog_outlasts_what_may_stand_still(make: Make, manager: ServiceManager) -> None:
+def test_watchdog_time_exceeds_the_longest_pause(make: Make, manager: ServiceManager) -> None:
     notifier = make(environ(manager, WATCHDOG_USEC="90000000"))
     notifier.ready("serves", 30_000)
     assert manager.heard() == ["READY=1", "STATUS=serves"]
@@ -127,14 +127,14 @@ def test_watchdog_outlasts_what_may_stand_still(make: Make, manager: ServiceMana
 async def test_signs_of_life_come_from_the_loop(make: Make, manager: ServiceManager) -> None:
     make(environ(manager, WATCHDOG_USEC="2000")).signal_alive(asyncio.get_running_loop())
     assert manager.heard() == ["WATCHDOG=1"]
-    assert manager.hears_nothing()  # The loop has not run.
+    assert manager.hears_nothing()  # The event loop has not run.
     loop = asyncio.get_running_loop()
     manager.socket.setblocking(False)
     assert await asyncio.wait_for(loop.sock_recv(manager.socket, 99), PATIENCE_S) == b"WATCHDOG=1"
 
 
 @pytest.mark.process
-def test_daemon_tells_of_its_start_its_life_and_its_end(
+def test_daemon_notifies_start_watchdog_and_stop(
     manager: ServiceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
@@ -145,8 +145,8 @@ def test_daemon_tells_of_its_start_its_life_and_its_end(
         ready = manager.heard()
         assert ready[:2] == ["READY=1", "WATCHDOG_USEC=60000"]
         assert ready[2].startswith("STATUS=QM1 serves at unix:")
-        daemon.wait_for("listening")  # The log is read by another thread.
-        daemon.connect().close()  # The daemon serves, as reported.
+        daemon.wait_for("listening")  # Another thread reads the log.
+        daemon.connect().close()  # The daemon serves clients, as reported.
         assert [manager.heard() for _ in range(3)] == [["WATCHDOG=1"]] * 3
         assert daemon.stop() == 0
         while (last := manager.heard()) == ["WATCHDOG=1"]:
@@ -157,7 +157,7 @@ def test_daemon_tells_of_its_start_its_life_and_its_end(
 
 
 @pytest.mark.process
-def test_daemon_that_fails_says_why(
+def test_failed_daemon_reports_the_reason(
     manager: ServiceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)

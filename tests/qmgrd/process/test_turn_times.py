@@ -22,7 +22,7 @@ def test_turn_of_a_month_is_in_the_last_class() -> None:
     assert of(30 * 86_400e6).histogram() == [[1 << 39, 1]]
 
 
-def test_longest_is_that_since_it_was_last_asked_for() -> None:
+def test_longest_is_reset_at_each_request() -> None:
     times = of(300, 50_000, 20)
     assert times.take_longest_us() == 50_000
     assert times.take_longest_us() == 0

@@ -9,8 +9,9 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 
 class Far(MemoryFileSystem):  # type: ignore[misc]
-    """Holds files in memory. Invariant: ``left_bytes`` may still be written; None means no
-    limit.
+    """Holds files in memory.
+
+    Invariant: ``left_bytes`` more bytes may be written. None means no limit.
     """
 
     protocol = "far"
@@ -34,7 +35,7 @@ class Far(MemoryFileSystem):  # type: ignore[misc]
 
 
 class _Failing:
-    """A file that can be written until the network fails."""
+    """A file that accepts writes until the network fails."""
 
     def __init__(self, fs: Far, path: str, file: MemoryFile) -> None:
         self._file = file
@@ -57,7 +58,7 @@ class _Failing:
 
 @contextmanager
 def far() -> Iterator[type[Far]]:
-    """Yields the file system, empty."""
+    """Yields the empty file system."""
     fsspec.register_implementation("far", Far, clobber=True)
     Far.store, Far.pseudo_dirs = {}, [""]
     Far.left_bytes, Far.cuts_short, Far.reads = None, False, 0

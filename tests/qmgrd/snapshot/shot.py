@@ -1,4 +1,4 @@
-"""Snapshots of a manager under test, awaited."""
+"""Snapshots of a manager under test, with functions that wait for their results."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ WRITER = b"qmgrd.snapshot.writer"
 
 
 class Camera:
-    """Takes snapshots of a manager, and is the loop for their answers."""
+    """Takes snapshots of a manager, and acts as the event loop for their answers."""
 
     def __init__(self, manager: Manager, **limits: Any) -> None:
         self.manager = manager
@@ -44,7 +44,7 @@ class Camera:
         return result
 
     def fail(self, directory: Path | str) -> str:
-        """Takes a snapshot that fails, and returns the reason."""
+        """Takes a snapshot that fails; returns the reason."""
         self.start(directory)
         result = self.wait()
         assert isinstance(result, SnapshotFailed), result
@@ -54,7 +54,7 @@ class Camera:
 
 @contextmanager
 def managed(directory: Path, name: str = "QM1") -> Iterator[Manager]:
-    """Yields a manager on a store on disk."""
+    """Yields a manager with a store on disk."""
     manager = Manager(LmdbStore(directory, MAP_BYTES), name=name)
     yield manager
     manager.store.close()
@@ -70,7 +70,7 @@ def rows_of(data: Path) -> dict[bytes, bytes]:
 
 
 def writers() -> list[int]:
-    """Returns the processes that write a snapshot for this one."""
+    """Returns the child processes that write a snapshot."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):  # The process has just ended.

@@ -1,4 +1,4 @@
-"""A store with all kinds of content, and ways to damage a store at rest."""
+"""A store with content of all kinds, and ways to damage a closed store."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from qmgrd.verify.verify import Verification, verify
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.snapshot.shot import managed
 
-LONG = b"long" * 4_000  # several pieces
+LONG = b"long" * 4_000  # The body has several pieces.
 GROUP_ID = b"G" * 24
 ON, GAP, AWAY, STOPPED = (name.ljust(24, b"\0") for name in (b"ON", b"GAP", b"AWAY", b"STOPPED"))
 DAY_MS = 86_400_000
@@ -47,7 +47,7 @@ def fill(manager: Manager) -> Client:
 
 
 def fill_late(client: Client) -> None:
-    """Puts messages with further index rows: a correlation id, a group, a time, a failure."""
+    """Puts messages with further index rows: a correlation id, a group, a due time, a failure."""
     client.ask(m.QueueCreate, "LATE", {"dedup_retention_ms": 60_000})
     client.put("LATE", b"consumed", uid=("GONE", 7), correlation_id=b"gone")
     client.ack(*client.get("LATE"))
@@ -60,7 +60,7 @@ def fill_late(client: Client) -> None:
 
 
 def fill_groups(client: Client) -> None:
-    """Puts groups: one that continues, one with a gap, one that is leased, one that is stopped."""
+    """Puts four groups: a continuing one, one with a gap, a leased one, and a stopped one."""
     client.ask(m.QueueCreate, "GROUPS")
     client.put("GROUPS", b"away", group=(AWAY, 1, False))
     client.ack(*client.get("GROUPS"))
@@ -74,7 +74,7 @@ def fill_groups(client: Client) -> None:
 
 
 def filled(directory: Path) -> Path:
-    """Returns the data directory of such a store, at rest."""
+    """Returns the closed data directory of such a store."""
     with managed(directory) as manager:
         fill(manager)
         manager.restart()
@@ -85,7 +85,7 @@ def filled(directory: Path) -> Path:
 
 
 def change(directory: Path, *changes: Change) -> None:
-    """Changes the rows of a store at rest directly."""
+    """Changes rows of a closed store directly."""
     env = lmdb.open(str(directory / "store"), map_size=1 << 30, max_dbs=0, lib_version=0)
     with env.begin(write=True) as txn:
         for one in changes:
@@ -142,10 +142,10 @@ def ready(queue_id: int = 1) -> bytes:
 
 
 UID, ORIGIN = keys.SPACE_UID, keys.SPACE_ORIGIN
-LONG_KEY = keys.message(1, keys.LANE_READY, 4, 7)  # of a long message on Q
+LONG_KEY = keys.message(1, keys.LANE_READY, 4, 7)  # key of a long message on Q
 INBOX = keys.SPACE_LINK_INBOX + b"S" * 24
 OUTBOX = keys.of_queue(keys.SPACE_LINK_OUTBOX, 3)
-MORE = (  # created only by a peer; and a job
+MORE = (  # rows that only a peer creates, and a job
     put_sealed(INBOX, pack(["NYC", 5, [[7, 2]], b"EWR" + bytes(8)])),
     put_sealed(OUTBOX, pack([0, None])),
     put_sealed(keys.SPACE_PEER + b"NYC", b"N" * 16),
@@ -160,7 +160,7 @@ def faults(verdict: Verification) -> list[tuple[str, bytes]]:
 
 
 def check_found(store: Path, fault: str, key: bytes, damage: Change) -> None:
-    """Checks that *damage* is found as itself, and once."""
+    """Checks that *damage* is reported once, with its own kind."""
     change(store, damage)
     (found,) = verify(store).findings.kept
     assert found.fault == fault

@@ -1,4 +1,4 @@
-"""The facts of links in a manifest; test_writer.py has the rest."""
+"""The facts of links in a manifest. test_writer.py tests the other facts."""
 
 from collections.abc import Iterator
 from pathlib import Path

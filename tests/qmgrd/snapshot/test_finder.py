@@ -1,4 +1,4 @@
-"""Snapshots are found by path, list and pattern; unreadable ones are named."""
+"""Snapshots are found by path, list and pattern. Unreadable snapshots are named."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def refusal(*paths: Path | str) -> str:
 
 
 def change(directory: Path, **facts: Any) -> None:
-    """Changes the manifest of a snapshot, with a valid checksum."""
+    """Changes the manifest of a snapshot and its checksum."""
     path = directory / "manifest.json"
     manifest = {**json.loads(path.read_text()), **facts}
     path.write_text(json.dumps({**manifest, CHECKSUM: checksum(manifest)}))
@@ -161,7 +161,7 @@ def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) ->
     ],
 )
 def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: str) -> None:
-    """Otherwise Spark would silently leave out messages."""
+    """Otherwise Spark would leave out messages without an error."""
     path = copy / "manifest.json"
     text = path.read_text()
     assert said in text
@@ -187,7 +187,7 @@ def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: st
         ("queues", 7),
     ],
 )
-def test_manifest_that_says_what_cannot_be_is_refused(copy: Path, name: str, value: Any) -> None:
+def test_impossible_manifest_is_refused(copy: Path, name: str, value: Any) -> None:
     change(copy, **{name: value})
     assert refusal(copy).startswith(f"{copy}/manifest.json: damaged (")
 
@@ -196,7 +196,7 @@ def test_range_of_more_messages_than_places_is_refused(copy: Path) -> None:
     queues = json.loads((copy / "manifest.json").read_text())["queues"]
     for queue in queues:
         for found in queue["ranges"]:
-            found["messages"] = 1 << 60  # A plan would make a share of each 250,000 messages.
+            found["messages"] = 1 << 60  # A plan would make one share for each 250,000 messages.
     change(copy, queues=queues)
     assert "1152921504606846976 messages from arrival" in refusal(copy)
 

@@ -1,4 +1,4 @@
-"""Pruning never removes the newest valid snapshot, nor unreadable ones."""
+"""Pruning removes neither the newest valid snapshot nor unreadable ones."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ Add = Callable[..., Path]
 
 @pytest.fixture
 def add(snapshot: Path, tmp_path: Path) -> Add:
-    """Makes a snapshot of the given hour."""
+    """Makes a snapshot with a time in the given hour."""
 
     def add(hour: int, store: str = "a", *, damaged: bool = False) -> Path:
         made = Path(shutil.copytree(snapshot, tmp_path / f"{store}{hour}"))
@@ -59,7 +59,7 @@ def test_what_one_option_keeps_stays(add: Add, tmp_path: Path) -> None:
     assert names(plan([str(tmp_path)], None, None).go) == []
 
 
-def test_newest_sound_one_stays_whatever_its_age(add: Add, tmp_path: Path) -> None:
+def test_newest_valid_snapshot_stays_at_any_age(add: Add, tmp_path: Path) -> None:
     add(1)
     add(2)
     add(3, damaged=True)
@@ -68,7 +68,7 @@ def test_newest_sound_one_stays_whatever_its_age(add: Add, tmp_path: Path) -> No
     assert names(plan([str(tmp_path)], 1, None).stay) == ["a2", "a3"]
 
 
-def test_what_cannot_be_read_is_left_alone(add: Add, tmp_path: Path) -> None:
+def test_unreadable_snapshot_is_kept(add: Add, tmp_path: Path) -> None:
     add(1)
     (add(2) / "manifest.json").write_text("{}")
     planned = plan([str(tmp_path)], 1, None)
@@ -118,8 +118,8 @@ def test_removal_that_is_killed_leaves_a_leftover(
         plan([f"{tmp_path}/a1"], 1, None)
 
 
-def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> None:
-    """A store that was made from a snapshot still has its manifest."""
+def test_directory_with_other_files_is_not_pruned(add: Add, tmp_path: Path) -> None:
+    """A store that was created from a snapshot still has its manifest."""
     (add(1) / "lock.mdb").touch()
     (add(2) / "notes").mkdir()
     add(4)
@@ -140,7 +140,7 @@ def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path)) == ["a1", "a2", "a3", "a4"]
 
 
-def test_leftover_that_no_writer_left_is_somebody_elses(tmp_path: Path) -> None:
+def test_directory_of_another_program_is_no_leftover(tmp_path: Path) -> None:
     (tmp_path / "letters.partial-2024").mkdir()
     (tmp_path / "letters.partial-2024" / "data.mdb").mkdir()
     (tmp_path / "mine.partial-1").symlink_to(tmp_path)

@@ -1,4 +1,4 @@
-"""Snapshots on other file systems exist as long as their manifest does."""
+"""A snapshot on another file system exists as long as its manifest exists."""
 
 import os
 import sys
@@ -65,7 +65,7 @@ def test_upload_is_read_back(snapshot: Path) -> None:
     pieces: list[bytes] = []
     assert remote.fetch(URL, pieces.append) == found.data_bytes
     assert b"".join(pieces) == (snapshot / "data.mdb").read_bytes()
-    verify(found)  # The copy here is checked against its checksum.
+    verify(found)  # checks the local copy against its checksum
 
 
 def test_many_are_found_by_pattern(snapshot: Path) -> None:
@@ -85,7 +85,7 @@ def test_snapshot_is_not_replaced(snapshot: Path) -> None:
 
 @pytest.mark.parametrize("left", [0, 100, -1])
 def test_upload_that_fails_leaves_nothing(snapshot: Path, fs: type[Far], left: int) -> None:
-    """It fails at once, in the data, or in the manifest."""
+    """The upload fails at once, in the data, or in the manifest."""
     size = (snapshot / "data.mdb").stat().st_size
     fs.left_bytes = left if left >= 0 else size + 10
     with pytest.raises(RemoteFailed) as failed:
@@ -125,7 +125,7 @@ def test_discard_removes_it(snapshot: Path) -> None:
     remote.discard(URL)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_file_is_named() -> None:
     with pytest.raises(SnapshotUnreadable, match="far:///bucket: no snapshot found; check the"):
         find(["far:///bucket"])
     for ask in (remote.manifest, remote.data_bytes, lambda url: remote.fetch(url, print)):
@@ -141,7 +141,7 @@ def test_data_that_is_short_is_named(snapshot: Path, fs: type[Far]) -> None:
         read(URL)
 
 
-def test_scheme_that_nobody_knows_is_named() -> None:
+def test_unknown_scheme_is_named() -> None:
     with pytest.raises(RemoteFailed, match="gopher://x: ValueError: Protocol not known: gopher"):
         remote.place("gopher://x")
 

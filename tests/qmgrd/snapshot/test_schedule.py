@@ -1,4 +1,4 @@
-"""Scheduled snapshots: when one is taken."""
+"""The times of scheduled snapshots."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_none_is_taken_where_none_is_wanted(tmp_path: Path) -> None:
     assert schedule.facts()["next_us"] is None
 
 
-def test_first_is_due_at_once_and_told_once(tmp_path: Path) -> None:
+def test_first_snapshot_is_due_at_once_and_only_once(tmp_path: Path) -> None:
     schedule = made(tmp_path)
     assert schedule.due(NOON_US) == FIRST
     schedule.begun(NOON_US)
@@ -86,7 +86,7 @@ def test_another_snapshot_is_waited_for(tmp_path: Path) -> None:
     assert schedule.due(NOON_US + 5_000_000)
 
 
-def test_asked_in_a_turn_that_failed_it_is_asked_again(tmp_path: Path) -> None:
+def test_request_of_a_failed_turn_is_repeated(tmp_path: Path) -> None:
     schedule = made(tmp_path)
     assert schedule.due(NOON_US)
     assert schedule.due(NOON_US + 60_000_000)
@@ -100,7 +100,7 @@ def test_clock_that_is_set_back_puts_it_off_by_a_period_at_most(tmp_path: Path) 
     assert schedule.due(back + HOUR_US)
 
 
-def test_trouble_beside_is_reported(tmp_path: Path) -> None:
+def test_other_faults_are_reported(tmp_path: Path) -> None:
     schedule = SnapshotTimetable(SnapshotsConfig(directory="/backup"), "QM1", tmp_path / "none")
     notes = schedule.answered(NOON_US, FIRST, manifest(NOON_US), {"trouble": "no rights"})
     assert [(note.level, note.event) for note in notes] == [

@@ -1,4 +1,4 @@
-"""Snapshots of a store in use, and everything that can fail."""
+"""Snapshots of a store in use, and all possible failures."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.snapshot.shot import MAP_BYTES, Camera, managed, rows_of, writers
 
-SLOW = 64 << 10  # bytes per second: the copy does not end while a test looks at it
+SLOW = 64 << 10  # bytes per second; the copy does not end during a test's checks
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def camera(manager: Manager) -> Camera:
 
 @pytest.fixture
 def slow(manager: Manager) -> Iterator[Camera]:
-    """Yields a camera whose snapshots take long; an unfinished one is cancelled at the end."""
+    """Yields a camera whose snapshots take long. The end of the test cancels an unfinished one."""
     camera = Camera(manager, rate_bytes=SLOW)
     yield camera
     camera.snapshotter.close()
@@ -57,7 +57,7 @@ def client_of(manager: Manager) -> Client:
 
 
 def wait_until(true: Callable[[], Any]) -> Any:
-    """Waits for another process; pytest's own limit ends the wait."""
+    """Waits for another process. pytest's time limit ends the wait."""
     while not (found := true()):
         os.sched_yield()
     return found
@@ -85,7 +85,7 @@ def test_snapshot_is_sound_in_the_eyes_of_lmdb(camera: Camera, tmp_path: Path) -
     assert done.stdout == "verify: OK\n"
 
 
-def test_snapshot_holds_exactly_its_turn_whatever_happens_meanwhile(
+def test_snapshot_has_exactly_its_turn_despite_later_turns(
     manager: Manager, tmp_path: Path
 ) -> None:
     camera = Camera(manager, rate_bytes=4 << 20)
@@ -167,7 +167,7 @@ def test_place_that_cannot_be_written_is_named(
     assert partials(tmp_path) == []
 
 
-def test_root_directory_is_no_place_for_a_snapshot(camera: Camera) -> None:
+def test_root_directory_cannot_be_a_snapshot(camera: Camera) -> None:
     assert camera.fail("/") == "/ exists: choose a new name for the snapshot"
 
 
@@ -264,7 +264,7 @@ def test_snapshot_gives_way_where_what_it_holds_keeps_puts_out(
 def test_snapshot_of_a_store_that_is_full_anyway_does_not_give_way_at_once(
     manager: Manager, tmp_path: Path
 ) -> None:
-    """The snapshot does not block the puts, and an operator may want one of a full store."""
+    """The snapshot does not block the puts, and an operator may want a snapshot of a full store."""
     used_bytes = manager.store.space().used_bytes
     manager.store.map_bytes = used_bytes + (4 << 20)
     camera = Camera(manager, rate_bytes=4 << 20, puts_stop_bytes=used_bytes // 2)
@@ -281,7 +281,7 @@ def test_snapshot_of_a_store_that_is_full_anyway_does_not_give_way_at_once(
 def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
     manager: Manager, slow: Camera, tmp_path: Path
 ) -> None:
-    """LMDB's abort waits for the end of a copy: a bug would stop the daemon for that long."""
+    """LMDB's abort waits for the end of a copy. A bug would stop the daemon for that long."""
     slow.start(tmp_path / "snap")
     wait_until(lambda: list(tmp_path.glob("*.partial-*/data.mdb")))
     manager.store.begin()
@@ -299,7 +299,7 @@ def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
 def test_pages_freed_after_a_snapshot_are_used_again(
     manager: Manager, tmp_path: Path, ends: str
 ) -> None:
-    """The read transaction is closed: otherwise the store would grow forever."""
+    """The snapshot closes its read transaction. Otherwise the store would grow for ever."""
     data = tmp_path / "qm" / "store" / "data.mdb"
     client = client_of(manager)
     client.ask(m.QueueCreate, "C")
@@ -329,7 +329,7 @@ def test_leftovers_of_killed_runs_are_removed(camera: Camera, tmp_path: Path) ->
     assert other.exists()
 
 
-def test_partial_directory_that_somebody_writes_is_left_alone(slow: Camera, tmp_path: Path) -> None:
+def test_partial_directory_in_use_is_kept(slow: Camera, tmp_path: Path) -> None:
     slow.start(tmp_path / "snap")
     wait_until(lambda: list(tmp_path.glob("*.partial-*/data.mdb")))
     (at_work,) = partials(tmp_path)

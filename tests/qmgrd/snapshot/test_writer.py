@@ -1,5 +1,6 @@
-"""The writer of a snapshot, fed directly: the snapshot is complete or absent, and its counts are
-right.
+"""The writer of a snapshot, called directly.
+
+A snapshot is complete or absent, and its counts are right.
 """
 
 import errno
@@ -32,7 +33,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def image(manager: Manager) -> bytes:
-    """Returns a copy of the last turn, in the form of the pipe's data."""
+    """Returns a copy of the last turn, in the format of the pipe."""
     with TemporaryFile() as file:
         pin = manager.store.pin()
         pin.copy_to(file.fileno())
@@ -47,7 +48,7 @@ def order(target: Path, turn: int = 0, **changes: Any) -> WriteRequest:
 
 
 def feed(what: WriteRequest, *pieces: bytes) -> dict[str, Any]:
-    """Writes *pieces* as if they came through a pipe one by one."""
+    """Writes *pieces* as if they arrived one by one through a pipe."""
     source, pipe = os.pipe()
 
     def pump() -> None:
@@ -79,7 +80,7 @@ def only_the_store_is_left(tmp_path: Path) -> bool:
     return os.listdir(tmp_path) == ["qm"]
 
 
-def test_manifest_says_whose_it_is_and_which_turn(manager: Manager, tmp_path: Path) -> None:
+def test_manifest_has_the_queue_manager_and_the_turn(manager: Manager, tmp_path: Path) -> None:
     manager.connect().ask(m.QueueCreate, "Q")
     manifest = manifest_of(manager, tmp_path)
     size = (tmp_path / "snap" / "data.mdb").stat().st_size
@@ -153,7 +154,7 @@ def test_what_waits_for_its_time_has_a_range_of_its_own(manager: Manager, tmp_pa
     assert (manifest["clock_ms"], manifest["wall_us"]) == (25, manager.wall_us)
 
 
-def test_what_a_restart_lost_is_not_counted_though_it_is_there(tmp_path: Path) -> None:
+def test_message_lost_in_a_restart_is_not_counted(tmp_path: Path) -> None:
     flags = records.FLAG_NOT_PERSISTENT
     with managed(tmp_path / "qm") as manager:
         app = manager.connect()
@@ -195,7 +196,7 @@ def test_transmission_queues_are_listed_and_remote_queues_are_not(
     assert (queue["queue"], queue["kind"], queue["depth"]) == ("@NYC", "transmission", 1)
 
 
-def test_what_a_deleted_queue_left_behind_is_not_counted(manager: Manager, tmp_path: Path) -> None:
+def test_rows_of_a_deleted_queue_are_not_counted(manager: Manager, tmp_path: Path) -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"left")
@@ -213,7 +214,7 @@ def test_what_a_deleted_queue_left_behind_is_not_counted(manager: Manager, tmp_p
 
 
 def test_end_that_comes_early_leaves_nothing(manager: Manager, tmp_path: Path) -> None:
-    """As when the daemon is killed, after any number of bytes."""
+    """The data ends as if the daemon was killed, after any number of bytes."""
     data = image(manager) + TRAILER
     for size in (0, 1, len(TRAILER), 4096, len(data) - len(TRAILER), len(data) - 1):
         with pytest.raises(WriteFailed, match="the daemon stopped the copy after"):
@@ -228,7 +229,7 @@ def test_pieces_may_be_cut_anywhere(manager: Manager, tmp_path: Path) -> None:
     assert (tmp_path / "snap" / "data.mdb").read_bytes() == image(manager)
 
 
-def test_what_is_no_store_is_refused(manager: Manager, tmp_path: Path) -> None:
+def test_directory_without_a_store_is_refused(manager: Manager, tmp_path: Path) -> None:
     for data in (b"", b"not a store" * 1000, image(manager)[:8192]):
         with pytest.raises(WriteFailed, match="the copy cannot be read: "):
             feed(order(tmp_path / "snap"), data, TRAILER)
@@ -254,9 +255,7 @@ def test_reserve_is_held_while_it_writes(manager: Manager, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077])
-def test_nobody_but_the_owner_may_read_messages(
-    manager: Manager, tmp_path: Path, umask: int
-) -> None:
+def test_only_the_owner_may_read_messages(manager: Manager, tmp_path: Path, umask: int) -> None:
     old = os.umask(umask)
     try:
         manifest_of(manager, tmp_path)
@@ -267,7 +266,7 @@ def test_nobody_but_the_owner_may_read_messages(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_all_is_synced_before_it_has_its_name(
+def test_files_are_synced_before_the_snapshot_gets_its_name(
     manager: Manager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
@@ -310,7 +309,7 @@ def test_process_prints_the_manifest(manager: Manager, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["manifest"]["queue_manager"] == "QM1"
 
 
-def test_process_prints_why_there_is_none(manager: Manager, tmp_path: Path) -> None:
+def test_process_reports_why_there_is_no_snapshot(manager: Manager, tmp_path: Path) -> None:
     done = run(order(tmp_path / "snap"), b"")
     assert (done.returncode, done.stderr) == (1, b"")
     assert "stopped the copy" in json.loads(done.stdout)["error"]

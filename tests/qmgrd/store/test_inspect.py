@@ -1,4 +1,4 @@
-"""Files that LMDB 0.9 wrote, intact and damaged in every way, made by py-lmdb."""
+"""Files of LMDB 0.9 written by py-lmdb, intact and with all kinds of damage."""
 
 import os
 import random
@@ -53,16 +53,18 @@ def drop(count: int) -> Commit:
 
 
 def come_and_go(txn: lmdb.Transaction) -> None:
-    """Allocates pages at the end of the file and frees them in one transaction: they are not
-    written.
+    """Allocates pages at the end of the file and frees them in one transaction.
+
+    LMDB does not write these pages.
     """
     txn.put(b"long", bytes(400_000))
     txn.delete(b"long")
     txn.put(b"999999", b"")
 
 
-SHORT = (fill(200), drop(100), fill(5), come_and_go)  # leave a file that ends before its last page
-SHORT_ROWS = 106  # and this many rows
+# These transactions leave a file that ends before its last page.
+SHORT = (fill(200), drop(100), fill(5), come_and_go)
+SHORT_ROWS = 106  # number of rows after these transactions
 
 
 def patch(path: Path, offset: int, data: bytes) -> None:
@@ -77,7 +79,7 @@ def last_page(path: Path, meta: int) -> int:
 
 
 def reason(path: Path) -> str:
-    """Returns why *path* is refused; checks that it is unchanged, and that the text says so."""
+    """Returns the reason for which *path* is refused. Checks that the file is unchanged."""
     before = sha256(path.read_bytes()).digest()
     with pytest.raises(StoreUnreadable) as refusal:
         check_data_file(path)
@@ -91,7 +93,7 @@ def reason(path: Path) -> str:
 
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
-    """Returns a file in which every page is in use."""
+    """Returns a file in which each page is in use."""
     path = write(tmp_path / "data.mdb", fill(200), fill(300))
     compact = tmp_path / "compact.mdb"
     env = lmdb.open(str(path), subdir=False, readonly=True, lock=False, lib_version=0)
@@ -102,12 +104,12 @@ def sound(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("commits", range(5))
-def test_whole_file_passes_whichever_meta_page_is_newer(tmp_path: Path, commits: int) -> None:
+def test_whole_file_passes_with_either_newer_meta_page(tmp_path: Path, commits: int) -> None:
     check_data_file(write(tmp_path / "data.mdb", *(fill(50 * n) for n in range(1, commits + 1))))
 
 
 @pytest.mark.parametrize("commits", [3, 4])
-def test_newer_meta_page_tells_how_long_the_file_must_be(tmp_path: Path, commits: int) -> None:
+def test_newer_meta_page_has_the_required_file_size(tmp_path: Path, commits: int) -> None:
     path = write(tmp_path / "data.mdb", *(fill(200 * n) for n in range(1, commits + 1)))
     older, newer = sorted(last_page(path, meta) for meta in (0, 1))
     assert older < newer
@@ -172,7 +174,7 @@ def test_damaged_meta_page_is_refused(
     sound: Path, meta: int, offset: int, data: bytes, why: str
 ) -> None:
     if data == b"\xff" * 8:
-        patch(sound, meta * PAGE + LAST_PAGE_AT + 8, b"\x09")  # Make it the newer one.
+        patch(sound, meta * PAGE + LAST_PAGE_AT + 8, b"\x09")  # makes this meta page the newer one
     patch(sound, meta * PAGE + offset, data)
     text = reason(sound)
     assert (
@@ -206,7 +208,7 @@ def test_store_with_free_pages_at_its_end_starts_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_file_passes_if_and_only_if_nothing_in_use_is_cut_off(tmp_path: Path, seed: int) -> None:
-    """A correct pass loses no row. A wrong pass kills this test by SIGBUS."""
+    """A correct check loses no row. A wrong check ends this test with SIGBUS."""
     chance = random.Random(seed)
     kept: dict[bytes, bytes] = {}
 
@@ -240,7 +242,7 @@ def large_free_list(path: Path) -> Path:
     env = lmdb.open(str(path), subdir=False, map_size=1 << 30, lib_version=0, sync=False)
     with env.begin(write=True) as txn:
         fill(3000, 3000)(txn)
-    with env.begin():  # An old reader: pages freed in the meantime cannot be used again.
+    with env.begin():  # an old reader, which prevents the reuse of pages freed later
         for number in range(400):
             with env.begin(write=True) as txn:
                 txn.put(b"%06d" % number, b"new" * 1000)
@@ -255,7 +257,7 @@ def large_free_list(path: Path) -> Path:
 
 
 def cut_to_what_is_written(path: Path) -> None:
-    """Truncates the file before its free pages, as LMDB does if they are at its end."""
+    """Truncates the file before its free pages, as LMDB does if they are at the end."""
     while True:
         size = path.stat().st_size
         os.truncate(path, size - PAGE)
@@ -281,7 +283,7 @@ def test_free_list_of_many_pages_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_free_list_is_refused_or_still_accounts_for_all(tmp_path: Path, seed: int) -> None:
-    """Any content gives a verdict soon, not another exception."""
+    """Any content leads to a verdict within a short time, and to no other exception."""
     path = write(tmp_path / "data.mdb", *SHORT)
     metas = [path.read_bytes()[at : at + PAGE] for at in (0, PAGE)]
     newer = max(metas, key=lambda meta: struct.unpack_from("<Q", meta, LAST_PAGE_AT + 8))

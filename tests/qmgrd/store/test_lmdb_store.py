@@ -64,7 +64,7 @@ def last_transaction(store: LmdbStore) -> int:
 
 
 def written_calls() -> int:
-    """Returns how many write system calls this process has made."""
+    """Returns the number of write system calls that this process has made."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(fields["syscw"])
 
@@ -91,7 +91,7 @@ def test_abort_leaves_nothing(store: LmdbStore) -> None:
     tx.delete(b"b")
     tx.put(b"c", b"x" * 100_000)
     store.abort()
-    store.abort()  # Without a transaction it does nothing.
+    store.abort()  # An abort without a transaction has no effect.
     assert rows(store) == {b"a": b"1", b"b": b"2"}
 
 
@@ -101,7 +101,7 @@ def test_second_transaction_is_a_bug_and_no_deadlock(store: LmdbStore) -> None:
         store.begin()
 
 
-def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_committed_data_survives_a_restart(tmp_path: Path) -> None:
     store = LmdbStore(tmp_path, MAP_BYTES)
     put(store, a=b"1")
     store.begin().put(b"b", b"2")
@@ -111,7 +111,7 @@ def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_second_daemon_is_refused_and_told_who_has_the_directory(tmp_path: Path) -> None:
+def test_second_daemon_is_refused_with_the_holder_of_the_directory(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -172,16 +172,16 @@ def test_start_that_was_killed_early_is_made_up_for(tmp_path: Path) -> None:
     assert not (tmp_path / "store.new").exists()
 
 
-def test_store_whose_data_is_gone_is_not_created_again(tmp_path: Path) -> None:
+def test_store_without_its_data_is_not_created_again(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with pytest.raises(StoreMissing, match=r"data\.mdb is missing"):
         LmdbStore(tmp_path, MAP_BYTES)
     assert list((tmp_path / "store").iterdir()) == []
     (tmp_path / "store").rmdir()
-    LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal kept no lock.
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The refused open kept no lock.
 
 
-def test_store_that_is_gone_is_not_created_again(tmp_path: Path) -> None:
+def test_missing_store_is_not_created_again(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
     shutil.rmtree(tmp_path / "store")
     with pytest.raises(StoreMissing) as refusal:
@@ -269,14 +269,14 @@ def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> 
     store.commit()
     assert store.space().file_free_bytes >= 500 * 3000
     data = store.directory / "store" / "data.mdb"
-    # A hole: it would need disk space when used.
+    # A hole needs disk space when it is used.
     os.truncate(data, data.stat().st_size + (1 << 30))
     assert store.space().file_free_bytes < 3 << 20
 
 
 @pytest.fixture
 def files_end_at_once(store: LmdbStore) -> Iterator[None]:
-    """Lets no file grow beyond the store's size, like a full disk."""
+    """Limits all files to the store's size, like a full disk."""
     size = (store.directory / "store" / "data.mdb").stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -285,7 +285,7 @@ def files_end_at_once(store: LmdbStore) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("files_end_at_once")
-def test_commit_that_fails_says_that_its_outcome_is_unknown(store: LmdbStore) -> None:
+def test_failed_commit_reports_an_unknown_outcome(store: LmdbStore) -> None:
     store.begin().put(b"a", bytes(200_000))
     with pytest.raises(StoreFailed, match="the outcome of a commit is unknown: "):
         store.commit()
@@ -297,7 +297,7 @@ def test_pinned_turn_stays_as_it_was(store: LmdbStore, tmp_path: Path) -> None:
     put(store, a=b"2", b=b"3")
     copy = tmp_path / "copy.mdb"
     with copy.open("wb") as file:
-        # On another thread, as a snapshot does.
+        # on another thread, as in a snapshot
         thread = Thread(target=pin.copy_to, args=(file.fileno(),))
         thread.start()
         thread.join()
@@ -310,7 +310,7 @@ def test_pinned_turn_stays_as_it_was(store: LmdbStore, tmp_path: Path) -> None:
     assert rows(store)[b"a"] == b"2"
 
 
-def test_copy_that_nobody_takes_fails_and_harms_nothing(store: LmdbStore) -> None:
+def test_copy_without_a_reader_fails_without_effect(store: LmdbStore) -> None:
     put(store, a=bytes(500_000))
     source, pipe = os.pipe()
     os.close(source)
@@ -340,9 +340,7 @@ def test_released_pin_lets_freed_pages_be_used_again(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
-    """Otherwise the map would be full with almost nothing used: LMDB cannot use these pages
-    again.
-    """
+    """LMDB cannot reuse these pages. Otherwise the map would be full with little content."""
     put(store, a=bytes(100_000))
     put(store, a=bytes(100_000))
     before = store.space()
@@ -363,9 +361,7 @@ def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: LmdbStore) -> None:
-    """They are counted after each turn: without a free descriptor a snapshot would end the
-    daemon.
-    """
+    """Pages are counted after each turn. A snapshot must not stop a daemon without descriptors."""
     put(store, a=b"1")
     pin = store.pin()
     with none_left():
@@ -375,9 +371,7 @@ def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: Lm
 
 
 def test_turns_go_on_until_what_is_used_fills_the_map(tmp_path: Path) -> None:
-    """The count of used pages matches what LMDB can use, whatever was free when the turn was
-    pinned.
-    """
+    """The count matches the pages that LMDB can use, for any number of free pages at the pin."""
     store = LmdbStore(tmp_path / "small", 4 << 20)
     for _ in range(3):
         pin = store.pin()
@@ -406,7 +400,7 @@ def test_full_map_is_the_failure_of_the_store(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_snapshot_is_not_started_again_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
+def test_snapshot_is_not_opened_as_a_data_directory(tmp_path: Path, begun: bool) -> None:
     if begun:
         LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "manifest.json").touch()
@@ -420,7 +414,7 @@ def test_snapshot_is_not_started_again_nor_gone_on_with(tmp_path: Path, begun: b
 
 
 def test_copy_in_the_wrong_place_is_not_skipped(tmp_path: Path) -> None:
-    """Next to a store it does no harm."""
+    """Such a copy next to a store has no effect."""
     (tmp_path / "data.mdb").touch()
     with pytest.raises(StoreIsSnapshot):
         LmdbStore(tmp_path, MAP_BYTES)

@@ -40,8 +40,8 @@ def test_snapshot_needs_no_lock(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data.mdb"]
 
 
-def test_snapshot_is_one_whatever_came_into_it(tmp_path: Path) -> None:
-    """Spark sees it the same way. A store that was started in it is found in its own directory."""
+def test_snapshot_with_other_files_is_still_a_snapshot(tmp_path: Path) -> None:
+    """Spark also reads the snapshot. A store started in the directory is found in store/."""
     LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "data.mdb").touch()
     (tmp_path / "manifest.json").touch()
@@ -56,7 +56,7 @@ def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
             pass
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_path_without_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "data.mdb")
     with pytest.raises(StoreUnreadable, match="not a file"), at_rest(tmp_path):
         pass

@@ -17,7 +17,7 @@ from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.shot import rows_of
 
 PAGE = 4_096
-SYSTEM = {"SYSTEM.EVENTS"}  # which records that the group is stopped
+SYSTEM = {"SYSTEM.EVENTS"}  # has the event of the stopped group
 
 
 def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
@@ -28,7 +28,7 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     assert sum(kind["bytes"] for kind in found["kinds"]) == size
     of_topics = (keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED)
     of_history = (keys.SPACE_HISTORY, keys.SPACE_CURSOR)
-    # test_publications.py, test_history.py, and the next test
+    # These kinds are covered by test_publications.py, test_history.py, and the next test.
     others = {SPACES[space] for space in (*of_topics, *of_history, keys.SPACE_ASIDE)}
     assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values()) - others
 
@@ -49,13 +49,13 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     parts = found["used_bytes"] + found["free_bytes"] + found["overhead_bytes"]
     assert found["overhead_bytes"] >= 2 * found["page_bytes"]
     assert parts % found["page_bytes"] == 0
-    assert parts >= found["file_bytes"]  # The file may end before free pages.
+    assert parts >= found["file_bytes"]  # The file may end before its free pages.
     assert found["map_bytes"] == 1 << 30
     assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 4, 1)
     assert found["overflow_pages"] == 16  # four full pieces for each of four long messages
 
 
-def test_queues_tell_what_lies_on_them(sound: Path) -> None:
+def test_queues_report_their_contents(sound: Path) -> None:
     found = {queue["queue"]: queue for queue in store_content(sound)["queues"]}
     assert set(found) == {"Q", "EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM
     queue = found["Q"]
@@ -78,7 +78,7 @@ def test_largest_queue_comes_first(sound: Path) -> None:
     assert found == ["Q", "LATE", "@NYC", "GROUPS", "EMPTY"]
 
 
-def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
+def test_contents_are_counted_despite_damage(store: Path) -> None:
     stores.change(
         store,
         stores.flip(keys.SPACE_QUEUE + b"Q"),
@@ -92,13 +92,13 @@ def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
 
 
 def test_oldest_is_one_that_can_be_read(store: Path) -> None:
-    first = stores.ready(3)  # of @NYC, which has one priority
+    first = stores.ready(3)  # messages of @NYC, which all have one priority
     stores.change(store, lambda txn: txn.put(stores.rows_in(txn, first)[0][0], b"\0\xff" * 50))
     (queue,) = (queue for queue in store_content(store)["queues"] if queue["queue"] == "@NYC")
     assert (queue["depth"], queue["oldest_us"]) == (2, 1_700_000_000_000_000)
 
 
-def test_damaged_pages_are_refused_whichever_they_are(store: Path) -> None:
+def test_any_damaged_page_in_use_is_refused(store: Path) -> None:
     data = store / "store/data.mdb"
     sound = data.read_bytes()
     refused = 0

@@ -1,4 +1,4 @@
-"""Each damage to a definition or a window is found."""
+"""Damage to a definition or a window is found."""
 
 from pathlib import Path
 
@@ -81,11 +81,11 @@ def test_damage_is_found_as_itself_and_once(
     ("definition", "counts"),
     [
         (keys.SPACE_QUEUE + b"Q", {"missing": 1, "stray": 4}),  # entries, index, origins, a note
-        (keys.SPACE_QUEUE + b"@NYC", {"missing": 2, "stray": 3}),  # of the link, too
-        (keys.SPACE_LINK + b"NYC", {"missing": 2}),  # by @NYC and F@NYC
+        (keys.SPACE_QUEUE + b"@NYC", {"missing": 2, "stray": 3}),  # includes the rows of the link
+        (keys.SPACE_LINK + b"NYC", {"missing": 2}),  # missing for @NYC and F@NYC
     ],
 )
-def test_definition_that_is_gone_is_missed_by_all_that_it_had(
+def test_rows_of_a_missing_definition_are_reported(
     store: Path, definition: bytes, counts: dict[str, int]
 ) -> None:
     stores.change(store, delete(definition))

@@ -10,7 +10,7 @@ from tests.qmgrd.verify import test_queue as test_verify_queue
 from tests.qmgrd.verify import test_schedule as test_verify_schedule
 
 
-def test_finding_says_what_follows_from_it() -> None:
+def test_finding_states_its_consequence() -> None:
     found = Findings()
     found.add("leak", b"", "3 pages")
     assert found.kept[0].means == MEANINGS["leak"]

@@ -1,4 +1,4 @@
-"""All damage to the row or the turn of a group is found, and no valid group is reported."""
+"""Any damage to the row or the turn of a group is found. Valid groups are not reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +71,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("group-row", key_of(ON), having(ON, last=2)),
     ("group-row", key_of(ON), having(ON, last=4, highest=4)),
     ("group-row", key_of(ON), having(ON, done=2)),
-    ("group-row", key_of(ON), having(ON, done=0)),  # then it would not be next
+    ("group-row", key_of(ON), having(ON, done=0)),  # With this value, the member would not be next.
     ("group-row", key_of(ON), having(ON, is_paused=True)),
     ("group-row", key_of(STOPPED), having(STOPPED, is_paused=False)),
     ("group-row", key_of(GAP), having(GAP, done=1)),
@@ -117,7 +117,7 @@ def test_message_that_is_damaged_counts_as_one_of_its_group(store: Path) -> None
     assert [fault for fault, _ in faults(verify(store))] == ["record"]
 
 
-def test_what_is_delayed_and_of_no_group_here_is_sound(tmp_path: Path) -> None:
+def test_delayed_message_outside_its_group_is_valid(tmp_path: Path) -> None:
     """A message whose number is taken on its queue is a normal message."""
     with managed(tmp_path) as manager:
         app = manager.connect()

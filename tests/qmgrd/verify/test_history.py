@@ -1,4 +1,4 @@
-"""All damage to history is found, and no valid row is reported."""
+"""Any damage to history is found. Valid rows are not reported."""
 
 from pathlib import Path
 

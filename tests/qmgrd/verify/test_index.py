@@ -1,4 +1,4 @@
-"""All damage to index rows is found, and no valid row is reported."""
+"""Any damage to index rows is found. Valid rows are not reported."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_what_rotted_is_not_missed_by_what_led_to_it(store: Path) -> None:
+def test_damaged_message_is_not_reported_as_missing(store: Path) -> None:
     key = MEMBER
     stores.change(store, flip(key, -20))
     assert faults(verify(store)) == [("record", key)]

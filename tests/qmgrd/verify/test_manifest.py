@@ -39,7 +39,7 @@ def changed(taken: Path, tmp_path: Path, **facts: Any) -> Path:
     return copy
 
 
-def test_sound_snapshot_is_what_its_manifest_says(taken: Path) -> None:
+def test_valid_snapshot_matches_its_manifest(taken: Path) -> None:
     assert found(taken) == []
 
 

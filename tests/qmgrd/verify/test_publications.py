@@ -1,4 +1,4 @@
-"""All damage to the rows of publications is found, and no valid row is reported."""
+"""Any damage to the rows of publications is found. Valid rows are not reported."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.qmgrd.core.pubsub import Hub
 from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.stores import Change, delete, edit, faults, flip, put, put_sealed
 
-# arrivals: ready, parked, retained, and of an ended subscription
+# arrivals of publications: ready, parked, retained, and of an ended subscription
 HELD, PARKED, KEPT, ENDED = 1, 2, 3, 4
 A, B = 1, 2  # queue ids
 
@@ -39,7 +39,7 @@ def filled(hub: Hub) -> None:
     hub.subscribe("u", ":p@NYC")
     for number in range(30):
         hub.subscribe("v", f"V:{number}")
-    hub.subscribe("w")  # ends with its connection
+    hub.subscribe("w")  # a subscription that ends with its connection
     hub.publish("w", b"dropped")
     hub.send("v", record(b"half out"))
     hub.app.hang_up()
@@ -49,7 +49,7 @@ def filled(hub: Hub) -> None:
 
 @pytest.fixture(scope="module")
 def sound_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a data directory with publications that must not be changed."""
+    """Returns a data directory with publications that tests must not change."""
     directory = tmp_path_factory.mktemp("topics") / "sound"
     store = LmdbStore(directory, 1 << 30)
     filled(Hub(store, limits={"turn_rows": 15}))
@@ -90,22 +90,22 @@ def test_damage_is_found_as_itself(store: Path, fault: str, key: bytes, damage: 
     assert {one.fault for one in found} <= {fault, "holders"}
 
 
-def test_topic_that_retained_what_is_not_there_is_found(store: Path) -> None:
-    """The holders of the publication that it did retain are then wrong, too."""
+def test_topic_with_a_missing_retained_publication_is_found(store: Path) -> None:
+    """The number of holders of the retained publication is then wrong as well."""
     stores.change(store, edit(RETAINED, lambda row: (99).to_bytes(8, "big")))
     found = faults(verify(store))
     assert ("retained", RETAINED + b"t/kept") in found
     assert ("holders", keys.reference_count(KEPT)) in found
 
 
-def test_publication_that_is_gone_is_found_by_who_holds_it(store: Path) -> None:
+def test_missing_publication_is_found_by_its_holders(store: Path) -> None:
     stores.change(store, delete(keys.publication(PARKED)))
     found = {fault for fault, _ in faults(verify(store))}
     assert {"holders", "record"} & found
 
 
 def test_sound_store_is_sound_and_counted(sound_topics: Path) -> None:
-    """With publications that are pending, parked, retained, or of an ended subscription."""
+    """Its publications are pending, parked, retained, or of an ended subscription."""
     verdict = verify(sound_topics)
     assert faults(verdict) == []
     found = store_content(sound_topics)

@@ -1,4 +1,4 @@
-"""All damage to a message, its place, its body or its index rows is found."""
+"""Any damage to a message, its position, its body or its index rows is found."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(tmp_path: Path) -> None:
+def test_non_persistent_message_counts_until_a_restart(tmp_path: Path) -> None:
     flags = records.FLAG_NOT_PERSISTENT
     with managed(tmp_path) as manager:
         app = manager.connect()
@@ -87,7 +87,7 @@ def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(tmp_
     assert (verify(tmp_path).findings.kept, verify(tmp_path).messages) == ([], 3_003)
     with managed(tmp_path) as manager:
         pass
-    # The job is known, but has not counted anything yet.
+    # The job exists but has not counted any rows yet.
     assert verify(tmp_path).findings.kept == []
     with managed(tmp_path) as manager:
         manager.turn()

@@ -1,4 +1,4 @@
-"""All damage to the schedule is found; rows of a deleted queue are not a fault."""
+"""Any damage to the schedule is found. Rows of a deleted queue are not a fault."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.stores import DAY_MS, Change, delete, faults, flip, put
 from tests.qmgrd.verify.test_index import LATE
 
-SOON = keys.due(7, LATE, keys.LANE_DELAYED, 7, 5)  # of a message that is due later
+SOON = keys.due(7, LATE, keys.LANE_DELAYED, 7, 5)  # key of a message that is due later
 NOBODY = keys.due(7, LATE, keys.LANE_READY, 4, 99)
 GONE = keys.of_queue(keys.SPACE_UID, LATE) + b"GONE"
 DUE = keys.SPACE_DUE
@@ -20,7 +20,7 @@ DELAYED = keys.message(LATE, keys.LANE_DELAYED, 7, 5)
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("key", DUE + b"x", put(DUE + b"x", b"")),
     ("due-missing", DUE, lambda txn: txn.delete(stores.rows_in(txn, DUE)[-1][0])),
-    ("due-missing", DUE, flip(DELAYED, 31)),  # its entry has another time
+    ("due-missing", DUE, flip(DELAYED, 31)),  # The entry has a different time.
     ("due-orphan", SOON, put(SOON, b"")),
     ("due-orphan", NOBODY, put(NOBODY, b"")),
     ("due-orphan", DUE, delete(GONE)),
@@ -44,7 +44,7 @@ def test_time_that_an_entry_does_not_have_is_reported_once(store: Path) -> None:
     assert [fault for fault, _ in faults(verify(store))] == ["due-orphan"]
 
 
-def test_what_a_deleted_queue_left_is_no_fault(store: Path) -> None:
+def test_rows_of_a_deleted_queue_are_no_fault(store: Path) -> None:
     stores.change(
         store,
         put(keys.due(DAY_MS, 4, keys.LANE_DELAYED, 4, 1), b""),

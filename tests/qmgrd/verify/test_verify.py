@@ -1,4 +1,4 @@
-"""All damage to a store at rest is found, as itself and once; a valid store has no findings."""
+"""Any damage to a closed store is found once, with its kind. A valid store has no findings."""
 
 import json
 import os
@@ -36,8 +36,7 @@ def test_message_that_was_set_aside_before_is_counted_and_no_finding(store: Path
         manager.restart()
     verdict = verify(store)
     assert verdict.findings.kept == []
-    # The damaged one, one that was not persistent and is lost, and an event that reports the
-    # damage.
+    # the damaged message, a lost non-persistent message, and the event that reports the damage
     assert (verdict.messages, verdict.set_aside) == (20 - 2 + 1, 1)
 
 
@@ -86,7 +85,7 @@ def test_store_in_use_is_refused(store: Path) -> None:
     assert verify(store).findings.kept == []
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnreadable, match="no store found"):
         verify(tmp_path)
     (tmp_path / "data.mdb").write_bytes(b"x" * 10_000)

@@ -1,4 +1,4 @@
-"""Values of one attribute, valid or not, and how texts show them."""
+"""Valid and invalid values of one attribute, and their form in texts."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_value_of_another_type_is_refused_in_few_words(attribute: str, value: An
     assert len(caught.value.text) < 250
 
 
-def test_unit_is_no_part_of_what_people_call_it() -> None:
+def test_command_name_has_no_unit() -> None:
     assert label("expiry_max_ms") == "expiry max"
     assert label("message_max_bytes") == "message max"
     assert label("bytes_max") == "bytes max"

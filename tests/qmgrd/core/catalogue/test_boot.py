@@ -1,4 +1,4 @@
-"""Starts: the store must belong to the queue manager."""
+"""A start checks that the store belongs to the queue manager."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_new_store_takes_the_id_it_is_given(store: AnyStore, manager: Manager) -
 
 
 def test_secret_is_made_once_and_stays(manager: Manager) -> None:
-    """Each start brings other random bytes."""
+    """Each start provides other random bytes."""
     secret = manager.boot.secret
     assert secret == SECRET
     manager.crash()
@@ -26,19 +26,19 @@ def test_secret_is_made_once_and_stays(manager: Manager) -> None:
 
 @pytest.mark.parametrize("found", [None, b"", b"short"])
 def test_store_without_a_secret_is_given_one(manager: Manager, found: bytes | None) -> None:
-    """A store of an older version has none."""
+    """A store written by an older version has no secret."""
     tx = manager.store.begin()
     tx.delete(keys.SECRET)
     if found is not None:
         rows.put(tx, keys.SECRET, found)
     manager.store.commit()
     manager.crash()
-    assert manager.boot.secret == bytes(32)  # as the harness hands it to each later start
+    assert manager.boot.secret == bytes(32)  # The harness passes these bytes to each later start.
     manager.crash()
     assert manager.boot.secret == bytes(32)
 
 
-def test_secret_is_nothing_that_peers_are_told(manager: Manager) -> None:
+def test_secret_is_never_sent_to_peers(manager: Manager) -> None:
     boot = manager.boot
     assert boot.secret not in (boot.salt * 2, boot.store_id * 2)
     assert boot.secret[:16] not in manager.connect().session

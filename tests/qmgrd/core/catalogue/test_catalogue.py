@@ -41,7 +41,7 @@ def test_other_definition_of_a_name_is_refused(app: Client, other: dict[str, Any
 @pytest.mark.parametrize(
     "name", ["", "a/b", "a b", "a\0b", "%s%n", "x" * 65, "x" * 300, "ü", "a@", "@", "a@b@c", "..\n"]
 )
-def test_what_is_no_name_is_refused_and_shown_safely(app: Client, name: str) -> None:
+def test_invalid_name_is_refused_and_quoted(app: Client, name: str) -> None:
     for kind in (m.QueueCreate, m.QueueShow, m.QueueDelete, m.QueuePurge, m.Browse, m.Get):
         with pytest.raises(RequestError, match="is not a name") as caught:
             app.ask(kind, name)
@@ -53,7 +53,7 @@ def test_what_is_no_name_is_refused_and_shown_safely(app: Client, name: str) -> 
 @pytest.mark.parametrize(
     "name", ["a", "Z" * 64, "DEAD-LETTER_1", "SYSTEMS.1", "..", "%".replace("%", "-")]
 )
-def test_what_is_a_name_is_taken(app: Client, name: str) -> None:
+def test_valid_name_is_accepted(app: Client, name: str) -> None:
     assert app.ask(m.QueueCreate, name)["queue"] == name
 
 
@@ -65,7 +65,7 @@ def test_alteration_survives_a_restart(store: AnyStore, app: Client) -> None:
     app.ask(m.QueueAlter, "@NYC", {"depth_max": 5})
     app.manager.crash()
     found = app.manager.connect().ask(m.QueueList)["queues"]
-    transmission, remote, local, _ = found  # The last one has the events.
+    transmission, remote, local, _ = found  # The last one, which is not checked, has the events.
     assert (transmission["depth_max"], transmission["put_inhibit"]) == (5, False)
     assert (remote["put_inhibit"], remote["given"]) == (True, [])
     assert (local["depth_max"], local["get_inhibit"], local["given"]) == (3, True, ["depth_max"])
@@ -111,14 +111,14 @@ def test_case_matters(app: Client) -> None:
     assert app.bodies("Q") == []
 
 
-def test_unknown_queue_says_how_to_make_it(app: Client) -> None:
+def test_error_of_an_unknown_queue_shows_how_to_create_it(app: Client) -> None:
     with pytest.raises(RequestError, match=r"; create it$") as caught:
         app.show("NONE")
     assert caught.value.code == ErrorCode.QUEUE_UNKNOWN
 
 
 def test_queue_ids_are_never_used_again(store: AnyStore, app: Client) -> None:
-    """Not after a deletion, not after a restart: old handles and jobs must not fit a new one."""
+    """Deletions and restarts free no id, so old handles and jobs never match a new queue."""
     seen = set()
     for _ in range(4):
         seen.add(app.ask(m.QueueCreate, "X")["queue_id"])
@@ -128,7 +128,7 @@ def test_queue_ids_are_never_used_again(store: AnyStore, app: Client) -> None:
     assert len(seen) == 4
 
 
-def test_queue_made_anew_knows_nothing_of_the_old_one(app: Client) -> None:
+def test_recreated_queue_has_no_state_of_the_old_one(app: Client) -> None:
     app.put("Q", b"old")
     (lease,) = app.get("Q")
     app.ask(m.QueueDelete, "Q", True)
@@ -164,7 +164,7 @@ def test_transmission_queue_comes_with_its_link_only(app: Client) -> None:
 
 
 def test_put_to_a_remote_queue_waits_on_the_transmission_queue(app: Client) -> None:
-    """Transmission is in the order of ids, queues in the order of priority."""
+    """A link sends messages in order of their ids. A queue delivers them in order of priority."""
     app.ask(m.LinkCreate, "NYC", LINK)
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", b"low", priority=0)

@@ -18,7 +18,7 @@ def test_links_are_limited() -> None:
 
 
 def test_link_to_ourselves_is_refused(app: Client) -> None:
-    """The name is wrong, not the address."""
+    """The error names the name, not the address."""
     with pytest.raises(
         RequestError, match="itself; name the link after the queue manager"
     ) as caught:
@@ -34,7 +34,7 @@ def test_other_address_of_a_link_is_refused(app: Client) -> None:
     assert app.code_of(m.LinkCreate, "NYC", {"addresses": ["h:2"]}) is ErrorCode.LINK_EXISTS
 
 
-def test_other_addresses_are_for_good_and_told(store: AnyStore, app: Client) -> None:
+def test_new_addresses_are_stored_and_reported(store: AnyStore, app: Client) -> None:
     before = LINK["addresses"]
     app.ask(m.LinkCreate, "NYC", LINK)
     row = app.ask(m.LinkAlter, "NYC", {"addresses": ["h:2", "unix:/x"]})
@@ -58,6 +58,6 @@ def test_alteration_that_cannot_be_leaves_a_link_as_it_is(
 
 
 @pytest.mark.parametrize("kind", [m.LinkShow, m.LinkAlter, m.LinkStart, m.LinkStop, m.LinkDelete])
-def test_unknown_link_is_told_from_what_is_no_name(app: Client, kind: type) -> None:
+def test_unknown_link_differs_from_an_invalid_name(app: Client, kind: type) -> None:
     assert app.code_of(kind, "NYC") is ErrorCode.LINK_UNKNOWN
     assert app.code_of(kind, "a/b") is ErrorCode.NAME_INVALID

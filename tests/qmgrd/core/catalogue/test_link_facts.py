@@ -6,7 +6,7 @@ from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.lines import Lines
 
 
-def test_progress_is_told_of_the_link_and_each_path(app: Client) -> None:
+def test_progress_is_reported_to_the_link_and_each_path(app: Client) -> None:
     lines = Lines(app.manager)
     one, two = lines.up()
     lines.put(8, 16 * 1024)
@@ -23,7 +23,7 @@ def test_progress_is_told_of_the_link_and_each_path(app: Client) -> None:
     assert first["in_flight_bytes"] > 4 * 16 * 1024
 
 
-def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
+def test_blocked_link_reports_the_cause_and_the_next_attempt(app: Client) -> None:
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(2)
@@ -34,8 +34,8 @@ def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
     assert (row["blocked_behind"], row["down_ms"], row["blocked_ms"]) == (1, None, 0)
 
 
-def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> None:
-    """Until a commit comes: after that, another message blocks it."""
+def test_link_blocked_repeatedly_reports_the_first_block(app: Client) -> None:
+    """The time counts from the first block. After a commit, another message blocks the link."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)
@@ -55,12 +55,13 @@ def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> No
     one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=12))
     assert lines.row["blocked_ms"] == 0
     lines.turn(300)
-    one.commit(1)  # For a message before it, reported after the block.
+    # This commit covers a message before the blocked one, and is reported after the block.
+    one.commit(1)
     assert lines.row["blocked_ms"] == 300
 
 
-def test_link_that_is_blocked_by_another_message_begins_anew(app: Client) -> None:
-    """The commit between them comes after the block, or with a new path."""
+def test_block_by_another_message_restarts_the_time(app: Client) -> None:
+    """The commit between the two blocks arrives after the first block, or with a new path."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)
@@ -77,7 +78,7 @@ def test_link_that_is_blocked_by_another_message_begins_anew(app: Client) -> Non
     assert lines.row["blocked_ms"] == 0
 
 
-def test_link_that_is_down_says_since_when_and_when_it_dials(app: Client) -> None:
+def test_link_that_is_down_reports_since_when_and_the_next_dial(app: Client) -> None:
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     one.hang_up()

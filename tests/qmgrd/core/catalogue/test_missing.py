@@ -27,12 +27,12 @@ from qmgrd.core.catalogue.missing import (
         (no_template("AP.*", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "did you mean APP.*?"),
     ],
 )
-def test_text_says_what_and_how(error: RequestError, code: ErrorCode, words: str) -> None:
+def test_text_states_fact_and_remedy(error: RequestError, code: ErrorCode, words: str) -> None:
     assert error.code is code
     assert words in error.text
 
 
-def test_subscription_says_what_to_put_to() -> None:
+def test_put_to_a_subscription_is_refused_with_advice() -> None:
     error = is_published("B:late")
     assert error.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
     assert error.text == (

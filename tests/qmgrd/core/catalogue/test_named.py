@@ -1,4 +1,4 @@
-"""Names that stand for another queue: aliases."""
+"""Aliases: names of other queues."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def sales(app: Client) -> Client:
     return app
 
 
-def test_row_says_what_a_name_stands_for() -> None:
+def test_name_is_made_from_its_row() -> None:
     row = {"kind": "remote", "queue_id": 0, "put_inhibit": True}
     assert named("F@NYC", row) == Remote("F@NYC", "F", "NYC", put_inhibit=True)
     row = {"kind": "alias", "queue_id": 0, "alias_of": "Q", "get_inhibit": True}
@@ -60,7 +60,7 @@ def test_alias_survives_a_restart(store: AnyStore, sales: Client) -> None:
     assert app.put_records("SALES", record(b"x"))[0].code is ErrorCode.PUT_INHIBITED
 
 
-def test_alias_may_be_there_before_its_queue_and_after_it(app: Client) -> None:
+def test_alias_may_exist_before_and_after_its_queue(app: Client) -> None:
     app.ask(m.QueueCreate, "SALES", {"alias_of": "ORDERS"})
     for _ in range(2):
         (refused,) = app.put_records("SALES", record(b"x"))
@@ -117,7 +117,7 @@ def test_alias_can_be_led_elsewhere(sales: Client) -> None:
 def test_alias_that_cannot_be_is_refused(
     sales: Client, name: str, given: dict[str, Any], words: str
 ) -> None:
-    """Never an alias of an alias, whichever is defined first."""
+    """An alias of an alias is refused, whichever of the two is defined first."""
     sales.ask(m.QueueCreate, "EARLY", {"alias_of": "Q2"})
     before = sales.ask(m.QueueList)
     with pytest.raises(RequestError, match=words):

@@ -28,7 +28,7 @@ def test_nearest_of_several_is_meant_and_the_first_of_equals() -> None:
     assert nearest("ORDERS", ["OrderS", "orders"]) == "OrderS"
 
 
-def test_no_more_names_are_looked_at_than_a_turn_can_bear() -> None:
+def test_number_of_compared_names_is_limited() -> None:
     names = iter([f"Q{number}" for number in range(LOOKED_AT_MAX)] + ["ORDERS"])
     assert nearest("ORDER", names) == ""
     assert next(names) == "ORDERS"

@@ -44,7 +44,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_deleting_a_link_takes_a_look_at_each_queue_manager(app: Client, looks: list[str]) -> None:
-    """It once looked at each remote queue, also at those of other links."""
+    """An earlier version looked up the link of each remote queue, even for other links."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
     app.ask(m.LinkCreate, "BOS", {"addresses": ["bos:7470"], "stopped": True})
     for number in range(QUEUES):

@@ -1,4 +1,4 @@
-"""The intervals counted as topics change equal those that a search of all topics finds."""
+"""The intervals counted at each change of a topic equal those found by a search of all topics."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ GIVEN = st.fixed_dictionaries(
 
 
 def in_force(topics: Topics) -> set[int]:
-    """Returns the intervals that a search of all topics finds."""
+    """Returns the intervals found by searching all topics."""
     return {
         topics.value(topic, INTERVAL)
         for topic in topics.rows

@@ -1,4 +1,4 @@
-"""The next link of a message, and messages that may not be sent on. Whole ways: tests/sim."""
+"""The next link of a message, and refused messages. tests/sim tests complete routes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.qmgrd.core.harness import Client, record
 
 
 def put(*hops: list[str] | None) -> m.Put:
-    """Returns a put with a record for each of *hops*, which its note names."""
+    """Returns a put with one record per entry of *hops*. The note of each record lists the hops."""
     extras: list[list[Any]] = [
         [index, {m.EXTRA_NOTE: pack({"hops": known})}]
         for index, known in enumerate(hops)
@@ -28,13 +28,13 @@ def told(found: m.Put) -> list[list[str]]:
     return [unpack(extra[m.EXTRA_NOTE])["hops"] for _, extra in found.extras]
 
 
-def test_each_hop_is_added_behind_who_sent_first() -> None:
+def test_each_hop_is_added_after_the_first_sender() -> None:
     ((found, error),) = route.forwarded(put(None, ["EWR", "BOS"]), "EWR", "NYC")
     assert error is None
     assert (found.first_id, told(found)) == (10, [["EWR", "NYC"], ["EWR", "BOS", "NYC"]])
 
 
-def test_what_was_here_before_stands_alone_with_its_way() -> None:
+def test_message_that_was_here_before_is_refused_with_its_route() -> None:
     found = list(route.forwarded(put(None, ["NYC", "BOS"], None, None), "EWR", "NYC"))
     assert [(x.first_id, len(x.records)) for x, _ in found] == [(10, 1), (11, 1), (12, 2)]
     errors = [error for _, error in found]
@@ -53,8 +53,8 @@ def test_seventeenth_hop_is_one_too_many() -> None:
 
 
 @pytest.mark.parametrize("hops", ["EWR", 7, [7], [""], ["x" * 65], ["A"] * 17])
-def test_way_that_makes_no_sense_goes_no_further(hops: Any) -> None:
-    """Otherwise a peer that omits earlier hops would send it in a circle."""
+def test_message_with_an_invalid_route_is_refused(hops: Any) -> None:
+    """Otherwise, messages could circulate for ever through a peer that omits earlier hops."""
     ((_, error),) = route.forwarded(put(hops), "EWR", "NYC")
     assert error is not None
     assert error.code == ErrorCode.ROUTE_LOOP
@@ -66,7 +66,7 @@ def test_way_stays_in_a_note_that_has_to_be_cut() -> None:
     assert cut["hops"] == ["EWR", "BOS"]
 
 
-def test_way_of_what_has_arrived_is_told_and_counts_no_more() -> None:
+def test_route_of_an_arrived_message_is_reported_and_no_longer_counts() -> None:
     found = route.arrived(put(["EWR", "BOS"], None))
     assert unpack(found.extras[0][1][m.EXTRA_NOTE]) == {"came": ["EWR", "BOS"]}
     assert route.arrived(put(None)) == put(None)
@@ -111,8 +111,8 @@ def test_what_passes_through_waits_where_its_link_is_inhibited(app: Client) -> N
     assert app.bodies("Q") == [b"2"]
 
 
-def test_circle_is_no_way_around_what_is_asked_of_any_put(app: Client) -> None:
-    """A message outside of the window, or without a UID, does not become a dead letter."""
+def test_put_in_a_circle_must_still_be_valid(app: Client) -> None:
+    """A message outside the window, or without a UID, is refused and is not a dead letter."""
     app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "transit": True, "stopped": True})
     app.manager.fill(DEAD_LETTERS, record(b"before"))
     looped: list[list[Any]] = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1", "JFK"]})}]]

@@ -1,4 +1,4 @@
-"""Rows that make sense, and rows that do not."""
+"""Valid rows are accepted, and invalid rows are refused."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WRONG = (ValueError, KeyError, RequestError)
 
 
 def stored(space: bytes) -> list[tuple[str, Any]]:
-    """Returns the rows that a running queue manager has stored there."""
+    """Returns the rows that a running queue manager has stored under the prefix."""
     return [
         (key[1:].decode(errors="replace"), unpack(rows.unseal(key, value)))
         for key, value in filled().items()
@@ -27,7 +27,7 @@ def stored(space: bytes) -> list[tuple[str, Any]]:
     ]
 
 
-def test_whatever_a_queue_manager_stores_makes_sense() -> None:
+def test_stored_rows_are_valid() -> None:
     for name, row in stored(keys.SPACE_QUEUE):
         assert row_checks.queue(name, row, 1_000) == row
     for name, row in stored(keys.SPACE_LINK):

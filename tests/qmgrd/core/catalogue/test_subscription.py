@@ -1,4 +1,4 @@
-"""A subscription made from its row."""
+"""A subscription is created from its row."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def row(**more: Any) -> dict[str, Any]:
     return {"topic": "a/+/#", "first": 5} | more
 
 
-def test_kinds_are_told_by_name() -> None:
+def test_kinds_are_reported_by_name() -> None:
     queue = object()
     found = {
         name: Subscription(name, row(), None if "@" in name else queue)  # type: ignore[arg-type]

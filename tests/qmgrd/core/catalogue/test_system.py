@@ -1,4 +1,4 @@
-"""The queues that the queue manager needs itself."""
+"""The queues that the queue manager itself needs."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ USES: list[Callable[[Client, str], object]] = [
 
 @pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
 @pytest.mark.parametrize("use", USES)
-def test_system_queue_is_made_by_whatever_use(
+def test_system_queue_is_created_by_any_use(
     name: str, use: Callable[[Client, str], object]
 ) -> None:
     app = Manager().connect()
@@ -61,10 +61,8 @@ def test_default_of_a_system_queue_is_the_one_it_was_made_with(app: Client) -> N
 
 
 @pytest.mark.parametrize("use", [*USES[2:4], USES[5]])
-def test_queue_of_publications_is_made_by_whatever_asks_for_it(
-    use: Callable[[Client, str], object],
-) -> None:
-    """Nobody puts to it or gets from it (test_publications.py)."""
+def test_queue_of_publications_is_created_on_demand(use: Callable[[Client, str], object]) -> None:
+    """No client puts to this queue or gets from it (see test_publications.py)."""
     app = Manager().connect()
     use(app, PUBLICATIONS)
     row = app.show(PUBLICATIONS)
@@ -106,7 +104,7 @@ def test_system_queue_elsewhere_may_have_a_remote_queue_and_an_alias(app: Client
 
 
 def lead_to(app: Client, name: str) -> list[str]:
-    """Returns names by which a client may try to put on the system queue *name*."""
+    """Returns names by which a client may try to put to the system queue *name*."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
     app.ask(m.QueueCreate, f"{name}@NYC")
@@ -115,7 +113,7 @@ def lead_to(app: Client, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
-def test_nobody_else_puts_on_a_system_queue_by_whatever_name(app: Client, name: str) -> None:
+def test_clients_cannot_put_to_system_queues_by_any_name(app: Client, name: str) -> None:
     ways = lead_to(app, name)
     app.ask(m.UnitBegin, 1)
     for way in ways:
@@ -152,7 +150,7 @@ def test_backout_queue_that_leads_to_a_system_queue_is_passed_over(app: Client) 
 
 
 def test_link_is_not_blocked_by_a_message_for_a_system_queue(app: Client) -> None:
-    """No retry could ever succeed: the message becomes a dead letter at once."""
+    """A retry could never succeed, so the message becomes a dead letter at once."""
     far = Far(app.manager)
     far.open()
     far.send(1, record(b"x", uid=("FAR", 1)), queue=EVENTS)

@@ -1,4 +1,4 @@
-"""A defined template is in force for all queues whose names match it."""
+"""A defined template applies to all queues whose names match it."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from tests.qmgrd.core.harness import AnyStore, Client, record
 
 
 def held(app: Client, queue: str, attribute: str = "depth_max") -> tuple[Any, str | None]:
-    """Returns the value in force for a queue, and its template."""
+    """Returns the value that applies to a queue, and the template that sets it."""
     row = app.show(queue)
     return row[attribute], row["template"]
 
 
-def test_template_is_in_force_at_once_for_queues_there_are_and_come(app: Client) -> None:
+def test_template_applies_at_once_to_existing_and_new_queues(app: Client) -> None:
     app.ask(m.QueueCreate, "APP.A")
     assert held(app, "APP.A") == (100_000_000, None)
     app.ask(m.TemplateSet, "APP.*", {"depth_max": 1})
@@ -90,7 +90,7 @@ def test_other_kinds_of_queues_have_no_template(app: Client) -> None:
     assert "template" not in app.show("S")
 
 
-def test_queue_that_is_gone_is_no_more_of_a_template(app: Client) -> None:
+def test_deleted_queue_leaves_its_template(app: Client) -> None:
     app.ask(m.TemplateSet, "Q", {"depth_max": 3})
     assert app.ask(m.TemplateList)["templates"][0]["queues"] == 1
     app.ask(m.QueueDelete, "Q")
@@ -144,7 +144,7 @@ def test_templates_are_limited(app: Client) -> None:
         ((m.TemplateDelete, "APP.*"), ErrorCode.TEMPLATE_UNKNOWN),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(
+def test_invalid_request_is_refused_and_changes_nothing(
     app: Client, request_: tuple[Any, ...], code: ErrorCode
 ) -> None:
     before = app.show("Q")
@@ -153,10 +153,10 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     assert app.show("Q") == before
 
 
-def test_deletion_looks_at_templates_of_its_own_names_only(
+def test_deletion_checks_templates_of_its_own_names_only(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A check of each costs a match with all: 1,000 with one prefix once took a second."""
+    """Each check matches the pattern with all others. A check of 1,000 templates took a second."""
     looked: list[str] = []
 
     def look(self: TemplateDefinitions, template: Template) -> None:

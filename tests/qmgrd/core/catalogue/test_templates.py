@@ -1,4 +1,4 @@
-"""Patterns match names, and one of the matching templates is in force."""
+"""Patterns match names, and one of the matching templates applies."""
 
 import re
 
@@ -53,12 +53,12 @@ def test_template_in_force_is_the_most_specific_one_that_fits(
 
 
 @pytest.mark.parametrize("text", ["*", "APP.*", "*.DLQ", "Q", "a*b*c", "*" * 64])
-def test_what_is_a_pattern_is_taken(text: str) -> None:
+def test_valid_pattern_is_accepted(text: str) -> None:
     check_pattern(text)
 
 
 @pytest.mark.parametrize("text", ["", "a b", "A@B", "*@NYC", "x" * 65, "APP.?", "a\n", "ü*"])
-def test_what_is_no_pattern_is_refused_and_shown_safely(text: str) -> None:
+def test_invalid_pattern_is_refused_and_quoted(text: str) -> None:
     with pytest.raises(RequestError, match="is not a pattern") as caught:
         check_pattern(text)
     assert caught.value.code is ErrorCode.NAME_INVALID

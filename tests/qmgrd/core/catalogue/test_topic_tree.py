@@ -22,7 +22,7 @@ FILTERS = st.tuples(
 def test_tree_finds_what_each_filter_has(
     changes: list[tuple[int, tuple[str, ...]]], asked: list[tuple[str, ...]]
 ) -> None:
-    """Filters come and go; topics are looked up in between, too, so that answers are cached."""
+    """Filters are added and removed. Lookups in between fill the cache of answers."""
     tree: TopicTree[int] = TopicTree()
     there: dict[int, tuple[str, ...]] = {}
     for number, filter_ in changes:
@@ -37,7 +37,7 @@ def test_tree_finds_what_each_filter_has(
             assert (len(found), set(found)) == (len(expected), expected)
 
 
-def test_nothing_is_left_of_what_is_gone() -> None:
+def test_removed_filters_leave_no_nodes() -> None:
     tree: TopicTree[int] = TopicTree()
     for filter_ in (("a", "b", "#"), ("a", "+"), ("#",), ("a", "b", "c")):
         tree.add(filter_, "x", 1)
@@ -66,7 +66,7 @@ def test_what_is_kept_is_bounded_where_many_want_many_topics(
 
 
 def visits_of(tree: TopicTree[int], topic: tuple[str, ...]) -> int:
-    """Returns how many nodes a match visits, apart from the answers."""
+    """Returns the number of nodes that a match visits, without the answers."""
     nodes, visits = [tree._root], 1
     for level in topic:
         nodes = [node.below[x] for node in nodes for x in (level, ONE) if x in node.below]
@@ -85,7 +85,7 @@ def reach_of(node: _Node[int]) -> int:
 def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
     changes: list[tuple[int, tuple[str, ...]]], asked: list[tuple[str, ...]]
 ) -> None:
-    """The reach is kept as filters come and go, and known before a filter is added."""
+    """The reach is updated as filters change, and is known before a filter is added."""
     tree: TopicTree[int] = TopicTree()
     there: dict[int, tuple[str, ...]] = {}
     for number, filter_ in changes:
@@ -105,7 +105,7 @@ def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
 
 
 def hostile_filters() -> Iterator[tuple[str, ...]]:
-    """Yields all filters of x and + over 14 levels, then with levels that no topic has."""
+    """Yields all filters of x and + over 14 levels, then filters with levels that no topic has."""
     for levels in product("x+", repeat=14):
         yield (*levels, *["y"] * 18)
 

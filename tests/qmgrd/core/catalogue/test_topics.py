@@ -33,7 +33,7 @@ def test_nearest_definition_is_in_force(hub: Hub) -> None:
     hub.sound()
 
 
-def test_nil_is_as_the_topic_above_has_it(hub: Hub) -> None:
+def test_nil_inherits_the_value_of_the_topic_above(hub: Hub) -> None:
     hub.app.ask(m.TopicSet, "a", {"redelivery_limit": 1})
     hub.app.ask(m.TopicSet, "a/b", {"redelivery_limit": None})
     assert hub.app.ask(m.TopicShow, "a/b")["redelivery_limit"] == 1

@@ -1,4 +1,4 @@
-"""Items set aside: they survive restarts, are limited in number, and are restored or deleted."""
+"""Items set aside survive restarts, are limited in number, and are restored or deleted."""
 
 from collections.abc import Callable
 
@@ -104,7 +104,7 @@ def test_unreadable_item_is_deleted_and_the_start_continues() -> None:
     assert "unreadable" in manager.turns.notes[0].event
 
 
-def test_damage_of_the_store_is_no_matter_of_meaning() -> None:
+def test_damage_of_the_store_is_not_set_aside() -> None:
     manager = Manager()
     context = manager.turns.broker.context
     with pytest.raises(rows.RowDamaged), context.aside.guard(context, KEY):

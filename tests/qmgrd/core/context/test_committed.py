@@ -1,4 +1,4 @@
-"""Committed reports stamps and duplicates in runs that are as short as possible."""
+"""Committed reports stamps and duplicates in the shortest possible runs."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from qmgrd.core.context.committed import add_matches, add_stamps
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=20))
-def test_stamps_are_told_in_runs(steps: list[tuple[int, int]]) -> None:
+def test_stamps_are_reported_in_runs(steps: list[tuple[int, int]]) -> None:
     runs: list[list[int]] = []
     expected: dict[int, int] = {}
     index = timestamp = 0

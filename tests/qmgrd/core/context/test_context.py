@@ -1,11 +1,11 @@
-"""What a turn gathers."""
+"""The facts and effects that a turn collects."""
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgrd.core.context.context import Context, Note
 
 
-def test_outcome_keeps_the_order_of_what_is_said() -> None:
+def test_outcome_keeps_the_order_of_messages() -> None:
     context = Context(Config(), "QM1", b"S" * 16, 1)
     context.send(1, m.Ok(1))
     context.send(2, m.Ok(2))

@@ -81,7 +81,7 @@ def test_delayed_message_becomes_a_dead_letter_if_no_other_is_left_G13(app: Clie
 
 
 def test_room_in_bytes_is_made_too_G13(app: Client) -> None:
-    """Including the UIDs that the new messages get."""
+    """The UIDs assigned to the new messages count towards the size."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"bytes_max": 10_000})
     for _ in range(20):
         app.put("Q", *[bytes(900)] * 3)
@@ -100,8 +100,8 @@ def test_message_without_a_place_among_the_dead_letters_stays_G13(app: Client) -
 
 
 def test_message_without_a_place_among_the_dead_letters_is_passed_over_G13(app: Client) -> None:
-    """Another queue's dead letter has its UID. A put was refused for it, and a commit exceeded
-    depth.
+    """A dead letter from another queue has the same UID. An earlier version refused a put for this
+    reason, and a commit exceeded the depth.
     """
     uid = Uid("APP", 1)
     app.ask(m.QueueCreate, "OTHER")
@@ -118,7 +118,7 @@ def test_message_without_a_place_among_the_dead_letters_is_passed_over_G13(app: 
     audit(app.manager)
 
 
-def test_only_a_few_are_tried_if_none_has_a_place_among_the_dead_letters(
+def test_only_a_few_are_tried_if_the_dead_letter_queue_is_full(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
@@ -138,7 +138,7 @@ def test_only_a_few_are_tried_if_none_has_a_place_among_the_dead_letters(
 
 
 def test_message_lost_at_a_restart_frees_no_space(app: Client) -> None:
-    """It no longer counts towards the depth, though its row still exists."""
+    """The message no longer counts towards the depth, although its row still exists."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 2})
     app.put("Q", b"v1", b"v2", flags=records.FLAG_NOT_PERSISTENT)
     manager = app.manager
@@ -170,7 +170,7 @@ def test_operators_learn_how_many_were_evicted(app: Client, count: int) -> None:
 
 
 def test_eviction_skips_leased_messages_before_the_position(app: Client) -> None:
-    """Otherwise each put on a queue with thousands of leases would scan them all."""
+    """Otherwise each put to a queue with thousands of leases would scan all of them."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 3_000})
     app.put("Q", *[b"x"] * 3_000)
     app.get("Q", 2_500)

@@ -1,4 +1,4 @@
-"""Which peers may open links; strangers learn nothing and change nothing."""
+"""Peers that may open links. Unknown queue managers learn nothing and change nothing."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def app(manager: Manager) -> Client:
 
 
 class Stranger(Far):
-    """A queue manager that claims to be FAR; it records every byte that it receives."""
+    """A queue manager that claims to be FAR and records every byte received."""
 
     def __init__(self, manager: Manager, store_id: bytes = OTHER_STORE) -> None:
         super().__init__(manager, store_id=store_id)
@@ -51,7 +51,7 @@ class Stranger(Far):
         self.client.read = listen  # type: ignore[method-assign]
 
     def try_all(self, store_id: bytes) -> list[ErrorCode]:
-        """Opens each stream that FAR may have, and fetches; returns the answers."""
+        """Opens each stream that FAR may have, and fetches; returns the error codes."""
         streams = (store_id + number.to_bytes(8, "big") for number in range(1, 4))
         tries: list[Any] = [m.LinkOpen(10, stream, 1, 100) for stream in streams]
         answers = [self.client.say(each) for each in [*tries, FETCH]]
@@ -59,7 +59,7 @@ class Stranger(Far):
 
 
 def linked(app: Client) -> Far:
-    """Sets up a link from FAR that delivered a message, and one to FAR with a waiting message."""
+    """Sets up a link from FAR that delivered a message, and one to FAR with a pending message."""
     app.ask(m.LinkAllow, "FAR")
     app.ask(m.LinkCreate, "FAR", {"addresses": []})
     app.ask(m.QueueCreate, "F@FAR")
@@ -71,14 +71,14 @@ def linked(app: Client) -> Far:
 
 
 def facts(manager: Manager) -> list[tuple[bytes, bytes]]:
-    """Returns the stored rows, except the clock."""
+    """Returns the stored rows without the row of the clock."""
     return [(key, value) for key, value in manager.scan(b"") if key != keys.CLOCK]
 
 
 def check_nothing_told(stranger: Stranger) -> None:
     for secret in (FAR_STORE, FAR_STORE.hex().encode(), STREAM, b"the real life", SECRET):
         assert secret not in stranger.heard
-    assert STORE_ID not in stranger.heard[-300:], "once the handshake is done"
+    assert STORE_ID not in stranger.heard[-300:], "closed after the handshake"
 
 
 # -- strangers
@@ -107,13 +107,13 @@ def test_stranger_with_the_name_of_a_peer_and_another_store_learns_and_changes_n
     assert facts(manager) == before
     far.client.hear()
     far.send(2, message(2))
-    assert far.committed()[-1:] == [2], "the real one goes on, and was not fenced"
+    assert far.committed()[-1:] == [2], "the real FAR continues and was not fenced"
     assert far.client.goaway is None
     assert app.bodies("Q") == [b"1", b"2"]
     ok, opening = far.client.say(FETCH)
     assert (type(ok), type(opening)) == (m.Ok, m.LinkOpen)
     (put,) = far.client.say(m.Ok(1, [1, 0, [], None, 4096, 1, 0, b""]))
-    assert SECRET in put.records[0], "what waits for it is unharmed"
+    assert SECRET in put.records[0], "its pending messages are intact"
 
 
 def test_stranger_that_names_a_stream_of_the_peer_is_cut_off(app: Client, manager: Manager) -> None:
@@ -133,7 +133,7 @@ def test_stranger_cannot_fetch_from_a_link_that_has_addresses(
     stranger = Stranger(manager)
     assert stranger.try_all(OTHER_STORE)[-1] is ErrorCode.LINK_DOWN
     check_nothing_told(stranger)
-    assert facts(manager) == before, "and it is not pinned"
+    assert facts(manager) == before, "the peer is not pinned"
 
 
 def test_first_store_that_connects_is_pinned_unless_the_store_id_is_given(
@@ -258,7 +258,7 @@ def test_dial_that_reaches_another_store_sends_nothing_of_its_stream() -> None:
 
 
 def test_peer_of_an_older_version_stays_allowed(app: Client, manager: Manager) -> None:
-    """Its row is the bare store id."""
+    """An older version stored only the store id in the row."""
     tx = manager.store.begin()
     rows.put(tx, PEER, FAR_STORE)
     manager.store.commit()
@@ -388,7 +388,7 @@ def test_link_that_its_peer_does_not_allow_is_refused_and_retries() -> None:
         lines.turn(29_999)
         assert lines.dials == []
         lines.turn(1)
-    assert told == ["link refused"], "once"
+    assert told == ["link refused"], "logged once"
     lines.up()
     assert (lines.row["state"], lines.row["error"]) == ("up", "")
 

@@ -1,4 +1,4 @@
-"""The window of a sequenced producer (D1b), on its own."""
+"""The window of a sequenced producer (D1b), without a queue manager."""
 
 import pytest
 
@@ -32,7 +32,8 @@ def test_row_is_read_as_it_was_written() -> None:
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
     row = make(5).encode()
-    rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")  # a longer array
+    # an array with an additional element
+    rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")
     loaded = producer.load(tx, ID, 10)
     assert loaded is not None
     assert loaded.inbox.commit_id == 5
@@ -47,7 +48,7 @@ def test_seen_removes_refusals_and_never_moves_back() -> None:
 
 
 def test_seen_beyond_the_commit_id_is_ignored() -> None:
-    """A client cannot have seen an answer that was never given, so refusals above it stay."""
+    """A client cannot have seen an answer that was never sent, so later refusals are kept."""
     sender = make(3, (6,), _2=303, _6=303)
     sender.note_seen(100)
     assert sender.seen == 3

@@ -1,4 +1,4 @@
-"""What is due: expiry, delay, UIDs that are forgotten, what is gone with a restart."""
+"""Due work: expiry, delay, forgotten UIDs, and messages lost in a restart."""
 
 import json
 import struct
@@ -25,14 +25,14 @@ VOLATILE = records.FLAG_NOT_PERSISTENT
 
 
 def run_due_work(manager: Manager, ms: int = 0) -> int:
-    """Let *ms* pass, then run turns as long as anything is due; return how many."""
+    """Advances the clock by *ms*, then runs turns while work is due; returns their number."""
     manager.turn(ms)
     for count in range(1, 10_000):
         due_ms = manager.turns.broker.context.schedule.next_ms
         if (due_ms is None or due_ms > manager.now().ms) and not manager.turns.has_work:
             return count
         manager.turn()
-    raise AssertionError("it never comes to rest")
+    raise AssertionError("the manager is never idle")
 
 
 def counts(app: Client, queue: str = "Q") -> tuple[int, int, int, int]:
@@ -52,7 +52,7 @@ def scheduled(manager: Manager) -> int:
 
 
 def test_expired_message_is_not_had_even_before_it_is_swept_G12(app: Client) -> None:
-    """Neither by a get, however it selects, nor by a browse."""
+    """Gets with any selection and browses skip expired messages."""
     app.put("Q", b"short", expiry_ms=1_000, correlation_id=b"c", group=(b"g" * 24, 1, False))
     app.put("Q", b"long", expiry_ms=5_000)
     uid = records.encode_uid(app.browse("Q")[0].uid)
@@ -102,7 +102,7 @@ def test_cap_of_the_queue_holds_for_those_without_a_time_and_for_longer_ones_G12
     assert counts(app) == (0, 0, 3, 0)
 
 
-def test_delivery_says_the_time_that_is_left(app: Client) -> None:
+def test_delivery_has_the_remaining_lifetime(app: Client) -> None:
     app.put("Q", b"1", expiry_ms=1_000)
     app.manager.advance(400)
     (found,) = app.get("Q")
@@ -118,7 +118,8 @@ def test_leased_message_expires_once_it_comes_back(store: AnyStore, app: Client)
     assert counts(app) == (1, 0, 0, 0)
     assert app.release(held) == []
     assert app.get("Q") == []
-    run_due_work(app.manager)  # At once, not when it would have been looked at again.
+    # The message becomes a dead letter at once, not at the next scheduled check.
+    run_due_work(app.manager)
     assert counts(app) == (0, 0, 1, 0)
 
 
@@ -132,8 +133,8 @@ def test_leased_message_that_expired_can_be_consumed(app: Client) -> None:
     assert scheduled(app.manager) == 0
 
 
-def test_what_is_held_long_is_looked_at_less_and_less(app: Client) -> None:
-    """An hour of a lease behind its time is some seventy looks, not 3,600."""
+def test_long_lease_of_an_expired_message_is_checked_ever_less_often(app: Client) -> None:
+    """A message leased for an hour after its expiry is checked about 70 times, not 3,600 times."""
     app.put("Q", b"1", expiry_ms=1_000)
     app.get("Q", lease_ms=5_000_000)
     context, looks = app.manager.turns.broker.context, 0
@@ -160,12 +161,12 @@ def test_many_expire_a_slice_a_turn_G12(manager: Manager, app: Client) -> None:
     assert len(depths) == 5
     (event,) = {x["event"] for x in events(app)}
     assert event == "message expired"
-    assert sorted(x["count"] for x in events(app)) == [SLICE_ROWS] * 5  # One event a turn.
+    assert sorted(x["count"] for x in events(app)) == [SLICE_ROWS] * 5  # Each turn logs one event.
 
 
 def test_slices_of_long_messages_are_bounded_too(app: Client) -> None:
     for _ in range(20):
-        app.put("Q", bytes(1_000_000), expiry_ms=1_000)  # 250 rows each
+        app.put("Q", bytes(1_000_000), expiry_ms=1_000)  # each message has 250 rows
     manager = app.manager
     manager.advance(1_000)
     turns = 0
@@ -177,7 +178,7 @@ def test_slices_of_long_messages_are_bounded_too(app: Client) -> None:
 
 
 class Counted(MemoryStore):
-    """A store that counts what is read."""
+    """A store that counts reads."""
 
     reads = 0
 
@@ -193,7 +194,7 @@ class Counted(MemoryStore):
 
 @pytest.mark.parametrize("depth", [100, 10_000])
 def test_sweep_reads_what_is_due_and_not_the_queue_G12(depth: int) -> None:
-    """At any depth: some rows for each that expires."""
+    """The sweep reads a few rows for each expired message, at any depth of the queue."""
     store = Counted()
     manager = Manager(store)
     app = manager.connect()
@@ -204,7 +205,7 @@ def test_sweep_reads_what_is_due_and_not_the_queue_G12(depth: int) -> None:
     manager.turn(1_000 - 1)
     before = store.reads
     manager.turn()
-    assert store.reads == before  # Nothing is due: nothing is read.
+    assert store.reads == before  # Without due messages, the sweep reads nothing.
     manager.turn(1)
     assert manager.queue("Q").counters.expired == 50
     assert store.reads - before < 50 * 6
@@ -223,7 +224,7 @@ def test_expiry_in_a_unit_starts_at_the_put_G12_G20(app: Client) -> None:
     assert counts(app) == (1, 0, 1, 0)
 
 
-def test_report_tells_who_asked_for_it(store: AnyStore, app: Client) -> None:
+def test_requested_report_is_put_to_the_reply_queue(store: AnyStore, app: Client) -> None:
     app.ask(m.QueueCreate, "REPLIES")
     envelope = {records.REPLY_TO: "REPLIES", records.HEADERS: {"h": 1}}
     app.put(
@@ -259,7 +260,7 @@ def test_report_that_has_no_place_is_an_event(app: Client) -> None:
 
 
 def expire_with_report(app: Client, reply_to: object) -> list[str]:
-    """Let a message expire that wants a report; return why the report has no place."""
+    """Expires a message that requests a report; returns the reason for which no report was put."""
     envelope = {records.REPLY_TO: reply_to}
     app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
     run_due_work(app.manager, 1_000)
@@ -281,7 +282,7 @@ def expire_with_report(app: Client, reply_to: object) -> list[str]:
         ("", "NAME_INVALID"),
     ],
 )
-def test_report_goes_nowhere_where_its_client_could_not_put(
+def test_report_is_dropped_if_its_client_could_not_put(
     app: Client, reply_to: str, why: str
 ) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
@@ -314,11 +315,11 @@ def test_report_makes_room_where_a_put_would(app: Client) -> None:
 
 
 @pytest.mark.parametrize("envelope", [b"", b"\xc1", b"\x80", b"\x93\x01", bytes(20)])
-def test_report_of_whatever_envelope_fails_no_turn(app: Client, envelope: bytes) -> None:
+def test_report_with_any_envelope_fails_no_turn(app: Client, envelope: bytes) -> None:
     whole = bytearray(record(b"", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY))
     head = records.HEAD_BYTES
     whole[head:head] = envelope
-    struct.pack_into(">H", whole, head - 6, len(envelope))  # Before the length of the body.
+    struct.pack_into(">H", whole, head - 6, len(envelope))  # the length of the body comes next
     struct.pack_into(">I", whole, 0, crc32(bytes(whole[records.SUMMED_AT :])))
     assert not app.put_records("Q", bytes(whole))
     run_due_work(app.manager, 1_000)
@@ -340,8 +341,8 @@ def test_rule_diverts_to_the_dead_letters_where_it_expires_no_more_G12(
     assert not found.state & m.STATE_EXPIRES
 
 
-def test_what_finds_no_place_among_the_dead_letters_waits_for_one_G12(app: Client) -> None:
-    """It is never delivered meanwhile."""
+def test_message_without_space_among_the_dead_letters_waits_G12(app: Client) -> None:
+    """The message is not delivered during the wait."""
     app.ask(m.QueueAlter, "Q", {"expiry_action": "dead-letter"})
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
     app.put("Q", b"1", b"2", expiry_ms=1_000)
@@ -356,7 +357,7 @@ def test_what_finds_no_place_among_the_dead_letters_waits_for_one_G12(app: Clien
 def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
     store: AnyStore, app: Client, years: int
 ) -> None:
-    """In a running daemon: what is due runs by the store's own clock."""
+    """As in a running daemon, due times follow the store's own clock."""
     app.put("Q", b"expires", expiry_ms=60_000)
     app.put("Q", b"waits", delay_ms=60_000)
     app.manager.wall_us += years * YEAR_MS * 1_000
@@ -374,7 +375,7 @@ def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
 def test_time_away_counts_within_bounds(
     store: AnyStore, app: Client, away_ms: int, counted_ms: int
 ) -> None:
-    """Over a restart the wall clock is all there is: what it says is held to downtime_max_ms."""
+    """Across a restart, the wall clock counts, up to a limit of downtime_max_ms."""
     limit_ms = app.manager.config.queue_manager.downtime_max_ms
     counted_ms = min(counted_ms, limit_ms) if away_ms < YEAR_MS else limit_ms
     lasts_ms = counted_ms + 1_000
@@ -393,7 +394,9 @@ def test_time_away_counts_within_bounds(
 # -- delay
 
 
-def test_delayed_message_is_had_at_its_time_in_its_old_place(store: AnyStore, app: Client) -> None:
+def test_delayed_message_is_available_on_time_in_its_old_position(
+    store: AnyStore, app: Client
+) -> None:
     app.put("Q", b"late", delay_ms=1_000)
     app.put("Q", b"now")
     assert app.bodies("Q") == [b"now"]
@@ -420,7 +423,7 @@ def test_delay_survives_a_restart(store: AnyStore, app: Client) -> None:
 
 @pytest.mark.parametrize("expiry_ms", [500, 1_000, 1_500])
 def test_delay_and_expiry_of_one_message(store: AnyStore, app: Client, expiry_ms: int) -> None:
-    """One that expires before it can be had never is had."""
+    """A message that expires during its delay is never delivered."""
     app.put("Q", b"1", delay_ms=1_000, expiry_ms=expiry_ms)
     first_ms = min(expiry_ms, 1_000) - 1
     run_due_work(app.manager, first_ms)
@@ -467,10 +470,10 @@ def test_rows_of_a_deleted_queue_vanish_when_they_are_due(store: AnyStore, app: 
     assert app.bodies("Q") == [b"3"]
 
 
-# -- what is not persistent
+# -- non-persistent messages
 
 
-def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, app: Client) -> None:
+def test_lost_message_is_unavailable_at_once_and_swept_later(store: AnyStore, app: Client) -> None:
     app.put("Q", b"v1", bytes(9_000), flags=VOLATILE, correlation_id=b"c")
     app.put("Q", b"stays", correlation_id=b"c")
     app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
@@ -489,8 +492,8 @@ def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, a
     assert scheduled(app.manager) == 0
 
 
-def test_what_is_due_before_the_job_comes_to_it_stays_lost(app: Client) -> None:
-    """Neither woken, nor counted as expired."""
+def test_due_message_that_is_lost_stays_lost(app: Client) -> None:
+    """The message is neither woken nor counted as expired."""
     app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
     app.put("Q", b"v3", flags=VOLATILE, expiry_ms=1_000)
     manager = app.manager
@@ -503,7 +506,7 @@ def test_what_is_due_before_the_job_comes_to_it_stays_lost(app: Client) -> None:
 
 
 def test_sweep_goes_on_over_a_second_crash(store: AnyStore, app: Client) -> None:
-    """What the first start lost stays lost, also while it is there still."""
+    """Messages lost in the first start stay lost, even while their rows still exist."""
     app.put("Q", *[b"v"] * 1_200, flags=VOLATILE)
     app.put("Q", b"stays")
     manager = app.manager
@@ -552,7 +555,7 @@ def test_leased_ones_are_lost_too_and_so_are_those_on_their_way(
 
 def test_long_ones_are_swept_in_bounded_slices(manager: Manager, app: Client) -> None:
     for _ in range(12):
-        app.put("Q", bytes(1_000_000), flags=VOLATILE)  # 250 rows each
+        app.put("Q", bytes(1_000_000), flags=VOLATILE)  # each message has 250 rows
     manager.crash()
     turns = 0
     while manager.turns.has_work:
@@ -564,7 +567,7 @@ def test_long_ones_are_swept_in_bounded_slices(manager: Manager, app: Client) ->
 
 
 def test_purge_and_what_was_lost_with_a_restart(manager: Manager, app: Client) -> None:
-    """Each is counted once."""
+    """Each message is counted once."""
     app.put("Q", *[b"v"] * 1_200, flags=VOLATILE)
     app.put("Q", b"1")
     manager.crash()
@@ -616,7 +619,7 @@ def test_expiring_and_delayed_uids_are_remembered_too_D1(app: Client) -> None:
         assert len(app.put_records("Q", record(b"x", uid=("O", number)))) == 1
 
 
-# -- all of it
+# -- all kinds of due work together
 
 
 steps = st.lists(
@@ -631,12 +634,12 @@ steps = st.lists(
 
 
 @given(steps)
-def test_each_message_is_had_within_its_time_only(steps: list[Any]) -> None:
-    """Against a list: what is there, by the second, through gets, returns, crashes."""
+def test_each_message_is_available_only_within_its_time(steps: list[Any]) -> None:
+    """Compares with a list of messages, second by second, with gets, returns and crashes."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
-    there: list[tuple[bytes, int, int, bool]] = []  # body, ready, expires, volatile
+    there: list[tuple[bytes, int, int, bool]] = []  # body, time ready, expiry time, volatile
     for number, (step, one, two, flag) in enumerate(steps):
         if step == "put":
             body, now_ms = b"%d" % number, manager.now().ms

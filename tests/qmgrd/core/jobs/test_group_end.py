@@ -34,7 +34,7 @@ def put(app: Client, words: str) -> None:
 
 
 def get(app: Client, word: str) -> Delivery:
-    """Gets the member *word*, which must be the next one."""
+    """Gets the next member, which must be *word*."""
     name = word.rstrip("!")
     request = m.Get(app.next_id(), "Q", group_id=group_id(name[0]), number=int(name[1:]))
     app.send(request)
@@ -59,8 +59,8 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
     return [(one.body, note_of(one)["code"]) for one in found]
 
 
-def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
-    """A rejected dead letter stays and is tried again, so its group must not be parked."""
+def test_group_without_a_target_queue_is_not_parked(app: Client) -> None:
+    """A rejected dead letter stays on its queue, so its group must not be parked."""
     put(app, "A1 A2!")
     app.ask(m.QueueAlter, "Q", {"backout_queue": ""})
     reject(app, "A1")
@@ -73,8 +73,8 @@ def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
     audit(app.manager)
 
 
-def test_what_had_left_is_missed_nowhere(app: Client) -> None:
-    """Two members were consumed before one in front of them failed; the rest is complete."""
+def test_consumed_members_do_not_count_as_missing(app: Client) -> None:
+    """Two members were consumed before an earlier member failed. The rest counts as complete."""
     put(app, "A1 A2 A3 A4 A5!")
     assert settle(app, m.ACK, get(app, "A2"), get(app, "A4")) == []
     reject(app, "A1")
@@ -105,11 +105,11 @@ def test_poison_member_is_not_moved_alone_and_others_go_on_D10_E37(
     code = ErrorCode.BACKOUT_THRESHOLD_REACHED
     assert (row["state"], row["parked_number"], row["parked_code"]) == ("parked", 1, code)
     assert row["members"][0]["failed"] == 2
-    assert bodies(app.get("Q", 9)) == [b"B1", b"m1"], "nothing of it is handed out"
+    assert bodies(app.get("Q", 9)) == [b"B1", b"m1"], "no member of A is delivered"
 
 
 def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, app: Client) -> None:
-    """Not by priority or arrival. Each has the reason in its note."""
+    """The order is neither that of priority nor that of arrival. Each note states the reason."""
     put(app, "A4!@9 A2 A1 B1")
     reject(app, "A2")
     app.manager.crash()
@@ -125,7 +125,7 @@ def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, a
     assert jobs(app)[0]["done"] == 4
 
 
-def test_first_that_failed_says_why_and_is_told_of_once(app: Client) -> None:
+def test_first_failure_is_named_and_reported_once(app: Client) -> None:
     put(app, "A1 A2 A3!")
     held = [get(app, word) for word in ("A1", "A2", "A3")]
     assert settle(app, m.REJECT, *held[1:]) == []
@@ -136,7 +136,7 @@ def test_first_that_failed_says_why_and_is_told_of_once(app: Client) -> None:
 
 
 def test_group_is_one_on_the_queue_that_it_went_to(app: Client) -> None:
-    """So it can be read in order there, or be returned."""
+    """The group can be read in order on the backout queue, or returned to its original queue."""
     put(app, "A1 A3! A2")
     reject(app, "A1")
     row: dict[str, Any] = app.ask(m.GroupShow, "BACKOUT", A, 1)
@@ -157,7 +157,7 @@ def test_delayed_members_go_along(app: Client) -> None:
     assert app.show("Q")["delayed"] == 0
 
 
-def test_group_goes_as_it_is_once_it_is_closed_D10(app: Client) -> None:
+def test_closed_group_leaves_as_it_is_D10(app: Client) -> None:
     put(app, "A1 A2 A5")
     reject(app, "A2")
     assert ended(app) == []
@@ -185,7 +185,7 @@ def test_endless_group_waits_for_an_operator(app: Client) -> None:
     assert bodies(app.get("Q", 9)) == [b"A1", b"A2", b"A3"]
 
 
-def test_what_is_leased_is_waited_for(app: Client) -> None:
+def test_group_waits_for_leased_members(app: Client) -> None:
     put(app, "A1 A2 A3!")
     held = get(app, "A2")
     reject(app, "A1")
@@ -213,12 +213,13 @@ def test_without_a_backout_queue_it_becomes_dead_letters(app: Client) -> None:
     assert ended(app, DEAD) == [(b"A1", FAILED), (b"A2", REJECTED)]
 
 
-def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
+def test_parked_group_waits_until_a_queue_accepts_its_members(app: Client) -> None:
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 1})
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     put(app, "A1 A2 A3!")
     reject(app, "A1")
-    assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]  # All go to one queue.
+    # The backout queue and the dead-letter queue have no other message.
+    assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]
     (row,) = jobs(app)
     assert (row["state"], row["text"]) == ("waiting", "no queue takes its members")
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 10})
@@ -226,7 +227,7 @@ def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A3"]
 
 
-def test_resumed_group_stays_though_its_end_had_begun(app: Client) -> None:
+def test_resumed_group_stays_even_if_its_end_had_begun(app: Client) -> None:
     put(app, "A1 A2!")
     held = get(app, "A2")
     reject(app, "A1")
@@ -252,8 +253,8 @@ def test_what_rotted_away_does_not_hold_it_up(lost: bytes) -> None:
     assert [row["state"] for row in jobs(player.operator)] == ["done"]
 
 
-def test_number_that_is_put_again_as_it_rotted_failed_with_its_group() -> None:
-    """It was never handed out, so it did not fail itself (simulator, seed 20683)."""
+def test_replacement_of_a_damaged_member_fails_with_its_group() -> None:
+    """The member was never delivered, so the failure is the group's (simulator, seed 20683)."""
     player = GroupPlayer()
     player("put A1 A2")
     player("get")

@@ -1,4 +1,4 @@
-"""Groups at the end of a turn: put in their lines, or skipped if that failed twice."""
+"""Groups are updated at the end of a turn. Groups set aside after failures are skipped."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker

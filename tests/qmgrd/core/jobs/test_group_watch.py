@@ -1,4 +1,4 @@
-"""Idle groups are looked at if their bounds change, or if too many leave at once."""
+"""Idle groups are checked when their bounds change, and are removed in portions."""
 
 from typing import Any
 
@@ -29,9 +29,7 @@ def known(app: Client) -> int:
 
 
 @pytest.mark.parametrize("by_template", [False, True])
-def test_what_waits_already_expires_by_a_bound_that_is_set_later(
-    app: Client, by_template: bool
-) -> None:
+def test_later_bound_applies_to_pending_messages(app: Client, by_template: bool) -> None:
     put(app, *range(400))
     bounds = {"group_incomplete_ms": 1_000}
     if by_template:
@@ -44,7 +42,7 @@ def test_what_waits_already_expires_by_a_bound_that_is_set_later(
     assert app.show("Q")["depth"] == 0
 
 
-def test_what_is_consumed_is_forgotten_by_a_bound_that_is_lowered(app: Client) -> None:
+def test_lowered_bound_applies_to_consumed_groups(app: Client) -> None:
     put(app, 1, number=1)
     app.ack(*app.get("Q"))
     assert known(app) == 1
@@ -54,7 +52,7 @@ def test_what_is_consumed_is_forgotten_by_a_bound_that_is_lowered(app: Client) -
     assert known(app) == 0
 
 
-def test_so_many_groups_leave_at_once_and_the_others_follow_over_a_restart(
+def test_limited_number_of_groups_leave_at_once_and_others_follow_after_a_restart(
     store: AnyStore, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_watch, "ENDING_MAX", 3)

@@ -1,9 +1,9 @@
-"""A job, and its row as operators see it."""
+"""A job, and its row as shown to operators."""
 
 from qmgrd.core.jobs.job import SHOWN_IN_LIST, Job, new_row
 
 
-def test_row_for_people_has_no_cursor_and_no_end_while_there_is_none() -> None:
+def test_description_has_no_cursor_and_no_end_before_the_end() -> None:
     job = Job(7, new_row("move", 1_000, {"queue": "Q", "target": "R", "total": 5}))
     assert job.describe() == {
         "job": 7,
@@ -29,18 +29,18 @@ def test_row_for_people_has_no_cursor_and_no_end_while_there_is_none() -> None:
 
 
 def test_list_has_the_beginning_of_a_long_selector() -> None:
-    """Eleven hundred jobs fit in one answer, however long their selectors are."""
+    """1,100 jobs fit into one answer, even if their selectors are long."""
     job = Job(7, new_row("purge", 0, {"where": "x" * 4_096}))
     assert len(job.describe_short()["where"]) == SHOWN_IN_LIST
     assert len(job.describe()["where"]) == 4_096
 
 
-def test_list_has_the_beginning_of_what_is_told() -> None:
+def test_list_has_the_beginning_of_the_text() -> None:
     job = Job(7, new_row("retry", 0, {"text": "x" * 300}))
     assert len(job.describe_short()["text"]) == SHOWN_IN_LIST
 
 
-def test_job_tells_why_messages_stayed_with_counts_and_no_more_than_a_few_reasons() -> None:
+def test_job_reports_a_few_reasons_with_counts() -> None:
     job = Job(7, new_row("retry", 0, {}))
     assert job.stayed_text() == ""
     for why in ("gone", "often", "gone", "large", "x", "y"):

@@ -1,4 +1,4 @@
-"""All jobs: which has the next slice, which ended ones are kept, how many may run."""
+"""The scheduler of jobs: the order of slices, the ended jobs that are kept, and the limits."""
 
 import pytest
 
@@ -43,9 +43,7 @@ def test_jobs_that_ended_are_kept_for_an_hour_over_a_restart(store: AnyStore, ap
     assert len(app.manager.scan(keys.SPACE_JOB)) == 2
 
 
-def test_no_more_than_so_many_that_ended_are_kept(
-    app: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_number_of_kept_ended_jobs_is_limited(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "ENDED_MAX", 3)
     for _ in range(5):
         app.ask(m.QueuePurge, "Q")
@@ -56,7 +54,7 @@ def test_no_more_than_so_many_that_ended_are_kept(
     assert len(app.manager.scan(keys.SPACE_JOB)) == 3
 
 
-def test_no_more_than_so_many_run(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_running_jobs_is_limited(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "RUNNING_MAX", 2)
     app.ask(m.QueueCreate, "FULL", {"put_inhibit": True})
     app.put("Q", b"x")
@@ -111,12 +109,12 @@ def test_deletion_is_listed_too(app: Client) -> None:
 
 
 @pytest.mark.parametrize("kind", [m.JobShow, m.JobCancel])
-def test_job_that_is_not_there_is_unknown(app: Client, kind: type) -> None:
+def test_missing_job_is_unknown(app: Client, kind: type) -> None:
     assert app.code_of(kind, 12_345) is ErrorCode.JOB_UNKNOWN
 
 
-def test_many_that_wait_look_at_a_message_each_and_compile_nothing(app: Client) -> None:
-    """However many jobs and messages exist: each second, and spread over several turns."""
+def test_waiting_jobs_check_one_message_each_and_compile_nothing(app: Client) -> None:
+    """The checks are spread over several turns each second, for any number of jobs and messages."""
     app.ask(m.QueueCreate, "FULL", {"depth_max": 1})
     app.put("FULL", b"x")
     app.put("Q", *[b"x"] * 900)
@@ -170,8 +168,8 @@ def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:
     assert not app.manager.turns.has_work
 
 
-def test_republish_knows_what_was_parked_before_it_by_no_clock(app: Client) -> None:
-    """C14: after the wall clock was set back, parked messages do not count as later ones."""
+def test_republish_does_not_use_the_wall_clock(app: Client) -> None:
+    """C14: earlier parked messages count as earlier even if the wall clock was set back."""
     app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
     app.put("/t", b"x")
     app.release(*app.get(":s"))

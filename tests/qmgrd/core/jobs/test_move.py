@@ -1,4 +1,4 @@
-"""Moves and copies: what moves, what stays, and that nothing is lost or doubled."""
+"""Moves and copies affect exactly the right messages, and lose or duplicate nothing."""
 
 from typing import Any
 
@@ -36,14 +36,14 @@ def move(
     rate: int = 0,
     copy: bool = False,
 ) -> int:
-    """Begins a move, and returns its job."""
+    """Begins a move; returns its job."""
     row = app.ask(m.QueueMove, "Q", target, where, messages_max, rate, copy, 0)
     job: int = row["job"]
     return job
 
 
 def moved(app: Client, *options: Any, **named: Any) -> dict[str, Any]:
-    """Runs a move to its end, and returns the row of its job."""
+    """Runs a move to its end; returns the row of its job."""
     job = move(app, *options, **named)
     app.manager.rest()
     return show(app, job)
@@ -77,7 +77,7 @@ def test_all_go_in_their_order_with_what_belongs_to_them(store: AnyStore, app: C
     assert len(found["items"]) == 3
 
 
-def test_only_what_the_selector_says_goes(app: Client) -> None:
+def test_only_selected_messages_are_moved(app: Client) -> None:
     for priority in range(10):
         app.put("Q", b"%d" % priority, priority=priority)
     row = moved(app, where="priority BETWEEN 3 AND 5")
@@ -86,13 +86,13 @@ def test_only_what_the_selector_says_goes(app: Client) -> None:
     assert numbers(app, "Q") == [9, 8, 7, 6, 2, 1, 0]
 
 
-def test_no_more_go_than_asked(app: Client) -> None:
+def test_limit_of_messages_is_kept(app: Client) -> None:
     fill(app, 5)
     assert moved(app, messages_max=3)["done"] == 3
     assert numbers(app, "Q") == [3, 4]
 
 
-def test_what_is_leased_stays(app: Client) -> None:
+def test_leased_message_stays(app: Client) -> None:
     fill(app, 4)
     held = app.get("Q", 2)
     row = moved(app)
@@ -101,7 +101,7 @@ def test_what_is_leased_stays(app: Client) -> None:
     assert numbers(app, "Q") == [0, 1]
 
 
-def test_what_arrives_later_stays(app: Client) -> None:
+def test_later_message_stays(app: Client) -> None:
     fill(app, SLICE_ROWS + 100)
     move(app)
     app.put("Q", b"5000", priority=9)
@@ -147,7 +147,7 @@ def test_queue_that_is_full_is_waited_for(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     app.manager.turn(1_000)
     app.manager.rest()
-    assert app.ask(m.Status)["turn"] == turn  # A job that waits writes nothing.
+    assert app.ask(m.Status)["turn"] == turn  # A waiting job writes nothing.
     app.ack(*app.get("OLD", 2))
     app.manager.turn(1_000)
     assert show(app, job)["done"] == 4
@@ -221,7 +221,7 @@ def test_expired_message_does_not_go(app: Client) -> None:
     assert app.bodies("OLD") == [b"y"]
 
 
-def test_message_that_is_there_already_leaves_and_is_there_once(app: Client) -> None:
+def test_existing_message_leaves_the_source_and_stays_single(app: Client) -> None:
     app.put("Q", b"x", uid=("home", 7))
     app.put("OLD", b"x", uid=("home", 7))
     assert moved(app)["done"] == 1
@@ -263,7 +263,7 @@ def test_copy_leaves_all_and_keeps_uids(store: AnyStore, app: Client) -> None:
     assert app.bodies("OLD") == [b"short", LONG]
 
 
-def test_what_was_copied_already_is_skipped(app: Client) -> None:
+def test_copied_message_is_skipped(app: Client) -> None:
     fill(app, 3)
     moved(app, copy=True, messages_max=2)
     row = moved(app, copy=True)
@@ -308,7 +308,7 @@ def test_one_in_two_seconds_is_the_least(app: Client) -> None:
     assert show(app, job)["done"] == 2
 
 
-def test_what_is_late_behind_its_rate_catches_up_with_a_second_at_most(app: Client) -> None:
+def test_late_move_catches_up_by_at_most_a_second(app: Client) -> None:
     fill(app, 100)
     job = move(app, rate=10)
     app.manager.rest()
@@ -317,11 +317,11 @@ def test_what_is_late_behind_its_rate_catches_up_with_a_second_at_most(app: Clie
     assert 2 <= show(app, job)["done"] <= 13
 
 
-# -- what is not possible
+# -- refused moves
 
 
 def test_queue_is_not_moved_onto_itself(app: Client) -> None:
-    """Each message would be a new arrival at the end, and so for ever."""
+    """Otherwise each moved message would arrive at the end, and the move would never end."""
     app.ask(m.QueueCreate, "SAME", {"alias_of": "Q"})
     for target in ("Q", "SAME"):
         assert app.code_of(m.QueueMove, "Q", target) is ErrorCode.VALUE_INVALID
@@ -377,7 +377,7 @@ def test_queue_that_is_deleted_meanwhile_ends_the_move(app: Client, gone: str) -
     assert gone in row["text"]
 
 
-def test_note_of_a_dead_letter_that_is_to_stay_one_goes_along(app: Client) -> None:
+def test_note_moves_with_a_dead_letter(app: Client) -> None:
     app.put("Q", b"x")
     app.settle(m.REJECT, *app.get("Q"))
     app.ask(m.QueueMove, "SYSTEM.DEAD.LETTERS", "OLD", "", 0, 0, False, 0)
@@ -388,7 +388,7 @@ def test_note_of_a_dead_letter_that_is_to_stay_one_goes_along(app: Client) -> No
 
 @pytest.mark.parametrize("copy", [False, True])
 @pytest.mark.parametrize("why", ["leased", "delayed"])
-def test_group_of_which_some_cannot_go_stays_as_a_whole(copy: bool, why: str) -> None:
+def test_group_with_an_unmovable_member_stays(copy: bool, why: str) -> None:
     """Otherwise the moved members would wait for members acknowledged on the old queue."""
     player = GroupPlayer()
     app = player.operator

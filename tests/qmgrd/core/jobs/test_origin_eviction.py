@@ -1,4 +1,4 @@
-"""Origins are forgotten when their queue has none of their messages left (A18)."""
+"""A queue forgets the origins of which it has no messages left (A18)."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def origins(manager: Manager, queue: str = "Q") -> list[str]:
 
 
 def hour(manager: Manager) -> None:
-    """Lets the hourly job run."""
+    """Runs the hourly job."""
     manager.turn(RETENTION_PERIOD_MS)
     manager.rest()
 
@@ -41,14 +41,14 @@ def test_table_shrinks_once_the_messages_are_consumed_A18(store: AnyStore, app: 
 
 
 def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
-    """In slices of the table; no turn is longer than others."""
+    """The job works on slices of the table, so no turn is longer than others."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     count = 100_000
     table = manager.queue("Q").origins
     tx = manager.turns.broker.context.tx = manager.store.begin()
-    for number in range(count):  # The rows that puts and acks would leave.
+    for number in range(count):  # writes the rows that puts and acks would leave
         table.raise_to(tx, b"O%d" % number, 1)
     manager.queue("Q").flush(tx)
     manager.store.commit()
@@ -63,9 +63,7 @@ def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
 
 
 @pytest.mark.parametrize("order", [("A", "AB"), ("AB", "A")])
-def test_origin_that_begins_like_another_is_told_apart_A18(
-    app: Client, order: tuple[str, str]
-) -> None:
+def test_origins_with_a_common_prefix_are_distinct_A18(app: Client, order: tuple[str, str]) -> None:
     kept, gone = order
     app.put("Q", b"1", uid=(gone, 2**56 + 9), priority=9)
     app.put("Q", b"2", uid=(kept, 2**56 + 7))
@@ -74,8 +72,8 @@ def test_origin_that_begins_like_another_is_told_apart_A18(
     assert origins(app.manager) == [kept]
 
 
-def test_origin_stays_where_a_few_looks_do_not_tell_A18(app: Client) -> None:
-    """A timestamp that looks like letters, and many UIDs of an origin with the same beginning."""
+def test_origin_stays_if_a_few_checks_are_inconclusive_A18(app: Client) -> None:
+    """A timestamp looks like letters, or many UIDs begin with the name of the origin."""
     high = int.from_bytes(b"zzzzzzzz", "big")
     app.put("Q", b"x", uid=("A", high))
     app.ack(*app.get("Q"))
@@ -88,8 +86,8 @@ def test_origin_stays_where_a_few_looks_do_not_tell_A18(app: Client) -> None:
     assert origins(app.manager) == ["AB"]
 
 
-def test_origin_stays_while_anything_knows_of_it_A18(app: Client) -> None:
-    """Leased, delayed, remembered, or in a unit of work."""
+def test_origin_stays_while_a_message_or_memory_refers_to_it_A18(app: Client) -> None:
+    """The origin's messages are leased, delayed, remembered, or in a unit of work."""
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 3 * RETENTION_PERIOD_MS})
     app.put("Q", b"1", uid=("REMEMBERED", 1))
     app.ack(*app.get("Q"))
@@ -167,8 +165,8 @@ steps = st.lists(
 
 
 @given(steps)
-def test_never_is_an_origin_forgotten_of_which_a_message_is_queued_A18(steps: list[Any]) -> None:
-    """And each put gets the answer of a queue that keeps a set of UIDs."""
+def test_origin_of_a_queued_message_is_never_forgotten_A18(steps: list[Any]) -> None:
+    """Each put gets the same answer as from a queue that keeps a set of all UIDs."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -31,7 +31,7 @@ def test_purge_removes_all_in_slices_and_answers_at_its_end(store: AnyStore, app
     assert (row["purged"], row["bytes"]) == (1_800, 0)
 
 
-def test_purge_spares_what_is_leased_and_what_comes_later(app: Client) -> None:
+def test_purge_keeps_leased_and_later_messages(app: Client) -> None:
     fill(app, 1_200)
     (held,) = app.get("Q")
     app.send(m.QueuePurge(50, "Q"))
@@ -74,7 +74,7 @@ def test_purge_goes_on_after_a_crash(store: AnyStore, app: Client) -> None:
     assert running(app) == []
 
 
-def test_purge_whose_asker_is_gone_is_done_all_the_same(manager: Manager, app: Client) -> None:
+def test_purge_of_a_lost_connection_is_completed(manager: Manager, app: Client) -> None:
     fill(app, 1_200)
     app.send(m.QueuePurge(50, "Q"))
     manager.turn()
@@ -120,10 +120,10 @@ def test_puts_and_gets_go_on_during_a_purge(app: Client) -> None:
     assert app.bodies("Q") == [b"more"]
 
 
-# -- of a part
+# -- purges of a part
 
 
-def test_purge_of_what_a_selector_says_spares_the_rest(app: Client) -> None:
+def test_purge_by_a_selector_keeps_the_rest(app: Client) -> None:
     app.put("Q", b"old", priority=1)
     app.put("Q", b"new", priority=7)
     app.put("Q", bytes(9_000), priority=2)
@@ -131,7 +131,7 @@ def test_purge_of_what_a_selector_says_spares_the_rest(app: Client) -> None:
     assert app.bodies("Q") == [b"new"]
 
 
-def test_purge_of_so_many_takes_the_next_ones(app: Client) -> None:
+def test_purge_with_a_limit_removes_the_next_messages(app: Client) -> None:
     app.put("Q", *(b"%d" % number for number in range(5)))
     assert app.ask(m.QueuePurge, "Q", "", 3) == {"messages": 3}
     assert app.bodies("Q") == [b"3", b"4"]
@@ -139,7 +139,7 @@ def test_purge_of_so_many_takes_the_next_ones(app: Client) -> None:
     assert (row["state"], row["examined"], row["done"], row["total"]) == ("done", 3, 3, 5)
 
 
-def test_purge_by_what_is_no_selector_is_refused(app: Client) -> None:
+def test_purge_by_an_invalid_selector_is_refused(app: Client) -> None:
     assert app.code_of(m.QueuePurge, "Q", "priority <") is ErrorCode.SELECTOR_INVALID
     assert app.ask(m.JobList) == {"jobs": []}
 
@@ -153,7 +153,7 @@ def test_purge_by_a_selector_leaves_what_rotted(app: Client) -> None:
     assert app.ask(m.QueuePurge, "Q", "size > 0") == {"messages": 1}
 
 
-def test_purge_that_is_cancelled_tells_who_asked(app: Client) -> None:
+def test_cancelled_purge_answers_its_client(app: Client) -> None:
     fill(app, 1_200)
     app.send(m.QueuePurge(50, "Q"))
     app.manager.turn()

@@ -22,7 +22,7 @@ def hub() -> Iterator[Hub]:
 
 
 def parked(hub: Hub, *names: str, bodies: tuple[bytes, ...] = (b"x",), **fields: Any) -> None:
-    """Parks each publication for these subscriptions, whose consumers are open."""
+    """Parks each publication for these subscriptions, which have open consumers."""
     for name in names:
         hub.subscribe("t/#", name, redelivery_limit=0)
     hub.publish("t/u", *bodies, **fields)
@@ -41,7 +41,7 @@ def delivered(hub: Hub) -> list[Delivery]:
 
 @pytest.mark.slow
 def test_copies_go_to_those_on_the_list_alone(hub: Hub) -> None:
-    """C4, C9, C11, C12, C13: of a thousand subscribers three fail; only these get it again."""
+    """C4, C9, C11, C12, C13: of a thousand subscribers, only the three that failed get a copy."""
     names = [f"S:{number}" for number in range(1_000)]
     bad = {"S:7", "S:500", "S:999"}
     for name in names:
@@ -78,7 +78,7 @@ def test_copies_go_to_those_on_the_list_alone(hub: Hub) -> None:
 
 
 def test_counts_of_a_republished_copy_begin_anew(hub: Hub) -> None:
-    """D2, C18: it fails again, and is parked again, once."""
+    """D2, C18: the copy fails again and is parked again, once."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.publish("t", b"x")
     hub.park("A:a")
@@ -94,7 +94,7 @@ def test_counts_of_a_republished_copy_begin_anew(hub: Hub) -> None:
 
 
 def test_list_shrinks_with_each_copy_and_goes_at_its_end(hub: Hub) -> None:
-    """C13: after A's copy the list is {B}; after B's the message is deleted."""
+    """C13: after A's copy the list is {B}. After B's copy the message is deleted."""
     parked(hub, "A:a", "B:b")
     for name in ("A:a", "B:b"):
         hub.app.consume(name)
@@ -108,8 +108,8 @@ def test_list_shrinks_with_each_copy_and_goes_at_its_end(hub: Hub) -> None:
     hub.empty()
 
 
-def test_one_publication_one_subscriber_or_what_a_selector_says(hub: Hub) -> None:
-    """C14: an operator chooses: a message, a subscriber, a selector, all."""
+def test_republish_selects_publication_subscriber_or_selector(hub: Hub) -> None:
+    """C14: an operator selects a message, a subscriber, a selector, or all messages."""
     parked(hub, "A:a", "B:b", bodies=(b"1", b"22", b"333"))
     hub.app.consume("A:a")
     hub.app.consume("B:b")
@@ -128,7 +128,7 @@ def test_one_publication_one_subscriber_or_what_a_selector_says(hub: Hub) -> Non
 
 
 def test_subscriber_that_is_away_stays_on_the_list_until_it_is_back(hub: Hub) -> None:
-    """C16: decided while it was away, sent when it opens a consumer, and not before."""
+    """C16: the copy is sent when the subscriber opens a consumer."""
     parked(hub, "A:a")
     job = hub.republish()
     assert (job["done"], job["skipped"]) == (0, 1)
@@ -142,7 +142,7 @@ def test_subscriber_that_is_away_stays_on_the_list_until_it_is_back(hub: Hub) ->
     hub.empty()
 
 
-def test_who_is_back_is_not_sent_what_nobody_decided_to_send(hub: Hub) -> None:
+def test_returning_subscriber_gets_only_republished_copies(hub: Hub) -> None:
     parked(hub, "A:a")
     hub.app.consume("A:a")
     assert delivered(hub) == []
@@ -151,7 +151,7 @@ def test_who_is_back_is_not_sent_what_nobody_decided_to_send(hub: Hub) -> None:
 
 
 def test_subscriber_that_polls_is_back_with_its_next_get(hub: Hub) -> None:
-    """C16: a message is not kept for ever because its subscriber never opens a consumer."""
+    """C16: a subscriber that never opens a consumer receives the copy by a get."""
     parked(hub, "A:a")
     hub.republish()
     assert hub.take("A:a") == [b"x"]
@@ -159,7 +159,7 @@ def test_subscriber_that_polls_is_back_with_its_next_get(hub: Hub) -> None:
 
 
 def test_late_subscriber_has_nothing(hub: Hub) -> None:
-    """C15: neither when it was published nor when it is republished."""
+    """C15: a later subscriber gets neither the publication nor a republished copy."""
     parked(hub, "A:a")
     hub.subscribe("t/#", "L:late")
     hub.app.consume("A:a")
@@ -170,8 +170,7 @@ def test_late_subscriber_has_nothing(hub: Hub) -> None:
 
 
 def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
-    """C17, C2: a subscription that is not durable ends with its connection, and its name never
-    comes again."""
+    """C17, C2: the subscription ends with its connection, and its name is never used again."""
     client = hub.manager.connect("gone")
     name = hub.subscribe("t", client=client, redelivery_limit=0)
     hub.publish("t", b"x")
@@ -189,8 +188,8 @@ def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
     assert again.get(other) == []
 
 
-def test_restart_ends_who_was_not_durable(hub: Hub) -> None:
-    """C17, D9: its entries are removed; names are not used again."""
+def test_restart_ends_non_durable_subscriptions(hub: Hub) -> None:
+    """C17, D9: their entries are removed, and their names are never used again."""
     names = {hub.subscribe("t", redelivery_limit=0) for _ in range(3)}
     hub.publish("t", b"x")
     hub.park(*names)
@@ -203,7 +202,7 @@ def test_restart_ends_who_was_not_durable(hub: Hub) -> None:
 
 
 def test_subscription_is_deleted_while_a_job_sends(hub: Hub) -> None:
-    """C23: with leased, parked and republished messages, nothing is left."""
+    """C23: nothing is left of its leased, parked and republished messages."""
     parked(hub, "A:a", "B:b", bodies=tuple(b"%d" % i for i in range(100)))
     hub.app.consume("A:a", messages=10)
     hub.app.consume("B:b", messages=10)
@@ -227,7 +226,7 @@ def test_full_subscription_keeps_what_is_parked(hub: Hub) -> None:
     assert hub.listed() == ["A:a"]
 
 
-def test_what_is_dropped_is_sent_to_nobody(hub: Hub) -> None:
+def test_dropped_publication_is_never_sent(hub: Hub) -> None:
     parked(hub, "A:a", "B:b", bodies=(b"1", b"2"))
     assert hub.republish(drop=True, subscriptions=("A:a",))["done"] == 2
     assert hub.listed() == ["B:b", "B:b"]
@@ -236,7 +235,7 @@ def test_what_is_dropped_is_sent_to_nobody(hub: Hub) -> None:
 
 
 def test_unknown_ids_are_errors_and_change_nothing(hub: Hub) -> None:
-    """C23."""
+    """C23: each request with an unknown id is refused."""
     parked(hub, "A:a")
     nobody = encode_uid(Uid("QM1", 7))
     ask = hub.app.code_of
@@ -254,7 +253,7 @@ def test_unknown_ids_are_errors_and_change_nothing(hub: Hub) -> None:
 
 
 def test_republished_message_arrives_in_its_old_place(hub: Hub) -> None:
-    """It is marked, so the subscriber knows that newer ones came before it."""
+    """The copy is marked as republished, so the subscriber knows that later messages came first."""
     parked(hub, "A:a", bodies=(b"1",))
     hub.publish("t", b"2")
     hub.app.consume("A:a", messages=0)
@@ -266,7 +265,7 @@ def test_republished_message_arrives_in_its_old_place(hub: Hub) -> None:
 
 
 def test_listed_or_delivered_and_never_both(hub: Hub) -> None:
-    """A republish during a redelivery sends nothing: the copy is not on the list."""
+    """A republish during a redelivery sends nothing, because the copy is not on the list."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.publish("t", b"x")
     hub.fail("A:a")
@@ -299,8 +298,8 @@ def test_job_can_be_cancelled(hub: Hub) -> None:
     assert hub.listed()
 
 
-def test_healthy_subscriber_is_sent_what_is_parked_where_its_topics_have_it_so(hub: Hub) -> None:
-    """C14: because the subscriber reports to be healthy."""
+def test_healthy_subscriber_gets_parked_copies_by_policy(hub: Hub) -> None:
+    """C14: the subscriber itself reports to be healthy."""
     hub.app.ask(m.TopicSet, "t/u", {"republish": "healthy"})
     hub.subscribe("t/#", "A:a", redelivery_limit=0)
     hub.publish("t/u", b"1")
@@ -317,7 +316,7 @@ def test_healthy_subscriber_is_sent_what_is_parked_where_its_topics_have_it_so(h
 def test_schedule_sends_what_is_parked_of_its_topics_in_its_interval(
     hub: Hub, *, restarts: bool
 ) -> None:
-    """C14: by a timer, for each topic in its own interval."""
+    """C14: a timer republishes the messages of each topic in the topic's own interval."""
     for topic, interval_ms in (("t/u", 10_000), ("t/v", 60_000)):
         given = {"republish": "schedule", "republish_interval_ms": interval_ms}
         hub.app.ask(m.TopicSet, topic, given)
@@ -350,7 +349,7 @@ def test_no_timer_runs_where_no_topic_wants_one() -> None:
 
 @pytest.mark.parametrize("turns", range(1, 14))
 def test_crash_at_any_step_leaves_the_copy_or_the_list(turns: int) -> None:
-    """C19: the subscriber gets the copy once, or is on the list: never both, never neither."""
+    """C19: the subscriber either gets the copy once or is on the list."""
     hub = Hub(limits={"turn_rows": 20})
     names = [f"S:{number}" for number in range(6)]
     parked(hub, *names, bodies=(b"1", b"2"))
@@ -375,7 +374,7 @@ def test_crash_at_any_step_leaves_the_copy_or_the_list(turns: int) -> None:
 
 
 def check(hub: Hub, names: list[str]) -> None:
-    """Each publication is on a list for each subscription, or on the subscription."""
+    """Checks that each publication is on the list or on the subscription, for each subscription."""
     listed = [(row["subscription"], row["uid"]) for row in hub.parked()]
     there = [(name, str(one.uid)) for name in names for one in hub.app.browse(name)]
     assert len(listed) + len(there) == 12
@@ -383,7 +382,7 @@ def check(hub: Hub, names: list[str]) -> None:
 
 
 def test_publishing_again_doubles_it_for_the_healthy() -> None:
-    """C21: without republishing, 97 of 100 healthy subscribers get it twice."""
+    """C21: without republishing, 97 of 100 healthy subscribers receive a second copy."""
     hub = Hub()
     names = [f"S:{number}" for number in range(100)]
     for name in names:
@@ -396,7 +395,7 @@ def test_publishing_again_doubles_it_for_the_healthy() -> None:
     assert sum(hub.take(name) == [b"x"] for name in names[3:]) == 97
 
 
-def test_what_awaited_a_return_and_found_no_room_goes_with_the_next_one(hub: Hub) -> None:
+def test_copy_without_space_is_sent_once_there_is_space(hub: Hub) -> None:
     hub.subscribe("t", "A:a", redelivery_limit=0, depth_max=1)
     hub.publish("t", b"1")
     hub.park("A:a")

@@ -41,12 +41,13 @@ def test_late_subscriber_has_the_last_of_each_topic_once(hub: Hub) -> None:
     assert has(hub, "S:3") == [b"b", b"a", b"other"]
     assert has(hub, "S:none") == []
     hub.restart()
-    hub.subscribe("t/+", "S:1")  # It exists already, and has received them.
+    # The subscription already exists and has received the retained publications.
+    hub.subscribe("t/+", "S:1")
     assert has(hub, "S:1") == []
 
 
-def test_what_is_retained_meanwhile_comes_once(hub: Hub) -> None:
-    """Published in the turn of the subscription, before or after it."""
+def test_publication_retained_at_the_same_time_arrives_once(hub: Hub) -> None:
+    """A publication in the turn of the subscription, before or after it, arrives once."""
     hub.publish("t", b"old", retain=True)
     hub.send("t", record(b"before", flags=KEPT))
     hub.app.send(m.Subscribe(90, "t", "S:1"))
@@ -58,7 +59,7 @@ def test_what_is_retained_meanwhile_comes_once(hub: Hub) -> None:
     assert has(hub, "S:1") == [b"behind"]
 
 
-def test_what_is_to_be_retained_and_is_not_out_yet_is_waited_for() -> None:
+def test_subscription_waits_for_pending_retained_publications() -> None:
     hub = Hub(limits={"turn_rows": 10})
     for number in range(40):
         hub.subscribe("t", f"S:{number}")
@@ -81,7 +82,7 @@ def test_empty_publication_clears_it(hub: Hub) -> None:
     hub.empty()
 
 
-def test_operator_clears_it_and_who_has_it_keeps_it(hub: Hub) -> None:
+def test_operator_clears_a_retained_publication_and_receivers_keep_it(hub: Hub) -> None:
     hub.publish("t", b"x", retain=True)
     hub.subscribe("t", "S:1")
     assert hub.app.ask(m.TopicShow, "t")["retained"] is True
@@ -99,7 +100,7 @@ def test_selector_and_limits_of_the_subscription_hold(hub: Hub) -> None:
     assert hub.show("S:1")["missed"] == 1
 
 
-def test_what_is_not_persistent_may_be_gone_and_is_no_trouble(hub: Hub) -> None:
+def test_lost_non_persistent_publication_is_harmless(hub: Hub) -> None:
     hub.publish("t", b"x", retain=True, flags=records.FLAG_NOT_PERSISTENT)
     hub.subscribe("t", "S:1")
     hub.restart()
@@ -112,7 +113,7 @@ def test_what_is_not_persistent_may_be_gone_and_is_no_trouble(hub: Hub) -> None:
     hub.empty()
 
 
-def test_what_expired_is_not_given(hub: Hub) -> None:
+def test_expired_publication_is_not_delivered(hub: Hub) -> None:
     hub.publish("t", b"x", retain=True, expiry_ms=1_000)
     hub.manager.turn(1_001)
     hub.subscribe("t", "S:1")
@@ -137,7 +138,7 @@ def test_crash_while_they_are_given_gives_each_once(turns: int) -> None:
     hub.sound()
 
 
-def test_what_has_expired_is_retained_for_nobody(hub: Hub) -> None:
+def test_expired_publication_is_not_retained(hub: Hub) -> None:
     hub.send("t", record(b"old", flags=KEPT, expiry_ms=1_000))
     hub.manager.rest()
     hub.subscribe("t", "S:1")
@@ -148,8 +149,8 @@ def test_what_has_expired_is_retained_for_nobody(hub: Hub) -> None:
     assert hub.stored == 0
 
 
-def test_what_is_not_persistent_is_not_given_after_a_crash_amid_it() -> None:
-    """It was lost with what was given before: otherwise it would count, and nobody could get it."""
+def test_non_persistent_retained_copies_are_lost_in_a_crash() -> None:
+    """The other copies are lost as well. Otherwise a lost copy would count but never arrive."""
     hub = Hub(limits={"turn_rows": 10})
     for number in range(60):
         hub.publish(f"t/{number:02}", b"x", retain=True, flags=records.FLAG_NOT_PERSISTENT)

@@ -1,4 +1,4 @@
-"""Producers unused for long are forgotten. For the effect on them see test_streams.py."""
+"""The daemon forgets producers that are unused for long. test_streams.py tests the effect."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS

@@ -44,7 +44,7 @@ def note_of(delivery: Delivery) -> notes.Note:
 
 
 def test_dead_letter_goes_back_as_it_was_but_for_its_history(store: AnyStore, app: Client) -> None:
-    """G19: the header reports what happened; the retry restores the message."""
+    """G19: the header reports the failure, and the retry restores the message."""
     app.ask(m.QueueAlter, "Q", {"backout_threshold": 2})
     app.put("Q", b"x", bytes(9_000), correlation_id=b"c", priority=7)
     before = [x.record for x in app.browse("Q")]
@@ -80,7 +80,7 @@ def test_retries_are_counted_until_it_was_often_enough(app: Client) -> None:
 
 
 def test_time_that_was_left_is_restored(app: Client) -> None:
-    """G19: a returned message has the lifetime that was left. A dead letter does not expire."""
+    """G19: a returned message has its remaining lifetime again. A dead letter does not expire."""
     reject(app, b"x", expiry_ms=10_000)
     app.manager.turn(60_000)
     assert app.bodies(DEAD_LETTERS) == [b"x"]
@@ -92,8 +92,8 @@ def test_time_that_was_left_is_restored(app: Client) -> None:
     assert app.bodies("Q") == []
 
 
-def test_expired_messages_are_dead_letters_only_where_the_queue_says_so(app: Client) -> None:
-    """G19."""
+def test_expired_messages_are_dead_letters_only_by_policy(app: Client) -> None:
+    """G19: by default, an expired message is deleted."""
     app.ask(m.QueueCreate, "KEEPS", {"expiry_action": "dead-letter"})
     for queue in ("Q", "KEEPS"):
         app.put(queue, queue.encode(), expiry_ms=1_000)
@@ -102,7 +102,8 @@ def test_expired_messages_are_dead_letters_only_where_the_queue_says_so(app: Cli
     assert app.bodies(DEAD_LETTERS) == [b"KEEPS"]
     assert sent_back(app)["done"] == 1
     app.manager.turn(60_000)
-    assert app.bodies("KEEPS") == [b"KEEPS"]  # It had no time left, and returns nevertheless.
+    # The lifetime is over, but the message is returned and stays.
+    assert app.bodies("KEEPS") == [b"KEEPS"]
 
 
 def test_backout_queue_sends_back_each_to_its_own(app: Client) -> None:
@@ -120,7 +121,7 @@ def test_backout_queue_sends_back_each_to_its_own(app: Client) -> None:
     )
 
 
-def test_dead_letter_whose_queue_is_no_more_stays(app: Client) -> None:
+def test_dead_letter_of_a_deleted_queue_stays(app: Client) -> None:
     app.ask(m.QueueCreate, "GONE")
     reject(app, b"x", queue="GONE")
     app.ask(m.QueueDelete, "GONE", True)
@@ -129,7 +130,7 @@ def test_dead_letter_whose_queue_is_no_more_stays(app: Client) -> None:
     assert row["text"] == "1 stayed: queue GONE does not exist here"
 
 
-def test_dead_letter_whose_alias_leads_nowhere_says_so(app: Client) -> None:
+def test_dead_letter_reports_an_alias_without_a_target(app: Client) -> None:
     reject(app, b"x")
     app.ask(m.QueueDelete, "Q", True)
     app.ask(m.QueueCreate, "Q", {"alias_of": "NONE"})
@@ -137,7 +138,7 @@ def test_dead_letter_whose_alias_leads_nowhere_says_so(app: Client) -> None:
     assert sent_back(app)["text"] == text
 
 
-def test_note_that_says_of_no_origin_leads_nowhere() -> None:
+def test_note_without_an_origin_has_no_target() -> None:
     assert retry.original_queue({"queue": "Q", "manager": "M"}, "M") == "Q"
     assert retry.original_queue({"queue": "Q", "manager": "M"}, "N") == "Q@M"
     assert (
@@ -183,7 +184,7 @@ def test_message_of_another_queue_manager_goes_back_over_its_link(app: Client) -
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
     reject(app, b"x", b"y")
     _as_if_from(app.manager, "NYC")
-    assert sent_back(app)["stayed"] == 2  # Q@NYC does not exist yet.
+    assert sent_back(app)["stayed"] == 2  # The queue Q@NYC does not exist yet.
     app.ask(m.QueueCreate, "Q@NYC")
     assert sent_back(app)["done"] == 2
     found = app.browse("@NYC")
@@ -192,7 +193,7 @@ def test_message_of_another_queue_manager_goes_back_over_its_link(app: Client) -
 
 
 def _as_if_from(manager: Manager, name: str) -> None:
-    """Makes all dead letters look as if they came from the queue manager *name*."""
+    """Changes all dead letters as if they came from the queue manager *name*."""
     queue = manager.queue(DEAD_LETTERS)
     tx = manager.store.begin()
     for arrival in range(1, queue.counters.next_arrival):
@@ -202,7 +203,7 @@ def _as_if_from(manager: Manager, name: str) -> None:
 
 
 @pytest.mark.parametrize("note", [{}, {"retries": "x"}, {"retries": -1}, {"retries": True}])
-def test_note_that_makes_no_sense_counts_no_retries(note: notes.Note) -> None:
+def test_invalid_note_counts_no_retries(note: notes.Note) -> None:
     assert retry.retries(note) == 0
     assert retry.note_after(note) == {"retries": 1}
 

@@ -1,4 +1,4 @@
-"""What was not persistent is removed after a restart, in slices; the rest stays."""
+"""Non-persistent messages are removed after a restart, in slices. All others stay."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.qmgrd.core.harness import AnyStore, Client, record
 from tests.qmgrd.core.jobs.test_due_work import run_due_work
 
 
-def test_what_is_not_persistent_is_swept_over_many_turns(store: AnyStore, app: Client) -> None:
+def test_non_persistent_messages_are_swept_over_many_turns(store: AnyStore, app: Client) -> None:
     app.put("Q", *[b"kept"] * 300)
     for _ in range(2):
         app.put("Q", *[b"lost"] * 700, flags=FLAG_NOT_PERSISTENT)
@@ -36,8 +36,8 @@ def test_sweep_of_a_queue_that_is_deleted_meanwhile_ends(app: Client) -> None:
     assert manager.scan(keys.SPACE_MESSAGE) == []
 
 
-def test_members_of_groups_are_lost_and_what_is_in_none_is_had(app: Client) -> None:
-    """The group begins anew: what was lost did not leave it for good."""
+def test_lost_members_are_skipped_and_ungrouped_messages_delivered(app: Client) -> None:
+    """The lost members did not leave the group for good, so the group begins again."""
     app.put("Q", b"lost", flags=FLAG_NOT_PERSISTENT, group=(b"g" * 24, 1, False))
     app.put("Q", b"free")
     manager = app.manager
@@ -53,7 +53,7 @@ def test_members_of_groups_are_lost_and_what_is_in_none_is_had(app: Client) -> N
     assert [x.body for x in app.delivered()] == [b"anew"]
 
 
-def test_what_is_known_of_a_group_outlives_the_next_crash_too(app: Client) -> None:
+def test_state_of_a_group_survives_the_next_crash(app: Client) -> None:
     for number, flags in ((1, 0), (2, FLAG_NOT_PERSISTENT), (3, 0)):
         app.put("Q", b"%d" % number, flags=flags, group=(b"g" * 24, number, number == 3))
     manager = app.manager
@@ -68,10 +68,8 @@ def test_what_is_known_of_a_group_outlives_the_next_crash_too(app: Client) -> No
 
 
 @pytest.mark.parametrize("crashes", [1, 2])
-def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
-    app: Client, crashes: int
-) -> None:
-    """Else a reader who wants all of it would begin it, and wait for what is gone."""
+def test_group_with_lost_members_is_incomplete_before_the_sweep(app: Client, crashes: int) -> None:
+    """Otherwise a reader of complete groups would begin the group and wait for lost members."""
     groups, manager = [b"%024d" % x for x in range(800)], app.manager
     lost = FLAG_NOT_PERSISTENT
     for number, flags in ((1, 0), (2, lost)):
@@ -92,7 +90,7 @@ def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
 
 
 def test_what_is_lost_of_a_group_that_expires_is_counted_once(app: Client) -> None:
-    """Its job waited for a lease, and is the first to go on after the restart."""
+    """The group's job waited for a lease, and continues first after the restart."""
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000})
     app.put("Q", b"A2", flags=FLAG_NOT_PERSISTENT, group=(b"A" * 24, 2, False))
     assert len(app.get("Q")) == 1

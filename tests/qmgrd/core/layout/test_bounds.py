@@ -6,13 +6,13 @@ from qmgrd.core.layout.bounds import Bounds
 
 def test_default_bounds_are_those_that_a_queue_may_set() -> None:
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
-    others = {"leases_max", "redelivery_limit"}  # of subscriptions only
+    others = {"leases_max", "redelivery_limit"}  # These attributes exist for subscriptions only.
     given = {name: getattr(bounds, name) for name in Bounds.__slots__ if name not in others}
     assert queue_attributes("Q", given, "local") == given
 
 
 def test_default_bounds_leave_messages_alone() -> None:
-    """Each new attribute must be set explicitly, so that existing queues keep their behaviour."""
+    """New attributes must be set explicitly, so existing queues keep their behaviour."""
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
     off = (
         "message_max_bytes",
@@ -25,6 +25,7 @@ def test_default_bounds_leave_messages_alone() -> None:
     )
     assert not any(getattr(bounds, name) for name in off)
     assert bounds.overflow == "refuse"
-    # One exception: a message that repeatedly kills its consumers would block all others.
+    # The one exception is the delivery limit. Without it, a message that repeatedly kills its
+    # consumers would block all others.
     assert bounds.delivery_limit == 20
     assert not any((bounds.exclusive, bounds.put_inhibit, bounds.get_inhibit))

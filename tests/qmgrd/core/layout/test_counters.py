@@ -1,4 +1,4 @@
-"""The counters of a queue: their law, and their stored row."""
+"""The counters of a queue: their invariant, and their stored row."""
 
 from collections.abc import Callable
 from dataclasses import astuple
@@ -91,7 +91,7 @@ def test_the_lowest_volatile_arrival_is_kept() -> None:
     assert counters.volatile_from == 8
 
 
-def test_what_a_restart_lost_is_counted_once_but_for_its_group() -> None:
+def test_lost_messages_count_once_except_members_of_groups() -> None:
     counters = Counters()
     for lane in (LANE_READY, LANE_GROUPED, LANE_DELAYED):
         enter(counters, lane, is_volatile=True)

@@ -1,4 +1,4 @@
-"""Numbers of what is stored, over restarts."""
+"""Ids of stored objects, across restarts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The index rows of a message are made from its contents alone."""
+"""The index rows of a message depend on its contents alone."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_correlation_ids_with_a_common_prefix_are_distinct() -> None:
     assert not long.startswith(short)
 
 
-def test_entry_says_whether_it_is_due_and_noted() -> None:
+def test_entry_shows_whether_it_is_due_and_noted() -> None:
     entry = entries.Entry(entries.INLINE, 0, 0, 0, 0, 0, 0, "", front())
     assert index.timed_keys(1, entry, keys.LANE_READY, 4, 77) == []
     due = entry._replace(due_ms=5, flags=entries.NOTED)

@@ -69,7 +69,7 @@ def test_spaces_are_distinct_and_in_the_drawing() -> None:
 
 
 def test_longest_key_fits_lmdb() -> None:
-    """511 bytes, with an origin of 64 bytes and a name of 64."""
+    """The longest key has 511 bytes, with an origin of 64 bytes and a name of 64 bytes."""
     assert len(keys.of_queue(keys.SPACE_UID, 1)) + 64 + 8 <= 511
     assert len(keys.SPACE_QUEUE) + 129 <= 511
 

@@ -1,4 +1,4 @@
-"""Sealed rows: a damaged or missing row is found at the start, or by a refusal."""
+"""Sealed rows: a start or a request detects damaged and missing rows."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 
 @pytest.fixture
 def full() -> MemoryStore:
-    """Returns a store with a row of each kind that a start reads, after a crash."""
+    """Returns a store after a crash, with a row of each kind that a start reads."""
     manager = Manager()
     app = manager.connect()
     for name in ("ORDERS", "OLD"):
@@ -57,7 +57,7 @@ def full() -> MemoryStore:
 
 
 def refusal(store: MemoryStore) -> str:
-    """Returns why a start refuses *store*, which it leaves unchanged."""
+    """Returns the text with which a start refuses *store*. The store is unchanged."""
     before = dict(store.rows)
     with pytest.raises((RowDamaged, StoreForeign)) as caught:  # The format is checked first.
         Manager(store)
@@ -120,7 +120,7 @@ def test_queue_is_named_where_its_name_is_known() -> None:
 
 @pytest.mark.parametrize("space", READ_AT_START)
 def test_flipped_bit_in_what_a_start_reads_is_refused(full: MemoryStore, space: bytes) -> None:
-    dropped = keys.of_queue(keys.SPACE_COUNTERS, 2)  # waits for deletion
+    dropped = keys.of_queue(keys.SPACE_COUNTERS, 2)  # a queue that waits for its deletion
     found = [pair for pair in full.scan(space, keys.after(space)) if pair[0] != dropped]
     assert found
     for key, value in found:
@@ -164,7 +164,7 @@ def test_missing_row_or_row_under_another_key_is_found(
 def test_used_arrival_is_never_given_again(
     next_arrival: int, sound: bool, priorities: tuple[int, ...]
 ) -> None:
-    """This holds for any priority of the last message, and also if it is set aside."""
+    """The last message has any priority, and may be set aside."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -1,4 +1,4 @@
-"""The schedule on its own: one stored range, ordered by time."""
+"""The schedule: one stored range of keys, ordered by time."""
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.schedule import Schedule, due_of

@@ -16,7 +16,7 @@ def timestamp(trailer: bytes) -> int:
 
 
 def test_timestamps_increase_in_a_tight_loop_A2() -> None:
-    """A2: 10^5 of one origin within one tick of the clock, all distinct and increasing."""
+    """A2: 10^5 timestamps of one origin within one tick of the clock are distinct and increase."""
     stamper = Stamper("QM1", 0)
     issued = [timestamp(stamper.next(1_000)) for _ in range(100_000)]
     assert issued == list(range(1_000, 101_000))

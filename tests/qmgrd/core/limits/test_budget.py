@@ -1,4 +1,4 @@
-"""The time budget of a turn, in parts with deadlines, by a clock that is passed in."""
+"""The time budget of a turn, in parts with deadlines. Tests pass the clock."""
 
 from qmgrd.core.limits.budget import ARRIVALS, DELIVERY, ENDLESS, WORK, Budget
 from tests.qmgrd.core.ticking import MS_NS, Ticking

@@ -8,7 +8,7 @@ from qmgrd.core.requests.rights import RIGHTS
 
 
 def test_reads_are_the_requests_that_are_declared_as_queries() -> None:
-    """A query adds nothing, is dropped with its connection, and has an Ok."""
+    """A query adds no rows, is dropped with its connection, and is answered with Ok."""
     for kind in READS:
         (traits,) = [found.request for found in OPERATIONS.values() if found.kind is kind]
         assert traits is not None

@@ -1,4 +1,4 @@
-"""Calls at a time of the store clock: their order, their bound, and those that are cancelled."""
+"""Timers of the store clock: their order, their limit, and cancelled timers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +63,7 @@ def test_timer_may_be_cancelled_after_it_rang() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=300))
-def test_timers_keep_their_order_whatever_is_cancelled(plan: list[tuple[int, bool]]) -> None:
+def test_timers_keep_their_order_after_cancellations(plan: list[tuple[int, bool]]) -> None:
     timers, rung = Timers(), list[tuple[int, int]]()
     made: list[Timer] = []
     for number, (due_ms, _) in enumerate(plan):

@@ -1,4 +1,4 @@
-"""Sent but unread data: when a connection is held, and which reads of the store then wait."""
+"""Data that is sent but not read: the limit of a connection, and the store reads that then wait."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ def filled(count: int = 40, body: bytes = LARGE) -> tuple[Manager, Client]:
 
 
 def sent(client: Client) -> list[Any]:
-    """Returns the output of one turn."""
+    """Returns the bytes sent in one turn."""
     client.manager.turn()
     return client.hear()
 
 
-# -- on its own
+# -- the limit alone
 
 
 def test_connection_with_enough_output_is_held_until_the_turn_ends() -> None:
@@ -90,7 +90,8 @@ def test_turn_stops_reading_requests_of_a_connection_with_enough_output() -> Non
         greedy.send(m.Browse(number, "Q"))
         other.send(m.Status(number))
     answers = sent(greedy)
-    assert len(answers) == 2  # of three messages each, and one more exceeds the limit
+    # Each answer has three messages. One more message would exceed the limit.
+    assert len(answers) == 2
     assert len(other.hear()) == 30
     manager.rest()
     assert len(greedy.hear()) == 28
@@ -126,7 +127,7 @@ def test_held_connection_can_be_closed() -> None:
 
 
 def test_replies_of_a_link_are_read_while_it_is_held() -> None:
-    """Otherwise two ends of a link could wait for each other for ever."""
+    """Otherwise the two ends of a link could wait for each other for ever."""
     manager, _ = filled(1)
     link = manager.connect("NYC", "queue-manager", b"N" * 16)
     manager.turn()
@@ -216,7 +217,7 @@ def test_consumer_continues_once_its_peer_has_read() -> None:
     assert len(idle.delivered()) == 1
 
 
-def test_turn_sends_a_connection_only_so_much_whatever_its_consumers() -> None:
+def test_turn_sends_a_limited_amount_to_a_connection() -> None:
     manager, _ = filled(40)
     client = manager.connect("app")
     for request_id in range(1, 6):

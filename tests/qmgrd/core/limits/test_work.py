@@ -1,4 +1,4 @@
-"""Names of work, and how often each failed."""
+"""Work items: their names, and the number of failures of each."""
 
 from qmgrd.core.limits.work import Failures, WorkId
 

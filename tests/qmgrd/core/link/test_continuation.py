@@ -1,4 +1,4 @@
-"""A peer's window belongs to the outbox here, or not (B21, B22)."""
+"""A peer's window belongs to the outbox, or not (B21, B22)."""
 
 from collections.abc import Iterator
 
@@ -53,7 +53,9 @@ def test_peer_that_has_what_was_never_given_tells_a_restored_store_B21(outbox: L
     assert check(outbox, 2, 9) is ErrorCode.RESTORED
 
 
-def test_peer_that_has_another_message_under_an_id_tells_it_too_B21(outbox: LinkOutbox) -> None:
+def test_peer_with_another_message_under_an_id_shows_a_restored_store_B21(
+    outbox: LinkOutbox,
+) -> None:
     assert check(outbox, 3, uid=b"another") is ErrorCode.RESTORED
     assert check(outbox, 2, uid=b"another") is ErrorCode.RESTORED
     assert check(outbox, 4, uid=None) is ErrorCode.RESTORED
@@ -63,10 +65,8 @@ def test_peer_that_has_less_than_it_had_committed_was_restored_B22(outbox: LinkO
     assert check(outbox, 1) is ErrorCode.PEER_RESTORED
 
 
-def test_what_came_in_a_life_that_is_not_known_here_tells_a_restored_store_B21(
-    outbox: LinkOutbox,
-) -> None:
-    """Its UID proves nothing if the message is deleted here, or has the same UID."""
+def test_message_of_an_unknown_life_shows_a_restored_store_B21(outbox: LinkOutbox) -> None:
+    """The UID proves nothing if the message with that id is deleted, or has the same UID."""
     outbox.sending()
     own = outbox._context.life
     assert check(outbox, 2, 4, outbox.uid_at(4), own) is None
@@ -74,7 +74,7 @@ def test_what_came_in_a_life_that_is_not_known_here_tells_a_restored_store_B21(
     assert check(outbox, 2, 2, outbox.uid_at(2), b"pruned".ljust(16)) is None
 
 
-def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client) -> None:
+def test_id_assigned_after_the_end_of_a_life_shows_a_restored_store_B21(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", *[b"x"] * 3)
@@ -91,7 +91,7 @@ def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client
         manager.connect().put("F@NYC", *[b"y"] * 2)
         after = _outbox(manager)
         assert after.queue.counters.next_arrival == 4 + 2 * lives
-        assert after.end_of(first) == 4, "as it had ended, whatever was given since"
+        assert after.end_of(first) == 4, "the end of the life, not of later messages"
         assert _life_check(after, 3, first) is None
         assert _life_check(after, 4, first) is ErrorCode.RESTORED
     tx = manager.turns.broker.context.tx = manager.store.begin()
@@ -99,12 +99,12 @@ def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client
     after.commit(2)
     assert after.end_of(first) == 4
     after.commit(3)
-    assert after.end_of(first) is None, "nothing that is not committed was sent in it"
+    assert after.end_of(first) is None, "only committed messages were sent in that life"
     after.queue.flush(tx)
     manager.store.commit()
 
 
-def test_of_many_lives_the_oldest_are_told_apart_no_more(outbox: LinkOutbox) -> None:
+def test_oldest_of_many_lives_are_forgotten(outbox: LinkOutbox) -> None:
     """Otherwise a blocked link would be refused after enough restarts of its daemon."""
     context = outbox._context
     lives = [b"%016d" % number for number in range(LIVES_MAX + 3)]
@@ -120,7 +120,7 @@ def test_of_many_lives_the_oldest_are_told_apart_no_more(outbox: LinkOutbox) -> 
     assert [*outbox._lives] == [lives[-1]]
 
 
-def test_row_from_before_lives_were_kept_says_nothing_of_them(app: Client) -> None:
+def test_old_row_without_lives_is_accepted(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", *[b"x"] * 3)

@@ -45,7 +45,7 @@ def test_gap_hides_nothing_B7(app: Client, far: Far) -> None:
     assert app.bodies("Q") == [b"3"]
 
 
-def test_what_is_held_above_a_gap_is_told_with_the_commit_id(app: Client, far: Far) -> None:
+def test_ids_above_a_gap_are_reported_with_the_commit_id(app: Client, far: Far) -> None:
     far.send(1, message(1))
     far.send(3, message(3), message(4))
     far.send(6, message(6))
@@ -66,14 +66,14 @@ def test_commit_that_is_asked_for_comes_new_or_not_B10(app: Client, far: Far) ->
     assert far.committed() == []
 
 
-def test_commit_of_a_stream_that_is_not_open_cannot_be_asked_for(app: Client, far: Far) -> None:
+def test_commit_of_a_closed_stream_cannot_be_requested(app: Client, far: Far) -> None:
     far.client.say(m.CommitAsk(2))
     assert far.client.goaway is not None
     assert far.client.goaway.code == ErrorCode.STREAM_UNKNOWN
 
 
 def test_commits_are_occasional_B8() -> None:
-    """N = 1,000 and k = 50: 20 commits."""
+    """With N = 1,000 and k = 50, there are 20 commits."""
     manager = Manager(link={"commit_messages": 50, "commit_interval_ms": "1 min"})
     manager.connect().ask(m.QueueCreate, "Q")
     far = Far(manager)
@@ -82,7 +82,7 @@ def test_commits_are_occasional_B8() -> None:
     assert [x.commit_id for x in heard] == list(range(50, 1_001, 50))
 
 
-def test_commit_is_told_after_the_interval_and_not_again(app: Client, far: Far) -> None:
+def test_commit_is_reported_once_after_the_interval(app: Client, far: Far) -> None:
     far.send(1, message(1))
     app.manager.turn(49)
     assert far.client.hear() == []
@@ -126,7 +126,7 @@ def test_message_that_came_another_way_counts_as_stored(app: Client, far: Far) -
     assert far.committed() == [2]
 
 
-# -- what cannot be stored
+# -- messages that cannot be stored
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,8 @@ def test_full_queue_that_makes_room_does_so_for_a_link(
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 2, "overflow": overflow})
     far.send(1, message(1), message(2), queue="SMALL")
     again = [message(seq_id) for seq_id in range(1, 5)]
-    assert far.send(1, *again, queue="SMALL") == []  # Two are held already, and need no room.
+    # Two messages are stored already and need no space.
+    assert far.send(1, *again, queue="SMALL") == []
     assert far.committed() == [4]
     assert app.bodies("SMALL") == [b"3", b"4"]
     assert app.bodies(DEAD_LETTERS) == dead
@@ -184,7 +185,7 @@ def test_id_past_the_window_makes_no_room(app: Client, far: Far) -> None:
     assert app.bodies("SMALL") == [b"kept"]
 
 
-def test_queue_that_a_link_fills_is_told_once(app: Client, far: Far) -> None:
+def test_queue_filled_by_a_link_is_reported_once(app: Client, far: Far) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     for _ in range(3):
         far.send(1, message(1), message(2), queue="SMALL")
@@ -210,7 +211,7 @@ def test_full_store_blocks_the_link(app: Client, far: Far) -> None:
     app.manager.store.disk_free_bytes = 0
     (blocked,) = far.send(1, message(1))
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.STORE_FULL)
-    (blocked,) = far.send(1, message(1), queue="NONE")  # A refusal there is counted nowhere.
+    (blocked,) = far.send(1, message(1), queue="NONE")  # No queue counts this refusal.
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.QUEUE_UNKNOWN)
 
 
@@ -245,10 +246,8 @@ def test_newest_connection_of_a_stream_fences_the_older(app: Client, far: Far) -
     assert newer.committed() == [2]
 
 
-def test_commit_that_was_due_on_the_older_connection_is_told_on_the_newer(
-    app: Client, far: Far
-) -> None:
-    """Opened in the very turn of the last put: otherwise the sender would wait for ever."""
+def test_due_commit_is_reported_on_the_newer_connection(app: Client, far: Far) -> None:
+    """The new connection opens in the turn of the last put. The sender must get the commit."""
     newer = Far(app.manager)
     app.manager.turn()
     far.client.send(m.Put(far.stream, 1, 0, "Q", [message(1)]))
@@ -289,7 +288,7 @@ def test_stream_that_begins_later_begins_there(store: AnyStore, app: Client) -> 
     assert far.committed() == [501]
 
 
-def test_ids_whose_messages_are_gone_leave_no_gap(store: AnyStore, app: Client, far: Far) -> None:
+def test_ids_of_missing_messages_leave_no_gap(store: AnyStore, app: Client, far: Far) -> None:
     far.send(1, message(1))
     far.send(4, message(4))
     assert far.send(2, b"", b"", queue="") == []
@@ -300,13 +299,13 @@ def test_ids_whose_messages_are_gone_leave_no_gap(store: AnyStore, app: Client, 
     assert Far(app.manager).open()[:3] == [5, [], None]
 
 
-def test_gone_messages_that_are_there_break_the_protocol(app: Client, far: Far) -> None:
+def test_existing_messages_reported_as_gone_break_the_protocol(app: Client, far: Far) -> None:
     far.send(1, message(1), queue="")
     assert far.client.goaway is not None
     assert far.client.goaway.code == ErrorCode.FIELD_INVALID
 
 
-def test_gone_messages_are_held_to_the_window(app: Client, far: Far) -> None:
+def test_gone_messages_are_checked_against_the_window(app: Client, far: Far) -> None:
     far.send(2, *[b""] * 4_096, queue="")
     assert far.client.goaway is not None
     assert far.client.goaway.code == ErrorCode.WINDOW_EXCEEDED
@@ -320,7 +319,7 @@ def test_stream_of_another_store_breaks_the_protocol(app: Client) -> None:
 
 
 def test_streams_are_apart_B24(app: Client, far: Far) -> None:
-    """Ids of two sources overlap, and a queue created again at the source is a new stream (B20)."""
+    """Two sources use the same ids. A queue that the source creates again is a new stream (B20)."""
     other = Far(app.manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + STREAM[16:])
     far.send(1, message(1))
@@ -376,7 +375,7 @@ def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
         (keys.SPACE_PEER + b"FAR", "the store id of queue manager FAR"),
     ],
 )
-def test_link_whose_row_rotted_is_told_and_nobody_else_is_kept_out(
+def test_link_with_a_damaged_row_is_refused_and_others_are_served(
     store: AnyStore, app: Client, far: Far, key: bytes, words: str
 ) -> None:
     far.send(1, message(1))

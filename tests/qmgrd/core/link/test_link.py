@@ -35,7 +35,7 @@ class Nyc:
         self.came: list[int] = []  # ids received over this connection
 
     def turn(self, ms: int = 0) -> list[Any]:
-        """Runs a turn and returns what the link sent."""
+        """Runs a turn; returns the messages that the link sent."""
         return self.take(self.manager.turn(ms))
 
     def take(self, outcome: Outcome) -> list[Any]:
@@ -46,7 +46,7 @@ class Nyc:
         return sent
 
     def taken(self, message: m.Committed | m.Blocked) -> int:
-        """Returns how many records the far end has received over this connection, as it reports."""
+        """Returns the number of records that the peer reports as received over this connection."""
         if isinstance(message, m.Blocked):
             return len(self.came)
         last = message.commit_id
@@ -54,7 +54,7 @@ class Nyc:
 
     @property
     def dial(self) -> Dial | None:
-        """Returns the dial under way."""
+        """Returns the open dial."""
         link = self.manager.turns.broker.catalogue.links.get("NYC")
         return link.paths[0].dial if link else None
 
@@ -65,7 +65,7 @@ class Nyc:
         message_max_bytes: int = 1 << 20,
         dial: Dial | None = None,
     ) -> list[Any]:
-        """Lets the dial succeed and the far side say welcome; returns what the link asks."""
+        """Completes the dial and the handshake; returns the link's opening request."""
         dial = dial or self.dial
         self.connections += 1
         self.came = []
@@ -93,7 +93,7 @@ class Nyc:
         return self.turn()
 
     def up(self, commit_id: int = 0, trailer: bytes | None = None, window: int = 4096) -> Any:
-        """Answers the dial and the opening with what is held; returns what the link sends."""
+        """Answers the dial and the opening with the given state; returns the link's messages."""
         (opening,) = self.answer()
         assert type(opening) is m.LinkOpen
         assert opening.stream_id == STREAM
@@ -121,7 +121,7 @@ def trailer_of(sent: list[Any], seq_id: int) -> bytes:
 
 @pytest.fixture
 def nyc(app: Client) -> Nyc:
-    """A link to NYC, dialling, and the remote queue F@NYC."""
+    """A link to NYC that is dialling, and the remote queue F@NYC."""
     nyc = Nyc(app.manager)
     app.send(m.LinkCreate(1_000, "NYC", {"addresses": ["h:1", "h:2"]}))
     nyc.turn()
@@ -179,7 +179,7 @@ def test_late_or_repeated_commit_changes_nothing_B15(app: Client, nyc: Nyc) -> N
 def test_commit_of_what_was_never_sent_breaks_the_protocol_B28(
     app: Client, nyc: Nyc, commit_id: int
 ) -> None:
-    """And nothing is deleted."""
+    """The commit deletes nothing."""
     app.put("F@NYC", b"1", b"2", b"3")
     nyc.up()
     nyc.say(m.Committed(nyc.stream, commit_id))
@@ -228,11 +228,11 @@ def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     sent = nyc.say(m.Committed(nyc.stream, 4, held=[[5, 6, 0]], taken=10))
     assert ids(sent) == [11, 12, 13, 14]
     assert sent[-1] == m.CommitAsk(nyc.stream)
-    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # It asks once.
+    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # The link asks once.
     assert ids(nyc.say(m.Committed(nyc.stream, 14))) == list(range(15, 25))
 
 
-def test_commit_is_asked_for_again_after_a_block(app: Client, nyc: Nyc) -> None:
+def test_commit_is_requested_again_after_a_block(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", *[b"x"] * 25)
     nyc.up(window=10)
     nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 500))
@@ -324,7 +324,7 @@ def test_peer_that_holds_another_message_is_refused_B21(app: Client, nyc: Nyc) -
 
 
 def test_peer_that_lost_what_it_committed_is_told_where_to_go_on_B22(app: Client, nyc: Nyc) -> None:
-    """Possible loss is reported, and the link continues."""
+    """The link reports a possible loss and continues."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 2))
@@ -353,7 +353,7 @@ def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Ny
 
 
 @pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
-def test_answer_that_makes_no_sense_is_refused(app: Client, nyc: Nyc, value: Any) -> None:
+def test_invalid_answer_is_refused(app: Client, nyc: Nyc, value: Any) -> None:
     nyc.answer()
     nyc.say(m.Ok(1, value))
     assert state(app) == "refused"
@@ -451,7 +451,7 @@ def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: N
 
 
 def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc: Nyc) -> None:
-    """The second of two dials succeeded."""
+    """Of two dials, the second one succeeded."""
     app.ask(m.LinkStop, "NYC")
     app.ask(m.LinkStart, "NYC")
     nyc.up()
@@ -463,7 +463,7 @@ def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc:
     assert ids(nyc.take(app.manager.last)) == [1]
 
 
-def test_connection_that_nobody_waits_for_is_closed(app: Client, nyc: Nyc) -> None:
+def test_unexpected_connection_is_closed(app: Client, nyc: Nyc) -> None:
     nyc.up()
     nyc.answer()
     assert nyc.goaway is not None
@@ -495,7 +495,7 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
 
 
 def test_connection_for_an_earlier_link_of_that_name_is_closed(app: Client, nyc: Nyc) -> None:
-    """It may lead to another queue manager, and cause the new link to be refused for good."""
+    """The connection may lead to another queue manager, whose errors must not stop the new link."""
     earlier = nyc.dials[0]
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueDelete, queue)
@@ -524,7 +524,7 @@ def test_long_backlog_goes_out_turn_after_turn_without_waiting_for_a_commit(
 def test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole(
     app: Client, nyc: Nyc
 ) -> None:
-    """Seed 7501: a commit covers what the peer held; the second copy may still be unread there."""
+    """Seed 7501: a commit covers the peer's stored copy. The second copy may still be unread."""
     for _ in range(9):
         app.put("F@NYC", *[b"x"] * 1_000)
     sent = [*nyc.up(), *nyc.turn(), *nyc.turn(), *nyc.turn(), *nyc.turn()]
@@ -548,7 +548,7 @@ def test_commit_of_an_earlier_connection_is_not_obeyed(app: Client, nyc: Nyc) ->
     assert app.ask(m.LinkShow, "NYC")["waiting"] == 3
 
 
-# -- what is damaged or too long
+# -- damaged and overlong messages
 
 
 def damage(manager: Manager, seq_id: int) -> None:
@@ -652,7 +652,7 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
 
 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
-    """The messages that the true peer has already would be doubled."""
+    """Otherwise messages that the true peer already has would be duplicated."""
     nyc.answer(name="BOS")
     with pytest.raises(RequestError, match=r"PEER_WRONG.* not fix; correct the address"):
         app.ask(m.LinkStart, "NYC", True)
@@ -670,12 +670,12 @@ def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -
 
 
 def alter(app: Client, nyc: Nyc, *addresses: str) -> list[Any]:
-    """Gives the link other addresses; returns what it sends in that turn."""
+    """Changes the addresses of the link; returns the messages of the link in that turn."""
     app.send(m.LinkAlter(1_001, "NYC", {"addresses": list(addresses)}))
     return nyc.turn()
 
 
-def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: Nyc) -> None:
+def test_link_reconnects_to_its_new_addresses(app: Client, nyc: Nyc) -> None:
     """Puts in flight are sent again with their ids, as after any lost connection."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
@@ -684,7 +684,7 @@ def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: 
     assert nyc.goaway is not None
     assert nyc.goaway.code == ErrorCode.CANCELLED
     assert nyc.dials[-1].address == "h:9"
-    nyc.say(m.Committed(nyc.stream, 3))  # It was on its way over the closed connection.
+    nyc.say(m.Committed(nyc.stream, 3))  # This commit was in transit on the closed connection.
     assert len(app.bodies("@NYC")) == 2
     assert ids(nyc.up(commit_id=2, trailer=trailer_of(sent, 2))) == [3]
     row = app.ask(m.LinkShow, "NYC")
@@ -722,7 +722,7 @@ def test_waiting_link_dials_other_addresses_at_once(app: Client, nyc: Nyc) -> No
 def test_wrong_address_is_corrected_and_nothing_is_lost(
     store: AnyStore, app: Client, nyc: Nyc
 ) -> None:
-    """Also across a crash."""
+    """Nothing is lost after a crash either."""
     app.put("F@NYC", b"1", b"2")
     nyc.answer(name="BOS")
     assert state(app) == "refused"
@@ -770,13 +770,13 @@ def test_same_addresses_disturb_nothing(app: Client, nyc: Nyc) -> None:
     assert (state(app), nyc.goaway, len(nyc.dials)) == ("up", None, 1)
 
 
-def test_link_tells_how_long_it_is_down_and_when_it_dials(app: Client, nyc: Nyc) -> None:
+def test_link_reports_downtime_and_next_dial(app: Client, nyc: Nyc) -> None:
     def times() -> tuple[object, object]:
         row = app.ask(m.LinkShow, "NYC")
         return row["down_ms"], row["redial_ms"]
 
     nyc.manager.advance(700)
-    assert times() == (700, None)  # It dials now.
+    assert times() == (700, None)  # The link now dials.
     nyc.up()
     assert times() == (None, None)
     nyc.hang_up()
@@ -803,7 +803,7 @@ def test_blocked_link_is_not_down(app: Client, nyc: Nyc) -> None:
     assert app.ask(m.LinkShow, "NYC")["retry_ms"] is None
 
 
-def test_blocked_link_names_message_queue_and_what_is_behind(app: Client, nyc: Nyc) -> None:
+def test_blocked_link_reports_message_queue_and_later_messages(app: Client, nyc: Nyc) -> None:
     def cause() -> tuple[object, ...]:
         row = app.ask(m.LinkShow, "NYC")
         return row["blocked_queue"], row["blocked_uid"], row["blocked_behind"]
@@ -820,7 +820,7 @@ def test_blocked_link_names_message_queue_and_what_is_behind(app: Client, nyc: N
     nyc.turn(1_000)
     assert cause() == (None, None, None)
     nyc.say(m.Blocked(nyc.stream, 2**62, ErrorCode.QUEUE_UNKNOWN, 1_000))
-    assert cause() == (None, None, None)  # No such message exists.
+    assert cause() == (None, None, None)  # The message does not exist.
 
 
 def test_stopped_link_has_no_error(app: Client, nyc: Nyc) -> None:
@@ -840,12 +840,14 @@ def hung_up(nyc: Nyc) -> str:
     return error
 
 
-def test_who_hangs_up_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
+def test_closing_peer_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
     nyc.up()
     assert hung_up(nyc) == "h:1: the peer closed the connection"
 
 
-def test_who_hangs_up_without_a_welcome_may_be_no_queue_manager(app: Client, nyc: Nyc) -> None:
+def test_peer_that_closes_without_a_welcome_may_not_be_a_queue_manager(
+    app: Client, nyc: Nyc
+) -> None:
     nyc.peer = Peer(
         101,
         app.manager.turns.intake,
@@ -859,7 +861,9 @@ def test_who_hangs_up_without_a_welcome_may_be_no_queue_manager(app: Client, nyc
     assert hung_up(nyc) == "h:1: the peer closed the connection; is it a qmgrd?"
 
 
-def test_who_says_goodbye_instead_of_welcome_is_a_queue_manager(app: Client, nyc: Nyc) -> None:
+def test_peer_that_says_goodbye_before_the_welcome_is_a_queue_manager(
+    app: Client, nyc: Nyc
+) -> None:
     nyc.peer = Peer(
         101,
         app.manager.turns.intake,
@@ -889,7 +893,7 @@ def test_time_that_is_left_counts_down_over_hops(app: Client, nyc: Nyc) -> None:
 
 
 def test_expired_message_is_a_tombstone_on_the_wire_D11_B18(app: Client, nyc: Nyc) -> None:
-    """Whether it was swept or not: nothing waits for its id, and the commit id covers it."""
+    """The tombstone is sent whether the message was swept or not. The commit id covers its id."""
     app.put("F@NYC", b"1")
     app.put("F@NYC", b"2", expiry_ms=1_000)
     app.put("F@NYC", b"3")
@@ -929,7 +933,7 @@ def test_lost_one_is_a_tombstone_on_the_wire_D11(app: Client, nyc: Nyc) -> None:
 
 
 def test_delay_is_waited_for_at_the_other_end(app: Client, nyc: Nyc) -> None:
-    """The time that it has waited here already is deducted."""
+    """The link deducts the time that the message has already waited here."""
     app.put("F@NYC", b"1", delay_ms=10_000)
     app.manager.advance(4_000)
     assert extras(nyc.up()) == [[0, {m.EXTRA_DELAY_MS: 6_000}]]
@@ -944,7 +948,7 @@ def test_wall_clock_that_jumps_makes_no_delay_longer(app: Client, nyc: Nyc, year
 
 
 def test_dead_letter_that_goes_over_a_link_expires_no_more_G12(app: Client, nyc: Nyc) -> None:
-    """Its record still has its old expiry time."""
+    """The record still has the old expiry time."""
     app.ask(m.QueueAlter, "Q", {"backout_queue": "F@NYC"})
     app.put("Q", b"1", expiry_ms=10_000)
     app.settle(m.REJECT, *app.get("Q"))

@@ -1,4 +1,4 @@
-"""The messages that a link has to send. For the link at work see test_link.py."""
+"""The messages that a link has to send. test_link.py tests the complete link."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -59,7 +59,7 @@ def test_records_come_in_order_within_the_window(outbox: LinkOutbox) -> None:
 
 
 @pytest.mark.parametrize("damaged", [(1,), (5,), (2, 3), (1, 2, 3, 4, 5)])
-def test_damaged_ones_are_gone_now_and_later(
+def test_damaged_messages_are_removed_for_good(
     app: Client, outbox: LinkOutbox, damaged: tuple[int, ...]
 ) -> None:
     for seq_id in damaged:
@@ -95,7 +95,7 @@ def test_commit_of_what_was_never_assigned_deletes_nothing(outbox: LinkOutbox) -
 
 
 def test_what_is_gone_with_a_restart_is_counted_once_though_the_peer_holds_it(app: Client) -> None:
-    """The simulator's seed 1560."""
+    """The simulator found this bug with seed 1560."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", b"1", b"2", flags=records.FLAG_NOT_PERSISTENT)
@@ -124,10 +124,8 @@ def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
     return records.decode(record).uid
 
 
-def test_damaged_one_that_is_met_twice_in_a_turn_counts_once(
-    app: Client, outbox: LinkOutbox
-) -> None:
-    """Seed 1663: it was about to be sent over a second path as well."""
+def test_damaged_message_found_twice_in_a_turn_counts_once(app: Client, outbox: LinkOutbox) -> None:
+    """Seed 1663: the link was about to send the message over a second path as well."""
     damage(app.manager, 2)
     found(outbox, 5)
     found(outbox, 5)

@@ -1,4 +1,4 @@
-"""A link over several paths: which path sends what, and what happens if one fails (B25)."""
+"""A link over several paths: the messages that each path sends, and failures of a path (B25)."""
 
 import json
 
@@ -11,7 +11,7 @@ from qmgrd.core.link.path import BUDGET_MIN_BYTES, LinkState
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.lines import Lines
 
-SIZE = 16 * 1024  # of a message; a new path sends four
+SIZE = 16 * 1024  # bytes of a message; a new path sends four messages
 
 
 @pytest.fixture
@@ -63,23 +63,23 @@ def test_commit_of_one_path_covers_what_went_over_another_B25(lines: Lines) -> N
     assert (lines.row["commit_id"], lines.row["waiting"]) == (8, 0)
 
 
-def test_what_a_lost_path_carried_goes_over_the_other(lines: Lines) -> None:
+def test_puts_of_a_lost_path_are_sent_over_the_other(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     two.commit(0, [5, 4])
     one.hang_up()
-    assert two.ids() == [1, 2, 3, 4], "and nothing of what two has"
+    assert two.ids() == [1, 2, 3, 4], "no message that path two has"
     two.commit(8)
     assert (lines.row["waiting"], lines.row["resent"]) == (0, 4)
 
 
-def test_what_is_in_flight_on_another_path_is_not_sent_again(lines: Lines) -> None:
+def test_puts_in_flight_on_another_path_are_not_repeated(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(6, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6])
     one.hang_up()
-    assert two.ids() == [1, 2], "as much as it may carry"
+    assert two.ids() == [1, 2], "as many as the path may carry"
     two.commit(2, [5, 2])
     assert two.ids() == [3, 4]
 
@@ -96,9 +96,7 @@ def test_path_that_comes_back_sends_nothing_twice(lines: Lines) -> None:
     assert again.ids() == [5, 6]
 
 
-def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer(
-    lines: Lines,
-) -> None:
+def test_old_reply_after_a_commit_on_another_path_is_no_restored_peer(lines: Lines) -> None:
     one = lines.answer()
     one.open()
     lines.put(3)
@@ -111,8 +109,8 @@ def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer
     assert lines.row["commit_id"] == 3
 
 
-def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
-    """Nothing comes back over the older paths: what they carried is sent again, once."""
+def test_restart_of_a_peer_is_detected_on_any_path(lines: Lines) -> None:
+    """The older paths are not used for the repeated messages. Each message is sent again once."""
     one, two = lines.up()
     lines.put(8, SIZE)
     one.ids(), two.ids()
@@ -123,7 +121,7 @@ def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
     again = lines.answer()
     again.open(incarnation=2)
     assert two.goaway is not None
-    assert again.ids() == [1, 2, 3, 4], "the ids that path two reported as held are not held there"
+    assert again.ids() == [1, 2, 3, 4], "path two reported these ids before the restart"
 
 
 def test_slow_path_is_given_less(lines: Lines) -> None:
@@ -181,7 +179,7 @@ def test_path_on_which_nothing_moves_is_hung_up_and_its_messages_go_over_the_oth
     assert "link stalled" in events(lines)
 
 
-def test_path_that_moves_is_left_alone_however_long_it_takes() -> None:
+def test_slow_path_with_progress_is_kept() -> None:
     lines = Lines(Manager(), connections=1)
     (one,) = lines.up()
     lines.put(4, SIZE)
@@ -218,7 +216,7 @@ def test_opening_that_is_never_answered_is_hung_up(lines: Lines) -> None:
 
 
 def test_peer_is_asked_before_it_is_given_up(lines: Lines) -> None:
-    """The peer may report less often than we are willing to wait."""
+    """The peer may report less often than our time limit."""
     one, _ = lines.up()
     lines.put(1)
     assert one.ids() == [1]
@@ -230,14 +228,14 @@ def test_peer_is_asked_before_it_is_given_up(lines: Lines) -> None:
     assert lines.row["paths"][0]["rtt_ms"] > 0
 
 
-def test_what_all_wait_for_goes_over_an_idle_path_too_once_it_is_late(lines: Lines) -> None:
+def test_late_message_is_also_sent_over_an_idle_path(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     two.commit(0, [5, 4])
     for _ in range(7):
         lines.turn(100)
-    assert m.CommitAsk(1) in one.sent, "it may have them, and not have reported them"
+    assert m.CommitAsk(1) in one.sent, "the peer may have them without a report"
     assert two.ids() == []
     for _ in range(7):
         lines.turn(100)
@@ -294,7 +292,7 @@ def test_peer_with_another_store_refuses_the_link_on_all_paths(lines: Lines) -> 
     assert one.goaway is not None
 
 
-def test_path_that_tells_more_than_was_sent_breaks_the_protocol(lines: Lines) -> None:
+def test_report_of_unsent_messages_breaks_the_protocol(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(1)
     one.say(m.Committed(1, 0, taken=2))

@@ -1,4 +1,4 @@
-"""A link sends over its paths, and sends again what a path or the peer has lost."""
+"""A link sends over its paths, and sends again the messages that a path or the peer lost."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.lines import Lines
 
-SIZE = 16 * 1024  # of a message; a new path sends four
+SIZE = 16 * 1024  # bytes of a message; a new path sends four messages
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def wait(lines: Lines, ms: int) -> None:
         lines.turn(100)
 
 
-def test_what_was_taken_and_not_kept_is_sent_again(lines: Lines) -> None:
-    """A peer may have had it in memory only, and discarded it after a message it had to refuse."""
+def test_received_but_discarded_message_is_sent_again(lines: Lines) -> None:
+    """A peer may keep a message only in memory, and discard the message after a refusal."""
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -30,20 +30,18 @@ def test_what_was_taken_and_not_kept_is_sent_again(lines: Lines) -> None:
     assert sorted(one.ids() + two.ids()) == [5, 6, 7, 8]
 
 
-def test_what_landed_since_the_cursor_went_back_is_sent_again_where_it_was_not_kept(
-    lines: Lines,
-) -> None:
+def test_message_discarded_after_a_reset_of_the_cursor_is_sent_again(lines: Lines) -> None:
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     one.hang_up()
     two.say(m.Committed(1, 0, taken=4))
-    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "all but the first had landed, and do not exist"
+    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "the peer received the others and lost them"
 
 
 def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:
     one, two = lines.up()
-    for _ in range(4):  # The first path proves to be fast, and may send more.
+    for _ in range(4):  # The first path proves to be fast and may send more.
         lines.put(4, SIZE)
         one.ids(), two.ids()
         one.commit(lines.link.outbox.sent_id)
@@ -53,7 +51,7 @@ def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -
     wait(lines, 2_000)
     assert (one.ids(), two.ids()) == ([], [sent_id + 1, sent_id + 2])
     wait(lines, 5_000)
-    assert (one.ids(), two.ids()) == ([], []), "once"
+    assert (one.ids(), two.ids()) == ([], []), "sent once"
 
 
 def test_path_that_is_late_is_given_nothing_new(lines: Lines) -> None:
@@ -77,7 +75,7 @@ def test_bytes_on_a_late_path_do_not_hold_up_the_others() -> None:
 
 
 def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
-    """It may report rarely, so it is asked before anything is sent twice."""
+    """The peer may report rarely, so the link asks before any second copy is sent."""
     one, two = lines.up()
     for number in range(1, 6):
         lines.put(1)
@@ -95,7 +93,7 @@ def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
     assert lines.row["resent"] == 0
 
 
-def test_route_that_gets_longer_for_all_slows_nobody_down(lines: Lines) -> None:
+def test_delay_on_all_paths_reduces_no_budget(lines: Lines) -> None:
     one, two = lines.up()
     for wait_ms in (0, 0, 2_000, 2_000, 2_000):
         lines.put(200, SIZE)
@@ -120,7 +118,7 @@ def test_ordered_link_keeps_to_its_window_with_what_the_peer_has_in_line() -> No
         there += two.ids()
     assert len(there) + 4 <= 16
     wait(lines, 2_000)
-    assert two.ids() == [1, 2, 3, 4], "what all wait for goes over it, too"
+    assert two.ids() == [1, 2, 3, 4], "the new path also sends the missing message"
 
 
 def test_line_that_is_full_at_the_peer_does_not_block_the_link() -> None:
@@ -150,7 +148,7 @@ def test_puts_are_short_where_they_have_stalled() -> None:
 
 
 def test_patience_is_kept_while_it_is_needed() -> None:
-    """Each put takes longer than allowed at first: it is closed once, not every other time."""
+    """Each put takes longer than the first time limit. The connection is closed only once."""
     lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
     lines.put(1)
     for number in range(2, 8):
@@ -170,8 +168,8 @@ def test_patience_is_kept_while_it_is_needed() -> None:
     assert lines.row["paths"][0]["stalls"] == 1
 
 
-def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> None:
-    """Seed 959: by the answer to an opening, after a restart of the peer."""
+def test_window_of_an_ordered_link_is_freed_by_any_commit() -> None:
+    """Seed 959: the commit arrives in the answer to an opening, after a restart of the peer."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)
@@ -184,7 +182,7 @@ def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> No
 
 
 def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
-    """Seed 979: the peer has nothing of it, in its line or elsewhere."""
+    """Seed 979: the peer has lost all messages in flight."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)
@@ -195,7 +193,7 @@ def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
     assert again.ids() == [1, 2, 3, 4]
 
 
-def test_peer_that_closes_at_whatever_it_is_sent_is_dialled_ever_more_seldom() -> None:
+def test_peer_that_always_closes_is_dialled_with_backoff() -> None:
     lines = Lines(Manager(), connections=1)
     lines.put(1)
     waits = []

@@ -1,4 +1,4 @@
-"""A link's messages, cut into puts. For the link at work see test_link.py."""
+"""A link's messages, divided into puts. test_link.py tests the complete link."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ ROOMY = SendRoom(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
 
 @pytest.fixture
 def outbox(app: Client) -> Iterator[LinkOutbox]:
-    """Yields an outbox of three messages for F and two for G at NYC; the fourth is long."""
+    """Yields an outbox of three messages for F and two for G at NYC. The fourth message is long."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueCreate, queue)
@@ -48,13 +48,13 @@ def test_put_is_no_longer_than_a_frame(outbox: LinkOutbox) -> None:
     ]
 
 
-def test_no_more_is_taken_than_there_is_room_for(outbox: LinkOutbox) -> None:
+def test_records_are_taken_only_up_to_the_space(outbox: LinkOutbox) -> None:
     assert told(cut(outbox, ROOMY._replace(messages=2), {})) == [("F", 1, 2)]
     assert told(cut(outbox, ROOMY._replace(bytes=1), {})) == [("F", 3, 1)]
     assert outbox.sent_id == 3
 
 
-def test_what_the_peer_has_or_gets_another_way_is_passed_over(outbox: LinkOutbox) -> None:
+def test_messages_held_or_in_flight_elsewhere_are_skipped(outbox: LinkOutbox) -> None:
     assert told(cut(outbox, ROOMY._replace(messages=4), {}))
     outbox.hold([2])
     outbox.go_back(0)
@@ -67,7 +67,7 @@ def test_message_that_is_too_long_for_the_peer_is_passed_over(outbox: LinkOutbox
     too_long: dict[int, int] = {}
     room = ROOMY._replace(message_max_bytes=HEAD_BYTES + 499)
     assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 5, 1)]
-    assert too_long == {4: HEAD_BYTES + 500}  # without its UID
+    assert too_long == {4: HEAD_BYTES + 500}  # the size without its UID
     assert outbox.sent_id == 5
 
 
@@ -79,6 +79,6 @@ def test_size_of_a_message_is_the_same_before_and_after_it_is_stamped(outbox: Li
 
 
 def test_notes_count_towards_a_frame() -> None:
-    """400 notes of 30 kB once made a frame that no peer accepts, again and again."""
+    """400 notes of 30 kB once made a frame that no peer accepted. The link repeated it for ever."""
     put = m.Put(1, 1, 0, "F", [b"abc", b"de"], [[1, {m.EXTRA_NOTE: bytes(1_000)}]])
     assert size_of(put) == 5 + 1_000 + EXTRA_BYTES

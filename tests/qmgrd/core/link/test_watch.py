@@ -1,4 +1,4 @@
-"""The watch of a link: what it looks at, and when. For the consequences see test_path.py."""
+"""The watch of a link: its checks and their times. test_path.py tests the consequences."""
 
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.lines import Lines
@@ -20,7 +20,7 @@ def test_link_with_nothing_on_its_way_is_not_watched(app: Client) -> None:
     assert timers(lines) == before + 1
     for _ in range(5):
         lines.turn(100)
-    assert timers(lines) == before + 1, "one timer, whatever is sent meanwhile"
+    assert timers(lines) == before + 1, "one timer for all messages"
     assert one.ids() == [1]
     one.commit(1)
     lines.turn(10_000)

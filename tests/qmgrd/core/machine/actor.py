@@ -1,4 +1,4 @@
-"""The base of all rules: each acts on the queue manager and on the model in one step."""
+"""The base class of all rules. A rule acts on the queue manager and on the model in one step."""
 
 from hypothesis.stateful import RuleBasedStateMachine
 
@@ -8,7 +8,7 @@ from tests.qmgrd.core.machine.seat import Seat
 
 
 class Actor(RuleBasedStateMachine):
-    """The helpers that all rules share."""
+    """The methods that all rules share."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
     begin ─▶ the rule changes the model ─▶ say: the manager receives it, and runs until it is idle
           ─▶ each message of the manager is compared with the model ─▶ end: so is the store
 
-This module does not decide what is correct; the model does.
+This module does not decide what is correct. The model does.
 """
 
 from typing import Any
@@ -23,14 +23,15 @@ SEATS = 3
 UNIT_AGE_MS = 20_000
 DOWNTIME_MAX_MS = 30 * 24 * 3_600_000
 QUEUES = ("Q", "B")
-ARCHIVE = "C"  # has copies, which no consumer gets
+ARCHIVE = "C"  # receives copies, but has no consumers
 ALL_QUEUES = (*QUEUES, DEAD_LETTERS)
-HANDLES_MAX = 40  # the last ones are remembered
+HANDLES_MAX = 40  # number of handles that are remembered
 
 
 class Bench:
-    """Runs steps. Invariant: between two steps the manager is idle, and its store matches the
-    model.
+    """Runs steps.
+
+    Invariant: between two steps the manager is idle, and its store matches the model.
     """
 
     def __init__(self) -> None:
@@ -39,12 +40,13 @@ class Bench:
         )
         self.model = Model("QM1", UNIT_AGE_MS)
         self.handles: list[Handle] = []
-        self.expected: dict[int, int] = {}  # of gets: by request, the expected number of messages
+        self.expected: dict[int, int] = {}  # expected number of messages of each get, by request
         self.seats: list[Seat] = []
         self.bodies = 0
-        self.guessed: list[tuple[Message, Message]] = []  # the first, and a message behind it
+        # the assumed first message, and a later one
+        self.guessed: list[tuple[Message, Message]] = []
         self.stamp_us = 0
-        self.durable_us = 0  # the last that a crash does not undo
+        self.durable_us = 0  # last timestamp that survives a crash
         self.wall_jumped = False
         self._connect(resumes=False)
         for queue in (*QUEUES, ARCHIVE):
@@ -52,7 +54,7 @@ class Bench:
             self.ask(self.seats[0], m.QueueCreate, queue)
 
     def _connect(self, *, resumes: bool) -> None:
-        """Connects all clients, with their producers, and perhaps in their sessions."""
+        """Connects all clients and their producers, in their last sessions if *resumes*."""
         for number in range(SEATS):
             if len(self.seats) < SEATS:
                 self.seats.append(Seat(number, self.manager.connect(f"c{number}")))
@@ -61,7 +63,7 @@ class Bench:
                 self.come_back(self.seats[number], resumes=resumes)
 
     def come_back(self, seat: Seat, *, resumes: bool) -> None:
-        """Connects a client that hung up, in its last session if *resumes*."""
+        """Connects a client that hung up; with *resumes*, in its last session."""
         seat.connect(self.manager, resumes=resumes)
         self._open(seat, resume=True)
 
@@ -85,12 +87,14 @@ class Bench:
         return self.model
 
     def end(self) -> None:
-        """Compares the store with the model; no waiter may wait for an available message."""
+        """Compares the store with the model. No waiting get may wait for an available message."""
         model = self.model
         model.groups.rest(model.messages)
         for waiter in model.waiters:
             assert not waiter.is_over, f"{waiter} was not answered in time"
-            assert waiter.credit <= 0 or not model.available(waiter), f"{waiter} is passed over"
+            assert waiter.credit <= 0 or not model.available(waiter), (
+                f"{waiter} did not receive an available message"
+            )
         audit(self.manager)
         compare_store(self.manager, model)
         for first, other in self.guessed:
@@ -119,7 +123,8 @@ class Bench:
         self.manager.turn(ms)
         self.manager.rest()
         due_ms = self.manager.turns.broker.next_timer_ms()
-        if due_ms is not None and due_ms <= self.manager.now().ms:  # A daemon turns at once then.
+        # A daemon runs a turn at once in this case.
+        if due_ms is not None and due_ms <= self.manager.now().ms:
             self.manager.turn()
             self.manager.rest()
         seats = {seat.client.peer.number: seat for seat in self.seats}
@@ -145,26 +150,27 @@ class Bench:
     def _delivered(self, seat: Seat, deliver: m.Deliver) -> None:
         model, found = self.model, items(deliver)
         waiter = self._waiter(seat, deliver.request_id)
-        assert waiter is not None, "a delivery for nobody"
+        assert waiter is not None, "a delivery to no reader"
         for delivery in found:
             available = model.available(waiter)
-            assert available, f"{waiter} is handed {name_of(delivery.body)!r}: it wants none"
+            assert available, (
+                f"{waiter} received {name_of(delivery.body)!r}, but should get nothing"
+            )
             first = self._first(available, delivery)
             assert delivery.body == first.wish.body, (name_of(delivery.body), first, waiter)
-            assert waiter.credit > 0, "more than asked for"
+            assert waiter.credit > 0, "more than requested"
             compare_delivery(delivery, first, model.now_ms, browsed=False)
             model.lease(first, waiter, delivery.number)
             self.handles.append(Handle(first, delivery, seat.session))
         if waiter.until_ms is not None:
             model.waiters.remove(waiter)
             least = self.expected.pop(waiter.request_id, 1)
-            assert len(found) >= least, f"{len(found)} of {least} handed out"
+            assert len(found) >= least, f"{len(found)} of {least} delivered"
 
     def _first(self, available: list[Message], delivery: Delivery) -> Message:
-        """Returns the expected delivery; of messages that just arrived in any order, the actual
-        one.
+        """Returns the expected delivery, or the actual one of several arrivals of one step.
 
-        The choice is checked once the order of arrival is known.
+        The choice is checked when the order of arrival is known.
         """
         first = available[0]
         if first.order[1]:
@@ -181,14 +187,14 @@ class Bench:
         )
 
     def _get_is_over(self, seat: Seat, message: Any) -> bool:
-        """Processes the end of a get without a message; returns whether *message* is that."""
+        """Processes the end of a get without a message; returns whether *message* is one."""
         if type(message) is not m.Ok or message.value is not None:
             return False
         waiter = self._waiter(seat, message.request_id)
         if waiter is None or waiter.until_ms is None:
             return False
-        assert waiter.is_over, f"{waiter} is sent away early"
-        assert not self.expected.pop(waiter.request_id, 0), f"{waiter} is sent away"
+        assert waiter.is_over, f"{waiter} ended early"
+        assert not self.expected.pop(waiter.request_id, 0), f"{waiter} ended without a message"
         self.model.waiters.remove(waiter)
         return True
 
@@ -208,10 +214,9 @@ class Bench:
     # -- restarts
 
     def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
-        """Loses the memory, by a clean stop or a crash, and restarts after a while.
+        """Clears the memory by a clean stop or a crash, and restarts after a while.
 
-        Args:
-            resumes: whether the clients resume their sessions.
+        Args: resumes: whether the clients resume their sessions.
         """
         model = self.model
         before_ms = self.manager.now().ms
@@ -254,7 +259,7 @@ class Bench:
         )
 
     def stamped(self, timestamps: list[int], *, durable: bool) -> None:
-        """Learns the assigned UIDs: they increase, whatever the clocks do."""
+        """Learns the assigned UIDs, which increase whatever the clocks do."""
         for timestamp in timestamps:
             assert timestamp > self.stamp_us
             self.stamp_us = timestamp
@@ -273,7 +278,7 @@ class Bench:
         return fields
 
     def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
-        """Browses a queue page by page, and compares it with the model."""
+        """Compares a browse of a queue, page by page, with the model."""
         there = [
             x for x in self.model.on(queue, delayed=bool(extra.get("delayed"))) if wanted.wants(x)
         ]
@@ -283,7 +288,7 @@ class Bench:
     def browse_all(
         self, seat: Seat, queue: str, page: int, there: list[Message], **fields: Any
     ) -> None:
-        """Browses a queue page by page, and compares it with *there*, without expired ones."""
+        """Compares a browse of a queue, page by page, with *there*, except expired messages."""
         found, after = [], None
         while True:
             value = self.ask_for(
@@ -301,7 +306,7 @@ class Bench:
             compare_delivery(delivery, message, self.model.now_ms, browsed=True)
 
     def ask_for(self, seat: Seat, kind: Any, **fields: Any) -> Any:
-        """Does the same as :meth:`ask`, with the fields by name."""
+        """Works like :meth:`ask`, with the fields by name."""
         request_id = seat.client.next_id()
         (answer,) = self.say(seat, kind(request_id=request_id, **fields), request_id)
         return answer.code if type(answer) is m.Error else answer.value

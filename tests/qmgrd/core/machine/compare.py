@@ -1,4 +1,4 @@
-"""Compares what the manager stores, shows and delivers with the model."""
+"""Compares the store, the rows and the deliveries of the manager with the model."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ from tests.qmgrd.core.machine.model import Model
 
 
 def compare_store(manager: Manager, model: Model) -> None:
-    """Compares the rows of each queue with the model, which learns the manager's random choices."""
+    """Compares the rows of each queue with the model, which learns the random choices."""
     rows = dict(manager.scan(b""))
     for name in model.bounds:
         if name not in manager.turns.broker.catalogue.queues:
-            assert not model.depth(name), f"{name} was never made"
+            assert not model.depth(name), f"{name} was never put"
             continue
         queue = manager.queue(name)
         _learn_order(rows, queue.id, model, name)
@@ -39,7 +39,7 @@ def _of_lane(model: Model, name: str, lane: int) -> list[Message]:
 
 
 def _learn_order(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
-    """Orders the messages that arrived together in one step by their actual arrivals."""
+    """Orders the messages that arrived together in one step by their actual arrival numbers."""
     prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     found = sorted((keys.place(key)[1], key) for key in rows if key.startswith(prefix))
     names = [name_of(_record_of(rows, entries.decode(rows[key])).body) for _, key in found]
@@ -86,7 +86,7 @@ def _compare_member(
 
 
 def _compare_groups(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
-    """Compares the stored groups with the model, which learns which member failed first."""
+    """Compares the stored groups with the model. The model learns which member failed first."""
     prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue_id)
     found = {
         key[len(prefix) :]: GroupRow.decode(sealed.unseal(key, value))
@@ -139,7 +139,7 @@ def _compare_record(found: records.Fields, message: Message) -> None:
 
 
 def compare_delivery(found: Delivery, message: Message, now_ms: int, *, browsed: bool) -> None:
-    """Compares a delivery or a browsed item with the earlier state of *message*."""
+    """Compares a delivery or a browsed message with the earlier state of *message*."""
     assert found.priority == message.priority
     assert (found.delivered, found.failed) == (message.delivered, message.failed)
     assert found.put_us == message.put_us, message

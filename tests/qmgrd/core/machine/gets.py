@@ -1,4 +1,4 @@
-"""Rules that get: at once, by selection, after a wait, or one after another."""
+"""Rules that get messages: at once, by selection, after a wait, or by a consumer."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -19,7 +19,7 @@ from tests.qmgrd.core.machine.seat import Seat
 
 
 class Gets(Actor):
-    """Gets and consumers."""
+    """Rules of gets and consumers."""
 
     def _get(
         self, seat: Seat, queue: str, count: int, wait_ms: int, lease_ms: int, wanted: Selection

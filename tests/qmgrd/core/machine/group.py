@@ -1,7 +1,7 @@
 """Groups in the model: plain sets of numbers for each group of a queue.
 
-A group has its members, those that left for good, and those that failed. The messages themselves
-have everything else.
+A group has the sets of its members, its removed members and its failed members. All other
+properties belong to the messages.
 """
 
 from dataclasses import dataclass, field
@@ -18,26 +18,27 @@ class Burial:
 
     cursor: int = 0
     wake_ms: int = 0
-    to: str = ""  # the queue that has its first member, and gets the others
+    to: str = ""  # the queue that received the first member, and receives the others
 
 
 @dataclass
 class Group:
     """One group on one queue."""
 
-    left: set[int] = field(default_factory=set)  # for good
-    highest: int = 0  # of those that ever arrived
+    left: set[int] = field(default_factory=set)  # numbers that left the group for good
+    highest: int = 0  # highest number that ever arrived
     last: int = 0
     is_closed: bool = False
     is_paused: bool = False
-    parked: dict[int, int] = field(default_factory=dict)  # number: code; one of them is reported
+    # error code by number; the daemon reports one of the codes
+    parked: dict[int, int] = field(default_factory=dict)
     parked_step: int = 0
     changed_ms: int = 0
-    turn: Message | None = None  # its place in the order is that of this due member
+    turn: Message | None = None  # the due member, whose position is that of the group
 
     @property
     def done(self) -> int:
-        """The highest number up to which all left for good."""
+        """The highest number up to which all members left for good."""
         number = 0
         while number + 1 in self.left:
             number += 1
@@ -45,11 +46,11 @@ class Group:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether none of its members may be delivered."""
+        """Whether no member may be delivered."""
         return self.is_paused or bool(self.parked)
 
     def admits(self, number: int, *, is_last: bool) -> bool:
-        """Returns whether a message from elsewhere is consistent with the group."""
+        """Returns whether a message from another queue is consistent with the group."""
         contradicts = 0 < self.last < number or (is_last and number < self.highest)
         return number not in self.left and not contradicts
 
@@ -63,7 +64,7 @@ class Groups:
     """The groups of all queues."""
 
     def __init__(self, units: dict[tuple[int, int], Unit]) -> None:
-        self._units = units  # open ones
+        self._units = units  # open units
         self.known: dict[tuple[str, bytes], Group] = {}
         self.burials: dict[tuple[str, bytes], Burial] = {}
         self.now_ms = 0
@@ -95,7 +96,7 @@ class Groups:
     # -- puts
 
     def refusal(self, messages: list[Message], queue: str, wish: Wish) -> int:
-        """Returns the code with which a put to *queue* is refused because of its group, or 0."""
+        """Returns the code with which the group of a message refuses its put to *queue*, or 0."""
         if wish.group is None:
             return 0
         group_id, number, is_last = wish.group
@@ -123,7 +124,7 @@ class Groups:
         return ErrorCode.GROUP_ENDED if ends_before or goes_on else 0
 
     def _held(self, queue: str, group_id: bytes) -> list[tuple[int, bool]]:
-        """Returns the numbers of a group in open units, and whether each is the last."""
+        """Returns the numbers of a group in open units. The value is true for a last member."""
         return [
             x.wish.group[1:]
             for unit in self._units.values()
@@ -132,7 +133,7 @@ class Groups:
         ]
 
     def enter(self, messages: list[Message], message: Message) -> None:
-        """Makes *message*, which arrives on its queue, a member if that is possible."""
+        """Makes *message*, which arrives on its queue, a member if possible."""
         message.is_member = False
         if message.wish.group is None:
             return
@@ -176,11 +177,11 @@ class Groups:
     # -- failures
 
     def park(self, message: Message, code: int) -> bool:
-        """Parks the group of a member that failed for good; returns whether it is in a group."""
+        """Parks the group of a message that failed for good; returns False without a group."""
         group = self.of(message)
         if group is None or message.wish.group is None:
             return False
-        # If several members fail in one step, any of them may be the first.
+        # If several members fail in one step, any member may be the first.
         if not group.parked or group.parked_step == self.step:
             group.parked[message.wish.group[1]] = code
             group.parked_step = self.step
@@ -189,13 +190,13 @@ class Groups:
     # -- time
 
     def rest(self, messages: list[Message]) -> None:
-        """Forgets groups that are over, or empty for long; updates the turns of all others."""
+        """Forgets groups that ended, or were empty for long. Updates the positions of others."""
         for (queue, group_id), group in list(self.known.items()):
             if numbers(messages, queue, group_id) or group.is_paused:
                 self._take_turn(messages, (queue, group_id), group)
                 continue
             is_old = group.changed_ms + RETENTION_MS <= self.now_ms and not group.parked
-            is_kept = group.is_closed and group.last  # later puts are refused
+            is_kept = group.is_closed and group.last  # keeps the group to refuse later puts
             is_over = not is_kept and (not group.left or 0 < group.last <= group.done)
             if is_over or is_old:
                 del self.known[queue, group_id]
@@ -203,11 +204,11 @@ class Groups:
                 self._take_turn(messages, (queue, group_id), group)
 
     def _take_turn(self, messages: list[Message], key: tuple[str, bytes], group: Group) -> None:
-        """Places a group in the order, at its due member, if there is one."""
+        """Moves a group to the position of its due member, unless no member is due."""
         group.turn = self.due(messages, *key)
 
     def due(self, messages: list[Message], queue: str, group_id: bytes) -> Message | None:
-        """Returns the due member of a group, if it exists and may be delivered."""
+        """Returns the due member of a group, if the member exists and may be delivered."""
         group = self.known[queue, group_id]
         number = group.done + 1
         if group.is_stopped or number not in numbers(messages, queue, group_id):

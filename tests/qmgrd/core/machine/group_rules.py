@@ -17,7 +17,7 @@ Key = tuple[str, bytes]
 
 
 class GroupRules(Puts):
-    """What is done with groups."""
+    """Rules of groups and their operators."""
 
     def _key(self, number: int) -> Key:
         known = sorted(self.model.groups.known)
@@ -25,7 +25,7 @@ class GroupRules(Puts):
 
     @rule(seat=SEAT_NUMBERS, wish=WISHES, group_id=st.sampled_from(GROUPS), count=st.integers(1, 4))
     def put_group(self, seat: int, wish: Wish, group_id: bytes, count: int) -> None:
-        """Puts all messages of a group, or the rest of them."""
+        """Puts all messages of a group, or its remaining messages."""
         self.bench.begin()
         wish = wish._replace(uid=None, padding=0)
         members = [wish._replace(group=(group_id, 1, n == count)) for n in range(1, count + 1)]

@@ -1,4 +1,4 @@
-"""How a message returns to its queue, and the consequences."""
+"""The ways in which a message returns to its queue, and their effects."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ ATTEMPTS_MAX = 10
 
 
 class How(NamedTuple):
-    """How a message returns to its queue."""
+    """The way in which a message returns to its queue."""
 
     client: str
     is_delivered: bool = True
@@ -21,7 +21,7 @@ class How(NamedTuple):
     is_rejected: bool = False
 
     def wait_ms(self, bounds: dict[str, Any], failed: int) -> tuple[int, int]:
-        """Returns the least and the greatest delay of a message that *failed* so often."""
+        """Returns the minimum and maximum delay of a message that failed *failed* times."""
         if self.delay_ms != m.DELAY_OF_QUEUE:
             return self.delay_ms, self.delay_ms
         if not self.is_failed or not bounds["retry_initial_ms"]:
@@ -33,7 +33,7 @@ class How(NamedTuple):
         return int(wait_ms * (100 - bounds["retry_jitter_percent"]) / 100), int(wait_ms)
 
     def noted(self, note: Note, wall_us: int) -> Note:
-        """Returns *note* with one more failure: the first and the last few are kept."""
+        """Returns *note* with one more failure. A note keeps the first failure and the last few."""
         attempts = list(note.get("attempts", []))
         attempts.append([wall_us, self.code, self.reason, self.text, self.client])
         if len(attempts) > ATTEMPTS_MAX:

@@ -1,4 +1,4 @@
-"""All operations on queues, as rules on the production core, compared with a plain model.
+"""Rules for all operations on queues. They run on the production core and on a plain model.
 
 chances ─▶ rules (puts, gets, settles, unit_rules, operators, group_rules, time) ─▶ bench ─▶ model
                                                                                        └▶ manager
@@ -17,7 +17,7 @@ from tests.qmgrd.core.machine.unit_rules import Units
 
 
 class Machine(Units, Operators, GroupRules):
-    """Three clients, a queue, its backout queue and the dead letters; time, and restarts."""
+    """Three clients, a queue, its backout queue and the dead-letter queue; time and restarts."""
 
     @rule(ms=st.sampled_from([1, 50, 260, 500, 999, 1_000, 1_700, 2_500]))
     def time_passes(self, ms: int) -> None:
@@ -30,8 +30,7 @@ class Machine(Units, Operators, GroupRules):
     def _time_passes(self, ms: int) -> None:
         """Lets time pass, with a turn right before and at the end of each wait of a get.
 
-        In a single turn, a get would look at the queue before delays end, even if they ended
-        earlier.
+        In a single turn, a get would check the queue before delays end, even if they ended earlier.
         """
         left_ms = ms
         while left_ms:
@@ -61,7 +60,7 @@ class Machine(Units, Operators, GroupRules):
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS, crashes=st.booleans())
     def what_is_held_expires(self, number: int, seat: int, crashes: bool) -> None:
-        """G12: a leased message expires; when its lease ends, no consumer gets it."""
+        """G12: no consumer receives a message that expired during its lease."""
         handle = self._mortal()[number % len(self._mortal())]
         self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
         if crashes:
@@ -73,7 +72,7 @@ class Machine(Units, Operators, GroupRules):
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS)
     def what_is_lost_has_expired(self, number: int, seat: int) -> None:
-        """G12: after its holder is gone, a waiting consumer does not get it either."""
+        """G12: a waiting consumer does not receive the message after its holder disconnects."""
         handle = self._mortal()[number % len(self._mortal())]
         lease = handle.message.lease
         assert lease is not None
@@ -84,7 +83,7 @@ class Machine(Units, Operators, GroupRules):
 
     @rule(years=st.sampled_from([-20, -1, 1, 10]))
     def wall_clock_jumps(self, years: int) -> None:
-        """Nothing becomes due because of that."""
+        """A jump makes nothing due."""
         self.bench.manager.wall_us += years * 365 * 24 * 3_600_000_000
         self.bench.wall_jumped = True
         self.bench.begin()

@@ -13,14 +13,15 @@ class Wish(NamedTuple):
 
     body: bytes
     uid: Uid | None = None
-    priority: int | None = 4  # None: the priority of the queue
+    priority: int | None = 4  # None: the queue's priority
     correlation_id: bytes = b""
-    group: tuple[bytes, int, bool] | None = None  # id, number, and whether it ends the group
+    # id, number, and whether the message ends the group
+    group: tuple[bytes, int, bool] | None = None
     colour: str = ""
     expiry_ms: int = 0
     delay_ms: int = 0
     volatile: bool = False
-    padding: int = 0  # bytes of the body: a long one is stored in rows of its own
+    padding: int = 0  # bytes added to the body; a long body has separate rows
 
 
 def name_of(body: bytes) -> bytes:
@@ -29,13 +30,13 @@ def name_of(body: bytes) -> bytes:
 
 
 def stand_in(body: bytes) -> Uid:
-    """Returns a unique placeholder for a UID that the manager assigns, until it is known."""
+    """Returns a unique placeholder for a UID until the manager assigns the UID."""
     return "", int(name_of(body)[:-1])
 
 
 @dataclass(eq=False)
 class Lease:
-    """The lease of a message. Without a deadline it ends with a unit of work."""
+    """The lease of a message. A lease without a deadline ends with a unit of work."""
 
     number: int
     seat: int
@@ -46,24 +47,25 @@ class Lease:
 
 @dataclass(eq=False, repr=False)
 class Message:
-    """A message on a queue, or in a unit of work that may put it there."""
+    """A message on a queue, or in a unit of work that may put the message there."""
 
     queue: str
     wish: Wish
     priority: int
-    order: tuple[int, int]  # of arrival: the step, and the position in it
+    order: tuple[int, int]  # order of arrival: the step, and the position within the step
     put_us: int
-    uid: Uid  # a placeholder has no origin
-    expires_ms: int = 0  # 0: never
-    ready_ms: tuple[int, int] = (0, 0)  # the least and the most; 0: at once
-    look_ms: tuple[int, int] = (0, 0)  # when something is due
+    uid: Uid  # the UID; a placeholder has no origin
+    expires_ms: int = 0  # expiry time; 0: never
+    # earliest and latest time at which the message is ready; 0: at once
+    ready_ms: tuple[int, int] = (0, 0)
+    look_ms: tuple[int, int] = (0, 0)  # earliest and latest time of the next check
     delivered: int = 0
     failed: int = 0
     maybe: bool = False
     note: Note | None = None
     lease: Lease | None = None
-    codes: tuple[int, ...] = ()  # the possible causes of a dead letter, if chance decides
-    is_member: bool = False  # whether it is a member of its group on its queue
+    codes: tuple[int, ...] = ()  # possible causes of a dead letter, if the cause is random
+    is_member: bool = False  # whether the message is a member of its group on this queue
 
     def __repr__(self) -> str:
         return (
@@ -75,12 +77,12 @@ class Message:
 
     @property
     def name(self) -> bytes:
-        """The unique beginning of its body."""
+        """The unique beginning of the body."""
         return name_of(self.wish.body)
 
     @property
     def number(self) -> int:
-        """Its number in its group."""
+        """The number in the group."""
         return 0 if self.wish.group is None else self.wish.group[1]
 
     @property
@@ -102,7 +104,7 @@ class Unit:
 
 
 class Selection(NamedTuple):
-    """The selection of a get or a consumer: everything, or by one criterion."""
+    """The selection of a get or a consumer: all messages, or messages that match one criterion."""
 
     where: str = ""
     correlation_id: bytes = b""
@@ -120,14 +122,14 @@ class Selection(NamedTuple):
         return self.uid is None or self.uid == message.uid
 
     def rank(self, message: Message) -> tuple[Any, ...]:
-        """Returns the key of the delivery order: in a group, numbers first."""
+        """Returns the sort key of the delivery order. In a group, numbers come first."""
         place = -message.priority, message.order
         group = message.wish.group
         return (group[1], *place) if self.group_id and group is not None else place
 
 
 ALL = Selection()
-# Selectors and their meanings. If the colour is missing, a comparison is unknown.
+# Selectors and the equivalent conditions. If the colour is missing, a comparison is unknown.
 CONDITIONS: dict[str, Callable[[Message], bool]] = {
     "priority > 4": lambda message: message.priority > 4,
     "colour = 'red'": lambda message: message.wish.colour == "red",
@@ -149,5 +151,5 @@ class Waiter:
     credit: int
     lease_ms: int
     wanted: Selection = ALL
-    until_ms: int | None = None  # of a get
+    until_ms: int | None = None  # end of the wait of a get
     is_over: bool = False

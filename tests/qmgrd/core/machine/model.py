@@ -1,8 +1,8 @@
 """A model of queues, written with plain lists from the documented behaviour.
 
-It shares only names and codes with the core. A step of the machine changes the model first. Then
-the answers, deliveries and stored rows of the manager are compared with it (compare.py). Times are
-those of the store clock, which the machine provides.
+The model shares only names and codes with the core. A step of the machine changes the model first.
+Then compare.py compares the answers, deliveries and stored rows of the manager with the model. All
+times are times of the store clock, which the machine provides.
 """
 
 from collections import Counter
@@ -16,8 +16,9 @@ from tests.qmgrd.core.machine.how import How
 from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish, stand_in
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
-LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # for a message that is expired and leased
-STUCK_MS = 10_000  # until the next try to bury a message that has no place
+# shortest and longest time until the next check of an expired, leased message
+LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000
+STUCK_MS = 10_000  # time until the next attempt to make a dead letter of a message without space
 RETRIES_MAX = 3
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -39,8 +40,9 @@ class Model:
         self._count = 0
         self.bounds: dict[str, dict[str, Any]] = {DEAD_LETTERS: dict(DEFAULTS)}
         self.messages: list[Message] = []
-        self.remembered: list[tuple[str, Any, int]] = []  # queue, UID, and the end of its retention
-        self.units: dict[tuple[int, int], Unit] = {}  # by seat and number
+        # queue, UID, and the time at which the queue forgets the UID
+        self.remembered: list[tuple[str, Any, int]] = []
+        self.units: dict[tuple[int, int], Unit] = {}  # open units by seat and number
         self.waiters: list[Waiter] = []
         self.groups = Groups(self.units)
 
@@ -108,13 +110,13 @@ class Model:
                 break
 
     def refusal_of_all(self, queue: str) -> int:
-        """Returns the code with which any client's put to *queue* is refused, or 0."""
+        """Returns the code with which the daemon refuses all client puts to *queue*, or 0."""
         if queue == DEAD_LETTERS:
             return ErrorCode.QUEUE_IS_SYSTEM
         return ErrorCode.PUT_INHIBITED if self.bounds[queue]["put_inhibit"] else 0
 
     def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
-        """Returns the code with which a put, perhaps of a unit, is refused, or 0."""
+        """Returns the code with which the daemon refuses a put, or 0. The put may be in a unit."""
         if code := self._refusal(queue, wish, size):
             return code
         bounds = self.bounds[queue]
@@ -123,7 +125,7 @@ class Model:
         return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
 
     def _refusal(self, queue: str, wish: Wish, size: int) -> int:
-        """Returns the code with which a put is refused because of its own properties, or 0."""
+        """Returns the code with which the daemon refuses a put for its own properties, or 0."""
         bounds = self.bounds[queue]
         if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -141,7 +143,7 @@ class Model:
         return any((name, known) == (queue, uid) for name, known, _ in self.remembered)
 
     def arrive(self, queue: str, wish: Wish) -> Message:
-        """Returns a new message, which is not yet on a queue."""
+        """Returns a new message that is not on a queue yet."""
         bounds, expires_ms, ready_ms = self.bounds[queue], 0, 0
         lives_ms = wish.expiry_ms
         if bounds["expiry_max_ms"]:
@@ -177,7 +179,7 @@ class Model:
         else:
             message.look_ms = end_ms, end_ms
 
-    # -- how leases end
+    # -- ends of leases
 
     def consume(self, message: Message) -> None:
         """Removes an acknowledged message for good."""
@@ -187,7 +189,7 @@ class Model:
             self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
 
     def give_back(self, message: Message, how: How) -> None:
-        """Ends the lease of a message, which returns, perhaps delayed, or becomes a dead letter."""
+        """Ends the lease of a message, which returns, perhaps delayed, or is a dead letter."""
         bounds = self.bounds[message.queue]
         message.lease = None
         least, most = how.wait_ms(bounds, message.failed)
@@ -206,17 +208,18 @@ class Model:
         if most:
             message.ready_ms = self.now_ms + least, self.now_ms + most
             self._enter_anew(message)
-        if most or message.is_expired(self.now_ms):  # Otherwise its next check stays as scheduled.
+        # In other cases the next check stays as scheduled.
+        if most or message.is_expired(self.now_ms):
             self._look_anew(message)
 
     def _enter_anew(self, message: Message) -> None:
-        """Updates the group membership of *message* when its delay begins or ends."""
+        """Updates the group membership of *message* when a delay begins or ends."""
         self.groups.leave(message, for_good=False)
         self.groups.enter(self.messages, message)
 
     def _end_of(self, bounds: dict[str, Any], message: Message, how: How) -> int:
         if message.is_expired(self.now_ms):
-            return 0  # It just expires, once it is back.
+            return 0  # The message expires when its lease ends.
         if how.is_rejected:
             return ErrorCode.MESSAGE_REJECTED
         threshold, limit = bounds["backout_threshold"], bounds["delivery_limit"]
@@ -236,7 +239,7 @@ class Model:
                 continue
             there = [x for x in self.messages if (x.queue, x.uid) == (target, message.uid)]
             if there and (there[0].note or {}).get("queue") != message.queue:
-                continue  # A copy from another queue is a dead letter of its own.
+                continue  # A copy from another queue is a separate dead letter.
             self.make_room(target, 1)
             if any(x.uid == message.uid for x in self._held(target)):
                 continue
@@ -270,7 +273,8 @@ class Model:
         }
         if code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
-        elif message.expires_ms:  # Otherwise it keeps the time left from its first death.
+        # In other cases the message keeps the time that remained at its first failure.
+        elif message.expires_ms:
             note["left_ms"] = max(message.expires_ms - self.now_ms, 0)
         self.groups.inherit(message, target)
         self.remove(message, for_good=code != ErrorCode.MESSAGE_EXPIRED)
@@ -292,9 +296,10 @@ class Model:
     # -- moves
 
     def move(self, source: str, target: str, wants: Any, most: int, *, copy: bool) -> None:
-        """Moves up to *most* messages, without a *target* each to its original queue."""
+        """Moves up to *most* messages; without *target*, each to its original queue."""
         done = 0
-        for message in sorted(self.on(source), key=lambda x: x.is_member):  # Members go last.
+        # Members of groups are moved last.
+        for message in sorted(self.on(source), key=lambda x: x.is_member):
             if done == most or message.lease or message.is_expired(self.now_ms):
                 continue
             if not wants(message) or self._is_torn(message):
@@ -302,7 +307,7 @@ class Model:
             done += self._goes(message, target, copy=copy)
 
     def _is_torn(self, message: Message) -> bool:
-        """Returns whether some member of the group of *message* cannot be moved with it."""
+        """Returns whether another member of the message's group cannot be moved with it."""
         return any(
             x.lease is not None or x.is_delayed
             for x in self.messages
@@ -315,7 +320,7 @@ class Model:
         )
 
     def _goes(self, message: Message, target: str, *, copy: bool) -> bool:
-        """Moves or copies one message; returns whether it did."""
+        """Moves or copies one message; returns True on success."""
         note, expires_ms = message.note, message.expires_ms
         if not copy and (not target or "code" in (note or {})):
             if note is None or "code" not in note or note.get("retries", 0) >= RETRIES_MAX:
@@ -362,7 +367,8 @@ class Model:
             for message in unit.puts:
                 if message.queue == queue:
                     self.append(message)
-            self.make_room(queue, 0)  # If all others are leased, its own oldest message is evicted.
+            # If all other messages are leased, the unit's own oldest message is evicted.
+            self.make_room(queue, 0)
 
     def back_out(self, key: tuple[int, int], how: How | None = None) -> None:
         """Undoes a unit."""
@@ -372,7 +378,7 @@ class Model:
     # -- time
 
     def time_passes(self) -> None:
-        """Does what is due: ends leases, units, delays and lives."""
+        """Performs due work: ends leases, units and delays, and expires messages."""
         due = [
             x for x in self.messages if x.lease and 0 < (x.lease.deadline_ms or 0) <= self.now_ms
         ]
@@ -388,7 +394,7 @@ class Model:
         self.sweep()
 
     def sweep(self) -> None:
-        """Does what is due for messages, and forgets UIDs."""
+        """Performs the due work of messages, and forgets UIDs."""
         self.remembered = [x for x in self.remembered if x[2] > self.now_ms]
         due = [x for x in self.messages if 0 < x.look_ms[1] <= self.now_ms]
         for message in sorted(due, key=lambda x: x.look_ms):
@@ -396,7 +402,7 @@ class Model:
 
     def _due(self, message: Message) -> None:
         if message not in self.messages:
-            return  # An earlier one took its place among the dead letters.
+            return  # An earlier message took the space among the dead letters.
         if not message.is_expired(self.now_ms):
             if message.is_delayed:
                 message.ready_ms = 0, 0
@@ -414,7 +420,7 @@ class Model:
     # -- connections and restarts
 
     def hang_up(self, seat: int, *, is_stop: bool = False) -> None:
-        """Ends everything that depends on a connection when it is lost or closed by a stop."""
+        """Ends everything that depends on a connection, after a loss or a stop."""
         self.waiters = [x for x in self.waiters if x.seat != seat]
         lost = How(f"c{seat}", is_failed=False, delay_ms=0)
         for message in list(self.messages):
@@ -425,7 +431,7 @@ class Model:
             self.back_out(key, lost if is_stop else None)
 
     def restart(self, *, is_clean: bool) -> None:
-        """Removes non-persistent messages; after a crash, earlier deliveries are unknown."""
+        """Removes non-persistent messages. After a crash, earlier deliveries are unknown."""
         self.waiters.clear()
         self.units.clear()
         for burial in self.groups.burials.values():

@@ -1,4 +1,4 @@
-"""Rules that put: new messages, duplicates, and repeated sends."""
+"""Rules that put: new messages, duplicates, and repeated puts."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -12,10 +12,10 @@ from tests.qmgrd.core.machine.seat import Seat, Sent
 
 
 class Puts(Actor):
-    """Puts of numbered streams."""
+    """Rules of puts in numbered streams."""
 
     def _named(self, queue: str, wishes: list[Wish]) -> list[Wish]:
-        """Returns *wishes* with unique bodies, and with new UIDs if they choose their own.
+        """Returns *wishes* with unique bodies. If producers choose UIDs, the UIDs are new.
 
         A wish with a group gets a group and a number, see GROUPED.
         """
@@ -36,7 +36,7 @@ class Puts(Actor):
         return found
 
     def _highest(self, queue: str, group_id: bytes) -> int:
-        """Returns the highest number of a group that is known on a queue, or in an open unit."""
+        """Returns the highest known number of a group on a queue or in an open unit."""
         known = self.model.groups.known.get((queue, group_id))
         held = [
             x.wish.group
@@ -77,7 +77,7 @@ class Puts(Actor):
         bench.stamped(times, durable=not refused)
 
     def _send_numbered(self, seat: Seat) -> m.Committed:
-        """Sends the last put again under its number, and compares the answer with the first."""
+        """Repeats the last put under its number, and compares the answer with the first answer."""
         sent = seat.last
         assert sent is not None
         seen = sent.first_id - 1
@@ -118,7 +118,7 @@ class Puts(Actor):
     @precondition(lambda self: self.consumed)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def put_consumed_again(self, seat: int, number: int) -> None:
-        """A11: a consumed message is no duplicate, unless the queue remembers it."""
+        """A11: the UID of a consumed message is accepted again, unless the queue remembers it."""
         uid = self.consumed[number % len(self.consumed)]
         if any(x.uid == uid for x in self._everywhere()):
             return

@@ -1,8 +1,10 @@
-"""Runs the machine for one seed after another: python -m tests.qmgrd.core.machine.run [--minutes
-M].
+"""Runs the machine for one seed after another.
 
-It prints one line. If the manager and the model differ, it exits with 1 and prints `seed=...` and
-the shortest rules that lead there. --start with that seed and --seeds 1 repeats it.
+    python -m tests.qmgrd.core.machine.run [--minutes M]
+
+The program prints one line. If the manager and the model differ, the program exits with 1 and
+prints `seed=...` and the shortest list of rules that shows the difference. --start with that seed
+and --seeds 1 repeats the failure.
 """
 
 import argparse
@@ -16,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.qmgrd.core.machine.machine import Machine
 
-EXAMPLES = 20  # per seed
-STEPS = 60  # per example
+EXAMPLES = 20  # number of examples per seed
+STEPS = 60  # number of steps per example
 
 
 def run_seed(
@@ -27,13 +29,10 @@ def run_seed(
     examples: int = EXAMPLES,
     machine: type[RuleBasedStateMachine] = Machine,
 ) -> str:
-    """Tries the examples of a seed; returns the failure of one, or "".
+    """Runs the examples of a seed; returns the description of a failure, or "".
 
-    Args:
-        number: the seed.
-        shrink: minimize the rules, which takes up to five minutes.
-        examples: how many.
-        machine: the class to run.
+    Args: number: The seed. shrink: Whether to minimize the rules, which takes up to five minutes.
+    examples: The number of examples. machine: The class to run.
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     found = settings(
@@ -54,7 +53,7 @@ def run_seed(
 
 
 def _described(error: Exception) -> str:
-    """Returns the failure, its location, and the rules that lead there."""
+    """Returns the failure, its location, and the rules that led to it."""
     cause = error.__cause__ or error  # A bug in a turn is the cause of TurnFailed.
     where = traceback.extract_tb(cause.__traceback__)[-3:]
     places = "".join(traceback.format_list(where))
@@ -63,14 +62,14 @@ def _described(error: Exception) -> str:
 
 
 def main(machine: type[RuleBasedStateMachine] = Machine, what: str = "queues") -> int:
-    """Runs the command line: *machine* has rules on *what*."""
-    parser = argparse.ArgumentParser(description=f"rules on {what}, held against a model")
-    parser.add_argument("--minutes", type=float, default=1.0, help="stop after so long")
-    parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a fresh one")
-    parser.add_argument("--seeds", type=int, default=0, help="how many; 0: until the time is over")
+    """Runs the command line. *machine* has the rules, and *what* names their subject."""
+    parser = argparse.ArgumentParser(description=f"rules on {what}, compared with a model")
+    parser.add_argument("--minutes", type=float, default=1.0, help="minutes until the run stops")
+    parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a random one")
+    parser.add_argument("--seeds", type=int, default=0, help="number of seeds; 0: no limit")
     options = parser.parse_args()
     if options.minutes <= 0:
-        parser.error("--minutes is to be positive: nothing would be tried")
+        parser.error("--minutes must be positive")
     started = time.monotonic()
     for done, number in enumerate(count(options.start or time.time_ns() // 1_000), 1):
         failure = run_seed(number, machine=machine)

@@ -1,4 +1,4 @@
-"""The clients of the manager: each keeps its producer, and its last request, over connections."""
+"""The clients of the manager. Each keeps its producer and its last request across connections."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from tests.sim.store import Change, WatchedStore
 class Watched(Manager):
     """A manager whose output is recorded in order.
 
-    It also keeps accounts, which are checked against the store.
+    The manager also keeps accounts, which are checked against the store.
     """
 
     def __init__(self, **sections: Any) -> None:
@@ -50,7 +50,7 @@ class Watched(Manager):
 
 
 class SessionId(NamedTuple):
-    """A session of a seat, over all connections that resume it."""
+    """A session of a seat, across all connections that resume it."""
 
     seat: int
     number: int
@@ -62,7 +62,7 @@ class Handle:
 
     message: Message
     delivery: Delivery
-    session: SessionId | None  # None: a forgery
+    session: SessionId | None  # the session that received the handle; None: a forgery
 
 
 @dataclass
@@ -70,23 +70,23 @@ class Sent:
     """The last numbered request, and the refusals in its answer."""
 
     kind: type[Any]
-    fields: tuple[Any, ...]  # after stream, number and seen
+    fields: tuple[Any, ...]  # the fields after stream, number and seen
     first_id: int
-    refused: list[list[int]]  # id and code
+    refused: list[list[int]]  # pairs of id and error code
 
 
 @dataclass
 class Seat:
-    """One client, over all its connections."""
+    """One client, across all its connections."""
 
     number: int
     client: Client
     stream: int = 0
     next_id: int = 1
     last: Sent | None = None
-    units: int = 0  # that it ever began
+    units: int = 0  # number of units begun so far
     heard: list[Any] = field(default_factory=list)
-    sessions: int = 1  # that it ever had
+    sessions: int = 1  # number of sessions so far
 
     @property
     def name(self) -> str:
@@ -98,11 +98,11 @@ class Seat:
         return SessionId(self.number, self.sessions)
 
     def connect(self, manager: Manager, *, resumes: bool) -> None:
-        """Connects again, in the session of the last connection or in a new one."""
+        """Connects again, in the last session or in a new one."""
         token = self.client.session if resumes else b""
         self.sessions += not resumes
         self.client = manager.connect(self.name, session=token)
 
     def open(self, *, resume: bool) -> Any:
-        """Returns the request that opens its producer."""
+        """Returns the request that opens the producer."""
         return m.ProducerOpen(self.client.next_id(), self.name.encode().rjust(16, b"."), resume)

@@ -13,7 +13,7 @@ from tests.qmgrd.core.machine.seat import Handle, Seat
 
 
 class Settles(Actor):
-    """Settles of deliveries, perhaps of old ones."""
+    """Rules that settle deliveries, including old ones."""
 
     def _settle(
         self,
@@ -49,7 +49,7 @@ class Settles(Actor):
         lease_ms: int,
         words: tuple[str, str],
     ) -> int:
-        """Applies a settle to the model; returns the code of its exception, or 0."""
+        """Applies a settle to the model; returns the code of its error, or 0."""
         model, message = self.model, handle.message
         lease = message.lease if message in model.messages else None
         if lease is None:
@@ -69,7 +69,7 @@ class Settles(Actor):
         return 0
 
     def _settled_late(self, seat: Seat, action: int, handle: Handle, unit: int) -> int:
-        """Does the same for a message that is not leased: it waits, or was removed."""
+        """Applies a settle to a message that is not leased; returns the code of its error, or 0."""
         if action in (m.RELEASE, m.RETURN, m.UNREAD):
             return 0
         if action != m.ACK or unit:
@@ -95,19 +95,19 @@ class Settles(Actor):
         return 0
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
-        """Returns a handle: that of an open lease, if any and not *late*, otherwise any."""
+        """Returns the handle of an open lease if one exists and not *late*, else any handle."""
         known = self.bench.handles
         alive = [x for x in known if x.message.lease and x.message in self.model.messages]
         found = known if late or not alive else alive
         return found[number % len(found)]
 
     def _holder(self, handle: Handle) -> Seat:
-        """Returns the seat that received it, perhaps in another session than its current one."""
+        """Returns the seat that received the handle, perhaps in an earlier session."""
         assert handle.session is not None
         return self._seat(handle.session.seat)
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Returns the seat that settles: by default the one that received it."""
+        """Returns the seat that settles. The default is the seat that received the handle."""
         return self._holder(handle) if seat is None else self._seat(seat)
 
     @precondition(lambda self: self.bench.handles)
@@ -165,7 +165,7 @@ class Settles(Actor):
 
 
 def _how(action: int, client: str, delay_ms: int, words: tuple[str, str]) -> How:
-    """Returns how a message returns after such a settle."""
+    """Returns the way in which a message returns after such a settle."""
     if action == m.UNREAD:
         return How(client, is_delivered=False, is_failed=False, delay_ms=max(delay_ms, 0))
     how = How(client, delay_ms=delay_ms, reason=words[0], text=words[1])

@@ -1,4 +1,4 @@
-"""Bugs that the machine found, each as a plain test."""
+"""Bugs found by the machine, each as a plain test."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def alter(app: Client, **attributes: Any) -> None:
 
 
 def test_message_lost_at_a_restart_is_no_longer_due(manager: Manager, app: Client) -> None:
-    """Its delay ends in the same turn that sweeps it; it was counted a second time."""
+    """The delay ends in the turn of the sweep. An earlier version counted the message twice."""
     app.put("Q", b"1", flags=VOLATILE, delay_ms=250)
     app.put("Q", b"2", flags=VOLATILE, expiry_ms=250)
     manager.crash(5_000)
@@ -32,7 +32,7 @@ def test_message_lost_at_a_restart_is_no_longer_due(manager: Manager, app: Clien
     assert (counters.depth, counters.delayed, counters.expired, counters.lost) == (0, 0, 0, 2)
 
 
-def test_message_lost_at_a_restart_is_counted_once_whatever_the_first_turn_brings(
+def test_message_lost_at_a_restart_counts_once_in_any_first_turn(
     manager: Manager, app: Client
 ) -> None:
     app.put("Q", b"1", flags=VOLATILE)
@@ -137,7 +137,7 @@ def test_a_queue_of_delayed_messages_is_not_empty(app: Client) -> None:
 
 
 def test_delayed_messages_are_in_no_index(app: Client) -> None:
-    """They were skipped, and available messages were shown in their place."""
+    """An earlier version skipped them and showed available messages in their position."""
     app.put("Q", b"1", correlation_id=b"k")
     app.put("Q", b"2", correlation_id=b"k", delay_ms=1_000, uid=("O", 1))
     uid = records.encode_uid(records.Uid("O", 1))
@@ -152,7 +152,7 @@ def test_delayed_messages_are_in_no_index(app: Client) -> None:
 def test_timestamps_given_to_a_lost_unit_are_not_given_again_A3(
     manager: Manager, app: Client
 ) -> None:
-    """Nothing of it was ever written, so the clean stop has to store them (seed 2006)."""
+    """The store has no row for that unit, so a clean stop must store the timestamps (seed 2006)."""
     stamps = []
     for _ in range(2):
         app.ask(m.UnitBegin, 1)
@@ -164,7 +164,7 @@ def test_timestamps_given_to_a_lost_unit_are_not_given_again_A3(
 
 
 def test_job_that_ended_in_1970_has_ended(manager: Manager, app: Client) -> None:
-    """With the wall clock set back that far, it began again at the next start (seed 35)."""
+    """If the wall clock was set back that far, the job began again at the next start (seed 35)."""
     app.ask(m.QueueCreate, "B")
     app.put("Q", b"1", b"2")
     manager.wall_us = 0
@@ -185,7 +185,7 @@ def test_refused_member_evicts_nothing(app: Client) -> None:
 
 
 def test_member_of_a_parked_group_can_be_evicted(app: Client) -> None:
-    """The read position was behind it, so eviction missed it, and the queue stayed full."""
+    """Eviction missed a member before the read position, so the queue stayed full."""
     alter(app, depth_max=1, overflow="discard-oldest", backout_threshold=1)
     app.put("Q", b"1", group=(GROUP, 1, False))
     app.release(*app.get("Q"))
@@ -197,7 +197,7 @@ def test_member_of_a_parked_group_can_be_evicted(app: Client) -> None:
 def test_last_member_that_is_moved_does_not_end_a_group_that_continues(
     manager: Manager, app: Client
 ) -> None:
-    """It has no group on its new queue, because members with higher numbers are there."""
+    """The message has no group on the new queue, which already has members with higher numbers."""
     app.ask(m.QueueCreate, "B")
     app.put("B", b"3", group=(GROUP, 3, False))
     app.put("Q", b"2", group=(GROUP, 2, True))
@@ -212,7 +212,7 @@ def test_last_member_that_is_moved_does_not_end_a_group_that_continues(
 def test_numbers_that_left_before_a_move_stay_gone_after_a_crash(
     manager: Manager, app: Client
 ) -> None:
-    """A unit held the number of the message; the rest was only in memory (seed 40)."""
+    """A unit held the number of the message. The other numbers were only in memory (seed 40)."""
     app.ask(m.QueueCreate, "B")
     app.put("Q", b"1", group=(GROUP, 1, False))
     app.put("Q", b"2", group=(GROUP, 2, False))
@@ -231,7 +231,7 @@ def test_numbers_that_left_before_a_move_stay_gone_after_a_crash(
 def test_reader_continues_where_it_was_when_an_earlier_group_returns(
     manager: Manager, app: Client, first: int
 ) -> None:
-    """A reader is in one group at a time. It began a third with two members of the second left."""
+    """A reader has one group at a time. This reader began a third before the end of the second."""
     a, b, c = (letter * 24 for letter in (b"a", b"b", b"c"))
     members = [(a, 1, True), (b, 1, False), (b, 2, True), (c, 1, True)]
     app.put_records("Q", *(record(x[0][:1] + b"%d" % x[1], group=x) for x in members))

@@ -1,4 +1,4 @@
-"""Runs the machine for about a minute, and shows that it finds planted bugs."""
+"""Runs the machine for about a minute, and checks that it finds planted bugs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,19 +19,19 @@ from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
 SEEDS = range(1, 91)
-QUICK = 2  # `make quick` runs these
-SHORT = 8  # `make test` runs these, and `make long` the rest
+QUICK = 2  # number of seeds that `make quick` runs
+SHORT = 8  # number of seeds that `make test` runs; `make long` runs all
 Patch = pytest.MonkeyPatch
 
 
 def marks(seed: int) -> list[pytest.MarkDecorator]:
-    """Returns the marks that leave *seed* to a longer run."""
+    """Returns the marks that exclude *seed* from shorter runs."""
     return [pytest.mark.slow] * (seed > QUICK) + [pytest.mark.long] * (seed > SHORT)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=marks(seed)) for seed in SEEDS])
 def test_queues_match_the_model(seed: int) -> None:
-    """A11, A12, G12, G13, G20, G21, G22, G23; `run.py --start` reduces a failure to fewer rules."""
+    """A11, A12, G12, G13, G20, G21, G22, G23. `run.py --start` reduces a failure to fewer rules."""
     assert not run_seed(seed, shrink=False)
 
 

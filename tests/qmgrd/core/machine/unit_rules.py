@@ -1,4 +1,4 @@
-"""Rules of units of work, and of programs that use them to resend dead letters."""
+"""Rules of units of work, and of programs that resend dead letters in units of work."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -16,7 +16,7 @@ from tests.qmgrd.core.machine.settles import Settles
 
 
 class Units(Puts, Gets, Settles):
-    """Units of work of all seats."""
+    """Rules of units of work of all seats."""
 
     @rule(seat=SEAT_NUMBERS)
     def unit_begin(self, seat: int) -> None:
@@ -84,7 +84,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units)
     @rule(number=NUMBERS, queue=QUEUE_NAMES, count=st.integers(1, 4))
     def unit_get(self, number: int, queue: str, count: int) -> None:
-        """Gets in a unit of work, as a program does."""
+        """Gets messages in a unit of work, as a program does."""
         seat, unit = self._unit(number)
         known = list(self.bench.handles)
         self._get(seat, queue, count, 0, 0, Selection())
@@ -93,7 +93,7 @@ class Units(Puts, Gets, Settles):
 
     @rule(seat=SEAT_NUMBERS, count=st.integers(1, 4))
     def unit_whole(self, seat: int, count: int) -> None:
-        """Runs a unit of work from its begin to its commit, as programs do."""
+        """Runs a unit of work from begin to commit, as programs do."""
         self.unit_begin(seat)
         number = max(index for index, key in enumerate(self.model.units) if key[0] == seat)
         self.unit_get(number, "Q", count)
@@ -154,7 +154,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units and self._replayable())
     @rule(number=NUMBERS, which=NUMBERS)
     def replay(self, number: int, which: int) -> None:
-        """Puts a dead letter back on its old queue, with its UID, in a unit of work."""
+        """Puts a dead letter to its original queue again, with its UID, in a unit of work."""
         seat, unit = self._unit(number)
         handle = self._replayable()[which % len(self._replayable())]
         message = handle.message

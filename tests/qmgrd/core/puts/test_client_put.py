@@ -1,4 +1,4 @@
-"""A put by a client, or for a client: the same refusals, counted in the same way."""
+"""Puts by clients and puts on behalf of clients have the same refusals and counts."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.qmgrd.core.harness import Client, record
 
 
 def store(app: Client, name: str) -> list[client_put.Stored | RequestError]:
-    """Puts a record on *name* in a separate turn, as the daemon does."""
+    """Puts a record to *name* in a separate turn, as the daemon does."""
     found: list[client_put.Stored | RequestError] = []
 
     def put(broker: Broker) -> None:

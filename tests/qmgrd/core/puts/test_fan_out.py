@@ -1,4 +1,4 @@
-"""The part of a publication that a subscription gets: by selector, room and groups."""
+"""The share of a publication that each subscription gets: by selector, space and groups."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 
 
 def members(*names: bytes) -> list[bytes]:
-    """Returns records of group G, as its members 1, 2, ...; a name with "!" is the last one."""
+    """Returns records of group G as members 1, 2, ...; a "!" marks the last member."""
     return [
         record(name, group=(G, int(name[1:2]), name.endswith(b"!")), correlation_id=name[:2])
         for name in names
@@ -31,7 +31,7 @@ def members(*names: bytes) -> list[bytes]:
 
 
 def get_group(hub: Hub, name: str, count: int = 10) -> list[Delivery]:
-    """Gets messages in group order, complete groups only."""
+    """Gets messages in logical order, from complete groups only."""
     hub.manager.rest()
     request_id = hub.app.next_id()
     hub.app.send(
@@ -73,7 +73,7 @@ def test_priority_default_is_each_subscriptions_own(hub: Hub) -> None:
     assert hub.take("S:high") == [b"default", b"5"]
 
 
-def test_who_is_full_misses_the_newest_and_nobody_waits_for_it(hub: Hub) -> None:
+def test_full_subscription_misses_the_newest_publications(hub: Hub) -> None:
     hub.subscribe("t", "S:full", depth_max=2)
     hub.subscribe("t", "S:bytes", bytes_max=1_024)
     hub.subscribe("t", "S:all")
@@ -136,8 +136,8 @@ def test_each_subscription_has_a_group_whole_and_in_order(hub: Hub) -> None:
         assert found == [b"G1", b"G2", b"G3!"]
 
 
-def test_member_that_is_published_twice_is_no_trouble(hub: Hub) -> None:
-    """D7 applies to queues. A topic knows no groups: the second copy is in no group on arrival."""
+def test_member_may_be_published_twice(hub: Hub) -> None:
+    """D7 applies to queues. A topic has no groups, so the second copy arrives without a group."""
     hub.subscribe("t", "S:1")
     hub.send("t", *members(b"G1", b"G1", b"G2!", b"G2!"))
     hub.sound()
@@ -146,7 +146,7 @@ def test_member_that_is_published_twice_is_no_trouble(hub: Hub) -> None:
     hub.empty()
 
 
-def test_who_comes_in_the_middle_of_a_group_is_no_trouble(hub: Hub) -> None:
+def test_subscription_may_begin_in_the_middle_of_a_group(hub: Hub) -> None:
     hub.send("t", *members(b"G1"))
     hub.subscribe("t", "S:1")
     hub.send("t", *members(b"G2", b"G3!"))
@@ -160,7 +160,7 @@ def test_who_comes_in_the_middle_of_a_group_is_no_trouble(hub: Hub) -> None:
 def test_poison_member_parks_its_whole_group_which_is_sent_again_whole(
     hub: Hub, *, crashes: bool
 ) -> None:
-    """D10, C18: others continue; a republish delivers the group in order."""
+    """D10, C18: other subscriptions continue. A republish delivers the group in order."""
     hub.subscribe("t", "S:1", redelivery_limit=0)
     hub.subscribe("t", "S:2", redelivery_limit=0)
     hub.send("t", *members(b"G1", b"G2", b"G3!"))
@@ -213,7 +213,7 @@ def test_group_consumed_in_a_unit(hub: Hub) -> None:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_moves_and_copies_are_messages_of_their_own(hub: Hub, *, copies: bool) -> None:
-    """The record moves with them; the publication is deleted with its last reference."""
+    """The record moves with them. The publication is deleted with its last reference."""
     hub.app.ask(m.QueueCreate, "Q")
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")

@@ -34,8 +34,8 @@ def targets(hub: Hub) -> list[str]:
     return [value[32 : 32 + value[3]].decode() for _, value in found]
 
 
-def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
-    """Of any length, also with several proxies. None is kept here for a proxy."""
+def test_each_publication_is_forwarded_once_to_its_topic(hub: Hub) -> None:
+    """Messages have any length, with one or more proxies. No message is kept for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")
@@ -48,7 +48,7 @@ def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
     assert len(waiting(hub)) == 3
 
 
-def test_what_it_has_beside_its_body_goes_along(hub: Hub) -> None:
+def test_attributes_of_a_publication_are_forwarded(hub: Hub) -> None:
     hub.publish(
         "t", b"x", priority=8, correlation_id=b"c", expiry_ms=60_000, delay_ms=1_000, retain=True
     )
@@ -59,7 +59,7 @@ def test_what_it_has_beside_its_body_goes_along(hub: Hub) -> None:
     assert waiting(hub) == [b"x"]
 
 
-def test_what_came_from_there_does_not_go_back(hub: Hub) -> None:
+def test_message_is_not_sent_back_to_its_source(hub: Hub) -> None:
     hub.app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "stopped": True})
     hub.subscribe("t/#", ":all@SFO")
     hub.subscribe("t/#", "S:1")
@@ -86,7 +86,7 @@ def test_full_link_refuses_the_publisher(hub: Hub) -> None:
 
 
 def test_link_that_a_proxy_needs_stays(hub: Hub) -> None:
-    """Otherwise nobody could publish to its topics."""
+    """Otherwise no client could publish to the topics of the proxy."""
     assert hub.app.code_of(m.LinkDelete, "NYC") is ErrorCode.QUEUE_IN_USE
     hub.app.ask(m.Unsubscribe, ":all@NYC")
     hub.app.ask(m.LinkDelete, "NYC")
@@ -128,8 +128,8 @@ def test_proxy_that_ends_leaves_what_waits(hub: Hub) -> None:
     assert waiting(hub) == [b"1"]
 
 
-def test_what_rotted_is_not_carried() -> None:
-    """Its entry is sound, its record is not."""
+def test_damaged_publication_is_not_forwarded() -> None:
+    """The entry is intact, but the record is damaged."""
     hub = Hub(limits={"turn_rows": 10})
     hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     hub.subscribe("t", ":all@NYC")

@@ -1,4 +1,4 @@
-"""Publications are stored once and sent once to each matching subscription, despite any stop."""
+"""Publications are stored once and sent once to each matching subscription, across any crash."""
 
 import random
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 
 
 def small() -> Hub:
-    """Returns a hub whose turns have few rows."""
+    """Returns a hub with a small limit of rows per turn."""
     return Hub(limits={"turn_rows": 10})
 
 
-def test_all_whom_it_fits_have_it_and_one_is_stored(hub: Hub) -> None:
-    """C4, C1: one copy each, all with one id; equal bodies have different ids."""
+def test_matching_subscriptions_get_copies_of_one_stored_publication(hub: Hub) -> None:
+    """C4, C1: each gets one copy, all with one id. Equal bodies have different ids."""
     names = [hub.subscribe("t/+", f"S:{number}") for number in range(20)]
     hub.subscribe("other", "S:other")
     hub.publish("t/u", b"x", b"x")
@@ -78,7 +78,7 @@ def test_two_topics_in_one_turn_keep_their_order(hub: Hub) -> None:
 
 
 def test_publications_go_out_over_many_turns(hub: Hub) -> None:
-    """A fan-out wider than a turn is sliced."""
+    """A fan-out that exceeds the limit of a turn is sliced."""
     hub = small()
     names = [hub.subscribe("t", f"S:{number}") for number in range(30)]
     hub.app.send(m.Get(99, "S:29", 1, 60_000))
@@ -93,7 +93,7 @@ def test_publications_go_out_over_many_turns(hub: Hub) -> None:
 
 
 class Chaos:
-    """Publishes to subscriptions that come and go, with crashes. ``wants`` is what each is due."""
+    """Publishes while subscriptions begin and end, with crashes. ``wants`` has expected copies."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -130,7 +130,7 @@ class Chaos:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
-    """C19: crashes between turns; subscriptions begin, end, and get each publication once."""
+    """C19: subscriptions begin and end, and the daemon crashes. Each copy arrives once."""
     chaos = Chaos(seed)
     hub, wants = chaos.hub, chaos.wants
     for _ in range(4):
@@ -142,7 +142,7 @@ def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
     expected = {name: some for name, some in wants.items() if "@" not in name}
     assert {name: hub.app.bodies(name) for name in expected} == expected
     proxies = [name for name in wants if "@" in name]
-    if proxies:  # A message goes over one link once.
+    if proxies:  # A link carries each message once.
         longest = max((wants[name] for name in proxies), key=len)
         assert hub.app.bodies("@NYC") == longest
     audit(hub.manager)
@@ -152,7 +152,7 @@ def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
 
 
 def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
-    """Proxies have no queue id, so the stored position cannot tell proxies apart."""
+    """Proxies have no queue id, so the stored position cannot distinguish proxies."""
     hub = Hub(limits={"turn_rows": 1})
     for peer in ("NYC", "SFO"):
         hub.app.ask(m.LinkCreate, peer, {"addresses": ["h:1"], "stopped": True})
@@ -169,7 +169,7 @@ def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
 
 
 def test_late_subscriber_has_nothing_of_before(hub: Hub) -> None:
-    """C15: also if what was published before is not sent out yet."""
+    """C15: the earlier publication may not be sent out yet."""
     hub = small()
     for number in range(30):
         hub.subscribe("t", f"S:{number}")
@@ -182,7 +182,7 @@ def test_late_subscriber_has_nothing_of_before(hub: Hub) -> None:
 
 
 def test_publisher_that_sends_again_publishes_once(hub: Hub) -> None:
-    """Document 1's job: a UID that exists is refused before the fan-out."""
+    """The put of a UID that already exists is refused before the fan-out."""
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")
     hub.publish("t", b"x", uid=("MINE", 1))
@@ -194,8 +194,8 @@ def test_publisher_that_sends_again_publishes_once(hub: Hub) -> None:
     assert hub.take("S:1") == []
 
 
-def test_uid_is_remembered_where_it_is_asked_for(hub: Hub) -> None:
-    """For publications that all have consumed, and for those that nobody wanted."""
+def test_uid_is_remembered_if_requested(hub: Hub) -> None:
+    """All subscribers consumed the publication, or no subscription matched."""
     hub.subscribe("t", "S:1")
     hub.app.ask(m.QueueAlter, PUBLICATIONS, {"dedup_retention_ms": 60_000})
     hub.publish("t", b"x", uid=("MINE", 1))
@@ -230,7 +230,7 @@ def test_long_publication_is_stored_once(hub: Hub, size: int) -> None:
     hub.empty()
 
 
-def test_what_is_not_persistent_is_gone_with_a_restart(hub: Hub) -> None:
+def test_non_persistent_message_is_lost_in_a_restart(hub: Hub) -> None:
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")
     hub.publish("t", b"gone", b"x" * 5_000, flags=records.FLAG_NOT_PERSISTENT)
@@ -243,7 +243,7 @@ def test_what_is_not_persistent_is_gone_with_a_restart(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_what_is_not_persistent_and_half_out_is_no_trouble(turns: int) -> None:
+def test_crash_during_the_fan_out_of_a_non_persistent_publication_is_harmless(turns: int) -> None:
     hub = small()
     for number in range(20):
         hub.subscribe("t", f"S:{number}")
@@ -284,7 +284,7 @@ def test_delayed_publication_may_expire_before_its_time(hub: Hub) -> None:
     hub.empty()
 
 
-def test_publication_expires_for_each_as_the_subscription_has_it(hub: Hub) -> None:
+def test_publication_expires_by_the_rules_of_each_subscription(hub: Hub) -> None:
     hub.subscribe("t", "S:own")
     hub.subscribe("t", "S:cap", expiry_max_ms=1_000)
     hub.subscribe("t", "S:dead", expiry_action="dead-letter")
@@ -303,7 +303,7 @@ def test_publication_expires_for_each_as_the_subscription_has_it(hub: Hub) -> No
 
 
 @pytest.mark.parametrize("kind", [m.QueuePurge, m.QueueMove, m.Get, m.Consume, m.QueueDelete])
-def test_nobody_empties_what_subscriptions_hold(hub: Hub, kind: type[m.Message]) -> None:
+def test_queue_of_publications_cannot_be_emptied(hub: Hub, kind: type[m.Message]) -> None:
     """A purge, a move, a get or a deletion of the queue of publications is refused."""
     hub.app.ask(m.QueueCreate, "Q")
     hub.subscribe("t", "S:1")
@@ -349,7 +349,7 @@ def test_template_is_not_for_publications(hub: Hub) -> None:
     assert hub.take("S:1") == [b"1", b"2"]
 
 
-def test_nobody_puts_to_a_subscription_or_to_publications(hub: Hub) -> None:
+def test_subscriptions_and_publications_refuse_puts(hub: Hub) -> None:
     hub.subscribe("t", "S:1")
     for name in ("S:1", PUBLICATIONS):
         (refused,) = hub.app.put_records(name, record(b"x"))
@@ -359,14 +359,14 @@ def test_nobody_puts_to_a_subscription_or_to_publications(hub: Hub) -> None:
 @pytest.mark.parametrize("topic", ["", "a//b", "+", "a/#", "x" * 201, "a@b", "a/\n"])
 def test_topic_that_is_none_is_refused(hub: Hub, topic: str) -> None:
     if len(topic) > 199:
-        topic = topic[:199]  # with the leading slash, the longest that a put may name
+        topic = topic[:199]  # the longest name that a put may have, with the leading slash
         return
     (refused,) = hub.app.put_records(f"/{topic}", record(b"x"))
     assert refused.code is ErrorCode.TOPIC_INVALID
 
 
 def test_unit_publishes_with_its_commit(hub: Hub) -> None:
-    """Not before, and not after a backout. Other publications do not wait for it."""
+    """A backout publishes nothing. Other publications do not wait for the unit."""
     hub.subscribe("t", "S:1")
     unit, other = UnitOfWork(hub.app, 1), UnitOfWork(hub.app, 2)
     unit.put("/t", b"1", b"2")
@@ -381,7 +381,7 @@ def test_unit_publishes_with_its_commit(hub: Hub) -> None:
 
 
 def test_subscription_made_while_a_unit_is_open_has_what_it_commits(hub: Hub) -> None:
-    """It is published at the commit. No number comes twice, also after a crash."""
+    """The publication happens at the commit. No number is used twice, even after a crash."""
     hub.subscribe("t", "S:before")
     unit = UnitOfWork(hub.app)
     unit.put("/t", b"1")
@@ -418,7 +418,7 @@ def test_unit_consumes_from_subscriptions_and_publishes_further(hub: Hub) -> Non
 
 
 def test_backouts_of_a_unit_count_and_park(hub: Hub) -> None:
-    """C7: a subscriber that works in units of work."""
+    """C7: a subscriber works in units of work."""
     hub.subscribe("t", "S:1", redelivery_limit=1)
     hub.publish("t", b"x")
     for _ in range(2):
@@ -429,8 +429,8 @@ def test_backouts_of_a_unit_count_and_park(hub: Hub) -> None:
     assert hub.listed() == ["S:1"]
 
 
-def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
-    """No crash, and the others continue."""
+def test_damaged_publication_is_set_aside_for_each_subscriber(hub: Hub) -> None:
+    """The daemon does not crash, and other subscribers continue."""
     for name in ("S:1", "S:2"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
     hub.publish("t", b"1", expiry_ms=1_000)
@@ -439,7 +439,7 @@ def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
     rot(hub, 1)
     assert hub.take("S:1") == [b"2"]
     assert hub.show("S:1")["damaged"] == 1
-    hub.manager.turn(1_001)  # For S:2 it would be a dead letter now.
+    hub.manager.turn(1_001)  # If intact, the message would be a dead letter of S:2 now.
     hub.manager.rest()
     assert hub.app.bodies("SYSTEM.DEAD.LETTERS") == []
     assert hub.show("S:2")["damaged"] == 1
@@ -451,8 +451,8 @@ def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
     hub.empty()
 
 
-def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
-    """Also in more than a batch: it is set aside, and the others are sent out."""
+def test_damaged_publication_does_not_block_the_fan_out() -> None:
+    """The damaged publication is set aside and the others are sent, even over several turns."""
     hub = Hub(limits={"turn_rows": 1_500})
     for number in range(20):
         hub.subscribe("t", f"S:{number}")
@@ -467,8 +467,8 @@ def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
     assert hub.manager.queue(PUBLICATIONS).counters.damaged == 1
 
 
-def test_what_a_link_brings_in_order_goes_out_after_a_crash_too(hub: Hub) -> None:
-    """It is applied in slices, after the fan-out of the turn."""
+def test_ordered_messages_of_a_link_are_published_after_a_crash(hub: Hub) -> None:
+    """The link's puts are applied in slices, after the fan-out of the turn."""
     hub.subscribe("t", "S:1")
     far = Far(hub.manager)
     far.open(ordered=True)
@@ -489,8 +489,8 @@ def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:
     assert hub.app.code_of(m.QueueMove, "Q", "/t") is ErrorCode.NAME_INVALID
 
 
-def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
-    """References to stored publications must not use the room that deletions need."""
+def test_full_store_delays_the_fan_out_until_space_is_free() -> None:
+    """References to stored publications must not use the space that deletions need."""
     hub = Hub(limits={"turn_rows": 10})
     hub.subscribe("t", "S:1")
     hub.send("t", *(record(b"%d" % number) for number in range(300)))
@@ -500,7 +500,7 @@ def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
     hub.manager.turn()
     given = queue.counters.depth
     assert given < 300
-    hub.app.send(m.Subscribe(90, "#", "S:2"))  # Its job waits, too.
+    hub.app.send(m.Subscribe(90, "#", "S:2"))  # The job of this subscription waits as well.
     for _ in range(3):
         hub.manager.turn(1_000)
         assert hub.manager.rest() < 10
@@ -516,7 +516,7 @@ MAP_BYTES = 4 << 20
 
 
 def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
-    """Returns a hub in a small map, and *count* subscriptions there."""
+    """Returns a hub in a small map with *count* subscriptions."""
     store = {"map_bytes": MAP_BYTES, "free_disk_min_bytes": 0}
     hub = Hub(LmdbStore(directory, MAP_BYTES), store=store)
     return hub, [hub.subscribe("t", f"S:{number}") for number in range(count)]
@@ -524,13 +524,14 @@ def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
 
 @pytest.mark.long
 def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
-    """References would overfill the store: the daemon would end, at each start again."""
+    """Otherwise references would fill the store, and the daemon would stop at each start."""
     hub, names = crowded(tmp_path, 300)
     bodies = [b"%d" % number for number in range(400)]
     hub.publish("t", *bodies)
     assert hub.manager.rest() < 500
     assert hub.manager.turns.broker.publications.is_busy
-    assert hub.manager.turns.broker.next_timer_ms() is not None  # An operator may free disk space.
+    # The timer is needed because an operator may free disk space.
+    assert hub.manager.turns.broker.next_timer_ms() is not None
     hub.crash()
     hub.manager.rest()
     found: dict[str, list[bytes]] = {name: [] for name in names}
@@ -544,7 +545,7 @@ def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
+def test_full_store_refuses_subscriptions(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="STORE_FULL"):
         crowded(tmp_path, 10_000)
 
@@ -552,7 +553,7 @@ def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
 def test_many_topics_that_many_want_go_out_in_short_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C19: a batch that was begun before a crash stays the same, whoever subscribed since."""
+    """C19: a batch begun before a crash stays the same, even if subscriptions are added."""
     monkeypatch.setattr(publications, "BATCH_MATCHES_MAX", 40)
     hub = small()
     names = [hub.subscribe("#", f"S:{number}") for number in range(20)]
@@ -572,8 +573,8 @@ def test_many_topics_that_many_want_go_out_in_short_batches(
     hub.sound()
 
 
-def test_what_goes_on_to_many_needs_room_for_all_of_it(tmp_path: Path) -> None:
-    """Proxies carry copies: in a small store they would use the room that deletions need."""
+def test_publication_to_many_proxies_needs_space_for_all_copies(tmp_path: Path) -> None:
+    """Proxies carry copies. In a small store the copies would use the space that deletions need."""
     hub, _ = crowded(tmp_path, 0)
     for number in range(30):
         hub.app.ask(m.LinkCreate, f"N{number}", {"addresses": ["h:1"], "stopped": True})

@@ -1,4 +1,4 @@
-"""The circuit breaker, on its own and at work on a queue."""
+"""The circuit breaker, alone and on a queue."""
 
 import json
 from typing import Any
@@ -52,7 +52,8 @@ def test_messages_older_than_the_window_do_not_count() -> None:
     breaker.note(BOUNDS, 10_000, 0, 3)
     assert breaker.note(BOUNDS, 20_000, 0, 1) is None
     assert breaker.note(BOUNDS, 24_000, 0, 2) is None
-    assert breaker.note(BOUNDS, 25_000, 0, 1) is BreakerState.OPEN  # The previous half counts.
+    # The previous half of the period counts.
+    assert breaker.note(BOUNDS, 25_000, 0, 1) is BreakerState.OPEN
 
 
 def test_breaker_without_a_share_lets_everything_pass() -> None:
@@ -74,7 +75,7 @@ def test_open_breaker_lets_one_pass_after_its_pause() -> None:
     assert breaker.allowance(6_000, {}) == 1
     breaker.handed([m.DELIVERY.pack(4, 17, 1, 0, 0, 0, 0)])
     assert breaker.allowance(6_001, {17: None}) == 0
-    assert breaker.allowance(6_002, {}) == 1  # It came back unseen.
+    assert breaker.allowance(6_002, {}) == 1  # The test message returned without a result.
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def events(app: Client) -> list[str]:
 
 @pytest.fixture
 def down(app: Client) -> Client:
-    """Returns a client of Q, whose breaker just opened; ten messages wait there."""
+    """Returns a client of Q, whose breaker just opened. Ten messages are pending on the queue."""
     app.ask(m.QueueAlter, "Q", ON)
     app.put("Q", *[b"%d" % i for i in range(10)], correlation_id=b"c")
     app.release(*app.get("Q", 4))
@@ -107,7 +108,7 @@ def down(app: Client) -> Client:
 
 
 def test_nothing_is_delivered_while_the_breaker_is_open(down: Client) -> None:
-    """This holds for gets, consumers, and selections; and no turn is spent."""
+    """An open breaker stops gets, consumers and selections. Waiting uses no turns."""
     assert down.get("Q") == []
     ways: list[dict[str, Any]] = [{}, {"correlation_id": b"c"}, {"where": "priority = 4"}]
     for selecting in ways:

@@ -1,4 +1,4 @@
-"""Browsing: the cursor survives changes of the queue, and a browse marks nothing (G24)."""
+"""Browsing: the cursor survives changes of the queue, and a browse changes nothing (G24)."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_first_next_and_under_the_cursor_G24(store: AnyStore, app: Client) -> No
 
 
 def test_message_under_the_cursor_may_be_removed_G24(app: Client) -> None:
-    """2034; the cursor continues behind it."""
+    """The answer is 2034 (no message under the cursor), and the cursor continues after it."""
     app.put("Q", b"1", b"2")
     (first,), cursor = page(app, None)
     uid = records.encode_uid(first.uid)
@@ -60,7 +60,7 @@ def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
 
 
 def test_cursor_survives_puts_and_gets_G24(app: Client) -> None:
-    """It does not show new messages behind it, but those before it."""
+    """The cursor skips new messages before its position and shows those after it."""
     app.put("Q", *[b"%d" % i for i in range(6)])
     found, cursor = page(app, None, 2)
     app.ack(*app.get("Q", 4))
@@ -83,7 +83,7 @@ def test_browsing_marks_nothing_G21_G24(store: AnyStore, app: Client) -> None:
 
 
 def test_page_with_a_selector_checks_a_limited_number_of_messages(app: Client) -> None:
-    """Such a page may be empty without being the last."""
+    """Such a page may be empty without being the last page."""
     app.put("Q", *[b"x"] * (2 * LOOKED_AT_MAX + 100))
     app.put("Q", b"wanted", priority=1)
     sizes, cursor = [], None
@@ -100,7 +100,7 @@ HEAVY = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 @pytest.mark.parametrize(("wanted", "count"), [("1 = 1", 12), ("1 = 2", 0)])
 def test_page_is_shorter_if_the_selector_takes_long(app: Client, wanted: str, count: int) -> None:
-    """It still makes progress: it checks at least one message, however long that takes."""
+    """A page checks at least one message, even if that takes long."""
     app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     sizes, cursor = [], None
     for _ in range(99):

@@ -1,4 +1,4 @@
-"""Puts that a unit of work holds leave the same rows as puts without one."""
+"""Puts held by a unit of work leave the same rows as other puts."""
 
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters

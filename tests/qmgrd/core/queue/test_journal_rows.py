@@ -1,4 +1,4 @@
-"""The extent of the stored history is found by seeks, even if its state row is wrong."""
+"""Seeks find the extent of the stored history, even if the state row is wrong."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The place of a message, and all rows that lead to it, are created and removed together."""
+"""The position of a message and its other rows are created and removed together."""
 
 import pytest
 from hypothesis import given
@@ -90,7 +90,7 @@ def test_added_message_is_removed_without_a_trace(
     count = tx.rows_used
     queue.refresh_groups(tx, Now(1, 1))
     group = None if is_transmission else given_fields.group
-    # A group that ends here is complete, unless its member is delayed, and so has no turn.
+    # A group that ends here is complete, unless its member is delayed and has no turn.
     of_group = 0 if group is None else ROWS_OF_A_GROUP - (1 + group[2] if ready_ms else 0)
     assert len(rows_of(tx)) == count + of_group + is_noted
     assert sums(queue)[:3] == [not ready_ms, bool(ready_ms), len(record)]
@@ -98,10 +98,11 @@ def test_added_message_is_removed_without_a_trace(
     in_lane = keys.LANE_READY if group is None else keys.LANE_GROUPED
     assert key[keys.POSITION_AT] == (keys.LANE_DELAYED if ready_ms else in_lane)
     lane.remove(queue, tx, key, value)
-    # The row of its group stays, and its note goes, too.
+    # The row of the message's group stays, and the note of the message is deleted.
     assert tx.rows_used == 2 * count - (group is not None) + is_noted
     queue.refresh_groups(tx, Now(1, 1))
-    goes_on = group is not None and not group[2]  # Such a group is remembered for a while.
+    # A group that continues is remembered for a while.
+    goes_on = group is not None and not group[2]
     kept = [keys.SPACE_DUE, keys.SPACE_GROUP_ROW] if goes_on else []
     assert sorted(key[:1] for key in rows_of(tx)) == kept
     assert sums(queue) == [0] * 7
@@ -128,7 +129,7 @@ def test_earlier_of_delay_and_end_is_due() -> None:
 
 
 def test_message_returns_to_its_old_place_after_its_delay(store: AnyStore, app: Client) -> None:
-    """This includes a search through an index."""
+    """A search through an index also returns the message in its position."""
     app.put("Q", b"late", delay_ms=1_000, correlation_id=b"c", expiry_ms=60_000)
     app.put("Q", b"young")
     app.manager.crash(500)
@@ -145,7 +146,7 @@ def test_message_returns_to_its_old_place_after_its_delay(store: AnyStore, app: 
 
 
 def test_delayed_message_lost_at_a_restart_is_counted_once(app: Client) -> None:
-    """The schedule meets it before the job that removes it."""
+    """The schedule checks the message before the job that removes it."""
     app.put("Q", b"x", bytes(9_000), delay_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
     manager.crash(10_000)
@@ -190,7 +191,7 @@ def test_damaged_entry_is_kept_unchanged_in_its_own_lane() -> None:
 def test_message_lost_at_a_restart_is_not_also_counted_as_damaged(
     store: AnyStore, app: Client
 ) -> None:
-    """Seed 1797: it already counted as lost, and then a job set it aside."""
+    """Seed 1797: the message counted as lost, and then a job set it aside."""
     app.put("Q", b"x", flags=FLAG_NOT_PERSISTENT)
     app.manager.crash()
     manager, queue = app.manager, app.manager.queue("Q")

@@ -1,4 +1,4 @@
-"""Leases that end by time."""
+"""Leases that time out."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_leases_of_one_consumer_end_one_by_one(app: Client) -> None:
 
 
 def test_thousands_of_leases_that_end_at_once_take_more_than_one_turn(app: Client) -> None:
-    """A turn is bounded: expired leases are returned in slices."""
+    """A turn is limited, so expired leases are returned in slices."""
     for _ in range(3):
         app.put("Q", *[b"x"] * 1_000)
     for _ in range(12):
@@ -68,7 +68,7 @@ def test_thousands_of_leases_that_end_at_once_take_more_than_one_turn(app: Clien
 
 @pytest.mark.parametrize("gets", [5_000])
 def test_completed_gets_leave_nothing_behind(app: Client, gets: int) -> None:
-    """A get every few microseconds must not fill the memory with timers for its wait or lease."""
+    """Otherwise frequent gets would fill the memory with timers of their waits and leases."""
     timers = app.manager.turns.broker.context.timers
     app.put("Q", b"x")
     (lease,) = app.get("Q")
@@ -96,7 +96,7 @@ def test_consumer_wants_while_it_has_credit_of_both_kinds(manager: Manager) -> N
 
 
 def test_leases_of_many_consumers_that_end_at_once_come_back_in_slices(app: Client) -> None:
-    """Each has its own timer; all of them in one turn would delay everything else."""
+    """Each consumer has a separate timer. A turn handles a limited number of timers."""
     app.put("Q", *[b"x"] * 2_000)
     for number in range(10):
         assert len(app.get("Q", 200, lease_ms=1_000 + number)) == 200

@@ -1,4 +1,4 @@
-"""Lease numbers protect leases: a guess, a theft and a replay settle nothing."""
+"""Lease numbers protect leases. A guessed, stolen or repeated number settles nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from qmgrd.core.queue.lease_number import BLOCK, COUNT_BITS, LeaseNumbers
 from tests.qmgrd.core.harness import SECRET, Client, Delivery, Manager, items, numbers
 
 GUESSES = 1_000_000
-A_SETTLE = 10_000  # handles
+A_SETTLE = 10_000  # number of handles in a settle
 LOST = [ErrorCode.LEASE_LOST]
 LEASE_MS = 1_000
 ACTIONS = (m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
@@ -29,7 +29,7 @@ def test_number_proves_its_message_to_its_own_session_alone(
     own = numbers()
     number = own.next(queue_id, arrival, checksum)
     assert own.proves(number, queue_id, arrival, checksum)
-    assert numbers().proves(number, queue_id, arrival, checksum)  # after a restart
+    assert numbers().proves(number, queue_id, arrival, checksum)  # as after a restart
     assert not own.proves(number, queue_id ^ 1, arrival, checksum)
     assert not own.proves(number, queue_id, arrival ^ 1, checksum)
     assert not own.proves(number, queue_id, arrival, checksum ^ 1)
@@ -90,7 +90,7 @@ def take(app: Client, name: str, count: int, lease_ms: int = LEASE_MS) -> list[D
 
 
 def at_once(name: str, app: Client) -> int:
-    """Returns how many messages may be acknowledged late: in a group, only the first."""
+    """Returns the number of messages that can be acknowledged late: in a group, only the first."""
     return 1 if app.show(name)["grouped"] else 100
 
 
@@ -115,7 +115,7 @@ def guesses(near: list[Delivery], browsed: list[Delivery], count: int) -> Iterat
 
 
 def settle(app: Client, queue_id: int, action: int, handles: list[bytes]) -> list[int]:
-    """Settles, and returns the code of each handle."""
+    """Settles the handles; returns the code of each one."""
     settle_id = app.next_id()
     app.send(m.Settle(settle_id, action, queue_id, b"".join(handles)))
     answer = app._wait(lambda x: type(x) is m.Settled and x.settle_id >= settle_id)
@@ -134,7 +134,7 @@ def state(app: Client, name: str) -> Any:
 
 @pytest.mark.long
 def test_no_guess_settles_anything(manager: Manager, source: tuple[str, Client]) -> None:
-    """For messages without a lease, with another's lease, and with another's ended lease."""
+    """The messages have no lease, another client's lease, or another client's ended lease."""
     name, victim = source
     held = take(victim, name, 100, lease_ms=60_000)
     thief = manager.connect("thief")
@@ -162,7 +162,7 @@ def test_no_guess_settles_anything(manager: Manager, source: tuple[str, Client])
 def test_handles_of_another_session_are_useless(
     manager: Manager, source: tuple[str, Client], action: int
 ) -> None:
-    """While it holds the messages, after it lost them, and after it has ended."""
+    """The other session holds the messages, has lost them, or has ended."""
     name, victim = source
     held = take(victim, name, 100)
     handles, queue_id = [found.handle for found in held], held[0].queue_id
@@ -174,7 +174,7 @@ def test_handles_of_another_session_are_useless(
     manager.rest()
     before = state(thief, name)
     assert before["leased"] == 0
-    is_free = action in (m.RELEASE, m.RETURN, m.UNREAD)  # It has no effect.
+    is_free = action in (m.RELEASE, m.RETURN, m.UNREAD)  # These actions have no effect.
     assert set(settle(thief, queue_id, action, handles)) == ({0} if is_free else set(LOST))
     victim.hang_up()
     manager.rest()
@@ -240,12 +240,12 @@ def test_late_ack_works_in_the_session_that_had_the_message(
     codes = settle(again, held[0].queue_id, m.ACK, [found.handle for found in held])
     assert set(codes) == ({0} if resumes else set(LOST))
     assert state(again, name)["depth"] == (300 - count if resumes else 300)
-    app.hang_up()  # Its reader may hold the group.
+    app.hang_up()  # The reader of this connection may hold the group.
     manager.rest()
     while found := take(again, name, 300):
         assert again.ack(*found) == []
     assert state(again, name)["depth"] == 0
-    # Once more, after all messages were removed.
+    # Settles again after all messages were removed.
     assert set(settle(again, held[0].queue_id, m.ACK, [x.handle for x in held])) == {0}
 
 
@@ -269,7 +269,7 @@ def test_handle_from_before_a_restore_settles_no_other_message(manager: Manager)
 
 
 def test_handle_from_before_a_restore_settles_its_own_message(manager: Manager) -> None:
-    """This works in its own session, because the secret is restored, too."""
+    """The handle is valid in its own session, because the restored store has the same secret."""
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"x")
@@ -284,7 +284,7 @@ def test_handle_from_before_a_restore_settles_its_own_message(manager: Manager) 
 
 
 def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]) -> None:
-    """The newer one wins: messages of the older one return, and its requests are ignored."""
+    """The newer connection wins. Messages of the older connection return, and its requests fail."""
     name, older = source
     count = at_once(name, older)
     held = take(older, name, count + 1)
@@ -308,9 +308,7 @@ def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]
     assert newer.goaway is not None
 
 
-def test_newer_connection_gets_the_session_whatever_the_order_within_a_turn(
-    manager: Manager,
-) -> None:
+def test_newer_connection_gets_the_session_in_any_order_of_a_turn(manager: Manager) -> None:
     first = manager.connect()
     first.hang_up()
     manager.rest()

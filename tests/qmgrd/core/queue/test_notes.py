@@ -1,4 +1,4 @@
-"""Notes: limited, readable whatever a peer or a disk did to them, and kept over restarts."""
+"""Notes are limited, readable even if a peer or a disk damaged them, and kept across restarts."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_valid_note_is_stored_unchanged() -> None:
 
 
 def test_note_never_exceeds_the_limit_of_a_link() -> None:
-    """The first attempt is kept, and as many of the last ones as fit."""
+    """The note keeps the first attempt, and as many of the last attempts as fit."""
     note = note_of_failures(10, reason=WIDE * 64, text=WIDE * 1_000, client=WIDE * 255)
     note |= {"code": 1, "reason": WIDE * 64, "text": WIDE * 1_000, "queue": "Q"}
     data = notes.encode(note)

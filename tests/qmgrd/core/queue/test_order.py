@@ -1,4 +1,4 @@
-"""Physical order over two lanes, against messages that are sorted."""
+"""Physical order over two lanes, compared with sorted messages."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ places = st.tuples(st.integers(0, 9), st.integers(0, 22))
 
 
 def filled(given_messages: list[tuple[int, bool]]) -> tuple[Queue, MemoryStore, list[Place]]:
-    """Returns a queue with messages by priority and group membership, and their places."""
+    """Returns a queue with messages by priority and group membership, and their positions."""
     queue = Queue(1, "Q", Bounds(100, 10**6, 1_000, 100), Counters(), Ids(1), Schedule())
     tx = MemoryStore()
     batch = [
@@ -41,7 +41,7 @@ def filled(given_messages: list[tuple[int, bool]]) -> tuple[Queue, MemoryStore, 
 
 
 @given(messages, places)
-def test_what_lies_behind_a_place_comes_by_priority_and_arrival(
+def test_messages_after_a_position_are_in_order_of_priority_and_arrival(
     given_messages: list[tuple[int, bool]], start: Place
 ) -> None:
     queue, tx, expected = filled(given_messages)
@@ -66,7 +66,7 @@ def test_each_lane_of_a_priority_has_a_start_of_its_own(
 
 
 @given(messages, st.integers(0, 22))
-def test_by_arrival_each_lane_and_priority_is_gone_through(
+def test_each_lane_and_priority_is_read_in_order_of_arrival(
     given_messages: list[tuple[int, bool]], start: int
 ) -> None:
     queue, tx, expected = filled(given_messages)

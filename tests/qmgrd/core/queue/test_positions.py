@@ -17,7 +17,7 @@ def test_prefixes_are_those_of_entries() -> None:
         assert ready < positions.ready_end
 
 
-def test_transmission_has_one_order_whatever_the_priority() -> None:
+def test_transmission_order_ignores_priorities() -> None:
     positions = Positions(7, is_transmission=True)
     assert len(set(positions.prefixes)) == 1
 
@@ -34,7 +34,7 @@ def test_default_priority_is_that_of_messages_that_leave_theirs_to_the_queue() -
     assert positions.plain_prefixes[left] == positions.prefixes[1]
 
 
-def test_groups_are_looked_at_once_more() -> None:
+def test_groups_are_checked_once_more() -> None:
     positions = Positions(7, is_transmission=False)
     positions.ready[4] = positions.grouped[4] = positions.stopped[4] = 9
     positions.start_over()

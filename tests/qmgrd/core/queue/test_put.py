@@ -1,4 +1,4 @@
-"""Putting a batch: the tight loop and the general loop store the same bytes and answers."""
+"""Puts of a batch: the tight loop and the general loop give the same bytes and answers."""
 
 from typing import Any
 from zlib import crc32
@@ -88,7 +88,7 @@ def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=str,
 )
-def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, int]) -> None:
+def test_record_out_of_range_is_refused_among_plain_records(changed: dict[str, int]) -> None:
     plain = records.encode(Fields(bytes(100)))
     head = records.Head._make(records.HEAD.unpack_from(plain))._replace(**changed)
     rest = records.HEAD.pack(*head)[4:] + plain[records.HEAD_BYTES :]
@@ -107,7 +107,7 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
         ((10, 60), ErrorCode.QUEUE_BYTES_FULL, "queue Q holds 36 bytes, 25 more are beyond its 60"),
     ],
 )
-def test_full_queue_says_so_and_when_to_retry(
+def test_full_queue_reports_when_to_retry(
     bounds: tuple[int, int], code: ErrorCode, text: str
 ) -> None:
     queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1), Schedule())
@@ -162,7 +162,7 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
 
 
 def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the rest were copied after each record that is not plain, the cost would be quadratic."""
+    """A copy of the rest after each record that is not plain would have quadratic costs."""
     copied: list[int] = []
     put_plain = puts._put_plain
 
@@ -179,7 +179,7 @@ def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
-    """This holds for plain ones and others. Stored messages keep theirs when it is altered."""
+    """The queue's priority applies to all records, but not to messages stored earlier."""
     app.ask(m.QueueAlter, "Q", {"priority_default": 7})
     for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
         app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)
@@ -193,7 +193,7 @@ def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
 def test_message_longer_than_the_limit_of_the_queue_is_refused_G13(
     app: Client, fields: dict[str, Any]
 ) -> None:
-    size = len(harness_record(b""))  # A UID does not count.
+    size = len(harness_record(b""))  # A UID does not count towards the size.
     app.ask(m.QueueAlter, "Q", {"message_max_bytes": 2_000})
     app.put("Q", bytes(2_000 - size), **fields)
     more = fields and {"uid": ("O", 2)}
@@ -219,7 +219,7 @@ EXTRAS = [
 def test_extra_fields_of_a_link_are_checked(
     app: Client, extra: dict[str, Any], lasts_ms: int
 ) -> None:
-    """Whatever a peer sends, no turn fails."""
+    """No message of a peer makes a turn fail."""
     far = Far(app.manager)
     far.open()
     sent = harness_record(b"x", uid=("FAR", 1), expiry_ms=1_000)

@@ -1,4 +1,4 @@
-"""Refusals of puts state the limit and the numbers."""
+"""Errors of refused puts state the limit and the actual number."""
 
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.layout.bounds import Bounds

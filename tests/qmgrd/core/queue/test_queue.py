@@ -120,7 +120,7 @@ def test_after_a_clean_stop_nothing_is_maybe_redelivered(store: AnyStore, app: C
 
 
 def test_message_from_before_a_crash_stays_maybe_redelivered(app: Client) -> None:
-    """Even over a clean stop, until it is delivered."""
+    """The flag stays across a clean stop, until the message is delivered."""
     app.put("Q", b"old")
     app.manager.crash()
     app.manager.restart()
@@ -142,7 +142,7 @@ def test_ack_removes_for_good(store: AnyStore, app: Client) -> None:
 
 
 def test_ack_again_is_success(app: Client) -> None:
-    """SETTLED_OR_GONE: the answer to the first may have been lost."""
+    """The answer is SETTLED_OR_GONE, because the first answer may have been lost."""
     app.put("Q", b"1")
     lease = app.get("Q")
     assert app.ack(*lease) == []
@@ -393,7 +393,7 @@ def test_queue_with_only_damaged_messages_becomes_idle(app: Client) -> None:
 
 
 def test_damaged_message_may_be_put_again(app: Client) -> None:
-    """It is no longer on the queue, so a client that still has it may put it again."""
+    """The message has left the queue, so a client may put the message again."""
     app.put_records("Q", record(b"sound", uid=("A", 5)))
     flip(app.manager, message_keys(app.manager)[0], entries.HEAD_BYTES + 24)
     assert app.get("Q") == []
@@ -407,7 +407,7 @@ def test_damaged_message_may_be_put_again(app: Client) -> None:
 def test_message_with_a_damaged_uid_may_be_put_again(
     body: bytes, index: int, meanwhile: str
 ) -> None:
-    """Its row in the UID index cannot be found by its damaged UID."""
+    """The damaged UID does not lead to the row in the UID index."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -432,7 +432,7 @@ def test_message_with_a_damaged_uid_may_be_put_again(
 
 
 def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> None:
-    """A.5 reads A.4 after one flipped bit: A.4 stays on the queue, and in the index."""
+    """One flipped bit changes UID A.5 into A.4. Message A.4 and its index row stay."""
     app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
     key = message_keys(app.manager)[1]
     tx = app.manager.store.begin()
@@ -445,7 +445,7 @@ def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> No
 
 
 def test_any_flipped_byte_of_an_entry_affects_that_message_only() -> None:
-    """Whichever byte of whichever part it is: no wrong data, no crash."""
+    """No byte of any part causes wrong data or a crash."""
     size = entries.HEAD_BYTES + len(record(b"22", uid=("QM1", 7)))
     for index in range(size):
         manager = Manager()
@@ -483,7 +483,8 @@ def test_browse_leases_nothing_and_shows_leased_messages(app: Client) -> None:
     app.put("Q", b"1", b"2")
     app.get("Q")
     assert [(x.body, x.state, x.number) for x in app.browse("Q")] == [
-        (b"1", m.STATE_LEASED, 0),  # With the number, a browser could settle for the holder.
+        # If the number were shown, a browser could settle the message for the holder.
+        (b"1", m.STATE_LEASED, 0),
         (b"2", 0, 0),
     ]
     assert app.show("Q")["leased"] == 1
@@ -580,7 +581,7 @@ def test_lease_numbers_never_repeat_over_crashes(app: Client) -> None:
 @pytest.mark.parametrize("mask", [0x40, 1, 2, 3])
 @pytest.mark.parametrize("index", range(entries.HEAD_BYTES + 12))
 def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -> None:
-    """Body ids are consecutive: one flipped bit names the neighbour's rows, which are sound."""
+    """Body ids are consecutive, so one flipped bit refers to the intact rows of a neighbour."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -589,7 +590,8 @@ def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -
     rotten = message_keys(manager)[1]
     flip(manager, rotten, index, mask)
     ((_, value),) = manager.scan(rotten)
-    ends_frame = entries.separate_bytes(value) > DELIVER_MAX_BYTES  # so it is left for the next one
+    # the message that does not fit and is left for the next frame
+    ends_frame = entries.separate_bytes(value) > DELIVER_MAX_BYTES
     leased = app.get("Q", 3)
     assert (len(leased) == 1) is ends_frame
     if ends_frame:
@@ -606,7 +608,7 @@ def test_damaged_size_does_not_fail_a_later_ack() -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"x" * 5_000, b"y" * 5_000)
-    flip(manager, message_keys(manager)[1], entries.HEAD_BYTES + 8)  # its record's size
+    flip(manager, message_keys(manager)[1], entries.HEAD_BYTES + 8)  # the size of the record
     app.ack(*app.get("Q", 2))
     app.ask(m.QueuePurge, "Q")
     app.put("Q", b"z" * 5_000)

@@ -1,4 +1,4 @@
-"""How many hold a publication."""
+"""The number of holders of a publication."""
 
 from qmgrd.core.queue.references import References
 from tests.qmgrd.core.pubsub import Hub

@@ -1,4 +1,4 @@
-"""Consumers and gets that select: their wake-ups, the cost of their checks, and completeness."""
+"""Consumers and gets with selections: wake-ups, costs of checks, and completeness."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ FIELDS: dict[str, Any] = {"correlation_id": b"c", "group": (GROUP, 1, True), "ui
 
 
 def waiting(app: Client, wait_ms: int = FOREVER_MS, count: int = 1, **fields: Any) -> int:
-    """Sends a get that waits; returns its id."""
+    """Sends a get that waits; returns its request id."""
     request = m.Get(app.next_id(), "Q", count, wait_ms, 0, 1 << 20, **fields)
     app.say(request)
     return request.request_id
@@ -43,7 +43,7 @@ def bodies(app: Client) -> list[bytes]:
     return [x.body for x in app.delivered()]
 
 
-# -- what wakes a waiting get
+# -- wake-ups of a waiting get
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -88,7 +88,7 @@ def test_commit_wakes_a_waiting_get_G20(app: Client, way: dict[str, Any]) -> Non
 
 
 def test_complete_group_is_found_behind_and_before_many_incomplete_ones(app: Client) -> None:
-    """E11, in physical order: nothing is missed, whenever a group is completed."""
+    """E11: in physical order, no group is missed, whenever it is completed."""
     others = 2 * LOOKED_AT_MAX
     first = record(b"first", group=(b"F" * 24, 1, False))
     parts = [record(b"", group=(b"%024d" % n, 1, False)) for n in range(1, others)]
@@ -117,7 +117,7 @@ def test_index_delivers_a_later_message_of_higher_priority(
 def test_member_put_in_a_unit_before_the_first_is_delivered_with_its_group(
     app: Client, fields: dict[str, Any]
 ) -> None:
-    """E11: a late commit places it before messages that arrived first."""
+    """E11: a late commit places the group before messages that arrived first."""
     producer = app.producer(b"U" * 16)
     waiting(app, all_available=True, **fields)
     app.ask(m.UnitBegin, 7)
@@ -137,7 +137,7 @@ def test_returned_message_behind_a_new_one_hides_nothing(app: Client) -> None:
     waiting(app, all_available=True, where="correlation_id = 'wanted'")
     assert bodies(app) == []
     app.send(m.Settle(app.next_id(), m.RELEASE, held.queue_id, held.handle))
-    app.put("Q", b"A3", group=(GROUP, 3, True))  # In the same turn.
+    app.put("Q", b"A3", group=(GROUP, 3, True))  # in the same turn
     assert bodies(app) == [b"A2"]
 
 
@@ -241,7 +241,7 @@ def test_long_messages_are_split_into_frames(app: Client) -> None:
 
 
 def test_many_gets_of_one_turn_all_find_their_messages() -> None:
-    """Even gets without a wait: when a turn uses up its rows, they are answered in a later one."""
+    """The gets have no wait. If a turn uses up its rows, a later turn answers them."""
     manager = Manager(limits={"turn_rows": 500})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -268,7 +268,7 @@ def test_damaged_message_is_set_aside_and_the_next_one_delivered(
     assert app.show("Q")["damaged"] == 1
 
 
-# -- consumers that hold much of what they select
+# -- consumers that hold many of their selected messages
 
 
 BY_INDEX = WAYS[:2]
@@ -362,13 +362,13 @@ def test_position_is_forgotten_with_the_last_selection(app: Client, way: dict[st
     assert app.manager.queue("Q").waiting.reached == {}
 
 
-# -- how much is checked
+# -- number of checks
 
 
 def test_put_wakes_only_its_own_get_among_thousands(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a reply costs the same however many clients wait for theirs."""
+    """So a reply costs the same for any number of waiting clients."""
     per_connection = manager.config.limits.request_window
     count, clients = 5_000, []
     for start in range(0, count, per_connection):
@@ -397,7 +397,7 @@ def test_put_wakes_only_its_own_get_among_thousands(
 
 
 class Looks:
-    """Counts how often each message is checked against a selector."""
+    """Counts the checks of each message against a selector."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -411,7 +411,7 @@ class Looks:
 
 
 def test_selector_checks_each_message_once(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is put and got in between; a returned message is checked once more."""
+    """Puts and gets happen in between. A returned message is checked once more."""
     looks = Looks(monkeypatch)
     app.put("Q", *[b"x"] * 1_200)
     app.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 20, 0, "priority = 8")[1:])
@@ -460,7 +460,7 @@ def test_last_of_many_is_found_by_a_get_without_a_wait(app: Client) -> None:
 
 @pytest.fixture
 def small() -> Client:
-    """Returns a client of a queue manager with small turns."""
+    """Returns a client of a queue manager with a small limit of rows per turn."""
     app = Manager(limits={"turn_rows": 500}).connect()
     app.ask(m.QueueCreate, "Q")
     return app
@@ -469,7 +469,7 @@ def small() -> Client:
 def test_many_searches_in_vain_share_the_rows_of_many_turns(
     small: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them check the unwanted messages, and no turn takes longer for that."""
+    """All searches check the unwanted messages, and no turn takes longer."""
     looks, messages, consumers = Looks(monkeypatch), 100, 50
     for number in range(consumers):
         small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
@@ -549,7 +549,7 @@ def test_connection_lost_during_a_search_leaves_nothing(manager: Manager, app: C
         assert not left
 
 
-# -- nothing is missed
+# -- completeness
 
 
 steps = st.lists(
@@ -575,7 +575,7 @@ steps = st.lists(
 def test_each_message_goes_to_one_of_those_who_want_it(
     ways: list[dict[str, Any]], steps: list[Any]
 ) -> None:
-    """Two consumers that select, and at times a plain one, compared with a plain filter."""
+    """Two selecting consumers, and at times a plain one, are compared with a plain filter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seeks, "LOOKED_AT_MAX", 2)
         hand_out(ways, steps)
@@ -601,7 +601,8 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
         if step == "put":
             app.put("Q", body, **fields)
             free[body] = priority
-        elif step == "put late":  # Its place is that of the put, but it becomes visible last.
+        # The message keeps the position of its put, but becomes visible last.
+        elif step == "put late":
             late += 1
             app.ask(m.UnitBegin, late)
             app.ask(m.UnitPut, late, "Q", [record(body, **fields)])
@@ -628,7 +629,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
         held += [(app, x) for x in app.delivered()]
         taken = {x.body for _, x in held}
         left = {body for body in free if body not in taken}
-        assert not left, "it is there, and those who want it were not sent it"
+        assert not left, "the message is available, but no matching consumer received it"
         assert all(x.body in free for _, x in held)
         assert len(taken) == len(held), "sent twice"
         audit(manager)

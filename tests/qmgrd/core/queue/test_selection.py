@@ -19,7 +19,7 @@ GROUP = b"g" * 24
 
 
 def got(app: Client, queue: str = "Q", wait_ms: int = 0, **fields: Any) -> list[Delivery]:
-    """Gets the messages that *fields* select, waiting for the answer."""
+    """Gets the messages that *fields* select; waits for the answer."""
     request = m.Get(app.next_id(), queue, fields.pop("count", 10), wait_ms, 0, 1 << 20, **fields)
     app.send(request)
     answer = app._wait(
@@ -69,7 +69,7 @@ WANTED: list[tuple[dict[str, Any], list[bytes]]] = [
 def test_get_receives_its_selection_in_order(
     store: AnyStore, app: Client, fields: dict[str, Any], bodies: list[bytes]
 ) -> None:
-    """Members of a group are in the order of their numbers, others in that of delivery."""
+    """Members of a group are in the order of their numbers, others in delivery order."""
     fill(app)
     app.manager.restart()
     app = app.manager.connect()
@@ -143,7 +143,7 @@ def test_nothing_selected_is_everything(app: Client) -> None:
 
 
 def test_missing_message_is_an_empty_answer_G24(app: Client) -> None:
-    """2034: a get or a browse returns nil, not an error: the message may just have left."""
+    """2034: a get or a browse returns nil, not an error, because the message may have left."""
     app.put("Q", b"uid", uid=("O", 7))
     app.ack(*got(app, uid=UID))
     assert got(app, uid=UID) == []
@@ -166,7 +166,7 @@ class Counted(MemoryStore):
 
 
 def reads_at(depth: int, fields: dict[str, Any]) -> tuple[int, int]:
-    """Returns how many rows a get and a browse read on a queue of that depth."""
+    """Returns the number of rows that a get and a browse read on a queue of that depth."""
     store = Counted()
     manager = Manager(store)
     app = manager.connect()
@@ -231,7 +231,7 @@ SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 
 def test_cost_of_a_check_depends_on_the_message(app: Client) -> None:
-    """A long body is only read. A long envelope is unpacked, and LIKE may search it."""
+    """A check reads a long body, but unpacks a long envelope, which LIKE may search."""
     app.put("Q", b"x", bytes(1_000_000))
     app.put("Q", b"x", envelope={"headers": {"h": "a" * 4_096}})
     app.put("Q", b"x", envelope={"headers": {f"h{n}": n for n in range(3_000)}})

@@ -1,4 +1,4 @@
-"""Taking: a plain entry takes a short path, with the same result as any other."""
+"""Takes: a plain entry takes a short path, with the same result as on the long path."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -84,7 +84,8 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
                 settle.return_to_queue(queue, store, lease, failed=True)
     queue.refresh_groups(store, NOW)
     queue.flush(store)
-    leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]  # is_plain: the path
+    # without is_plain, which selects the path
+    leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]
     return seen, dict(store.rows), counters, leases, queue.positions.ready
 
 
@@ -166,7 +167,7 @@ def test_deliveries_are_counted_over_all_takes() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 20))
 def test_lease_numbers_prove_their_own_message_alone(priorities: list[int], count: int) -> None:
-    """Whatever blocks of arrivals a take goes through, and how often."""
+    """A take may process any sequence of blocks of arrivals."""
     taker = Taker(*priorities)
     while taker.take(count):
         pass
@@ -191,7 +192,7 @@ def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPa
 
 
 def test_take_reads_two_rows_at_most() -> None:
-    """However many leased messages precede it: a row, and one where a higher priority ends."""
+    """A take reads one row, and one more where a higher priority ends."""
     taker = Taker(*[4] * 100)
     for _ in range(60):
         taker.take(1)

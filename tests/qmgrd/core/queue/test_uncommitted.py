@@ -1,4 +1,4 @@
-"""What open units of work hold for a queue."""
+"""The messages of a queue that open units of work hold."""
 
 from qmgrd.core.queue.uncommitted import Uncommitted
 

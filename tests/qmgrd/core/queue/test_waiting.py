@@ -1,4 +1,4 @@
-"""The consumers that wait at a queue: where each is, and whom the pump looks after next."""
+"""The waiting consumers of a queue: their positions, and the next one that the pump serves."""
 
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.waiting import Waiting
@@ -46,7 +46,7 @@ def test_consumer_without_credit_rests_until_it_has_some(app: Client) -> None:
     assert (list(waiting.rotation), list(waiting.resting)) == ([one], [])
 
 
-def test_those_who_seek_go_on_from_the_least_key(app: Client) -> None:
+def test_searches_continue_from_the_lowest_key(app: Client) -> None:
     waiting, one = Waiting(), consumer(app, 1, prefix=b"x")
     waiting.join(one)
     waiting.sought.clear()
@@ -62,7 +62,7 @@ def test_those_who_seek_go_on_from_the_least_key(app: Client) -> None:
     assert (waiting.reached, list(waiting.sought)) == ({}, [b"x"])
 
 
-def test_those_who_select_look_at_earlier_messages_again(app: Client) -> None:
+def test_searches_check_earlier_messages_again(app: Client) -> None:
     waiting, one = Waiting(), consumer(app, 1, selector=compile_selector("a = 1"))
     waiting.join(one)
     one.heads[4] = 9

@@ -42,7 +42,7 @@ def refusal(app: Client, kind: Any, *fields: Any) -> tuple[ErrorCode, str]:
 
 
 def get(app: Client, number: int) -> Delivery:
-    """Gets that member of group A."""
+    """Gets member *number* of group A."""
     app.send(m.Get(app.next_id(), "Q", group_id=A, number=number))
     app.manager.rest()
     (found,) = app.delivered()
@@ -79,7 +79,7 @@ def test_new_group_has_an_id_that_no_other_has(store: AnyStore, app: Client) -> 
 # -- lists
 
 
-def test_list_says_how_each_stands(app: Client) -> None:
+def test_list_shows_the_state_of_each(app: Client) -> None:
     put(app, "A1 A2 A4 A5~ B1 B2! m1")
     app.manager.turn(500)
     row, other = groups(app)["groups"]
@@ -119,7 +119,7 @@ def test_pages_of_a_list_show_each_group_once(app: Client, limit: int) -> None:
     assert found == [A.hex(), B.hex(), C.hex()]
 
 
-def test_list_of_the_incomplete_ones_leaves_out_what_is_all_there(app: Client) -> None:
+def test_list_of_incomplete_groups_omits_complete_groups(app: Client) -> None:
     put(app, "A1! B1 C1 C2!")
     app.ack(get_of(app, C, 1))
     page = groups(app, incomplete=True)
@@ -134,7 +134,7 @@ def get_of(app: Client, group: bytes, number: int) -> Delivery:
     return found
 
 
-def test_list_of_the_incomplete_ones_looks_at_so_many_in_one_go(
+def test_list_of_incomplete_groups_checks_a_limited_number(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_admin, "LOOKED_AT_MAX", 2)
@@ -207,14 +207,14 @@ def test_show_goes_on_from_a_number(app: Client, monkeypatch: pytest.MonkeyPatch
         ("A1 A2", 9, "number 3, or an end"),
     ],
 )
-def test_later_page_tells_of_the_first_that_is_missing(
+def test_later_page_reports_the_first_missing_number(
     app: Client, words: str, number: int, text: str
 ) -> None:
     put(app, words)
     assert show(app, number=number)["waiting_for"] == text
 
 
-def test_what_left_is_no_gap(app: Client) -> None:
+def test_removed_number_is_no_gap(app: Client) -> None:
     put(app, "A1 A2 A3 A5 A6 A9")
     app.ack(get(app, 1), get(app, 3), get(app, 5))
     value = show(app)
@@ -222,7 +222,7 @@ def test_what_left_is_no_gap(app: Client) -> None:
     assert (value["next"], value["missing"]) == (2, 3)
 
 
-def test_so_many_gaps_are_shown(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_shown_gaps_is_limited(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_admin, "GAPS_MAX", 2)
     put(app, "A2 A4 A6 A8")
     value = show(app)
@@ -239,7 +239,7 @@ def test_so_many_gaps_are_shown(app: Client, monkeypatch: pytest.MonkeyPatch) ->
         ("A1 A3", "number 2"),
     ],
 )
-def test_it_says_what_a_group_waits_for(app: Client, words: str, text: str) -> None:
+def test_row_shows_the_cause_of_a_wait(app: Client, words: str, text: str) -> None:
     put(app, words)
     assert show(app)["waiting_for"] == text
 
@@ -279,7 +279,7 @@ def test_queues_that_have_no_groups_are_refused(app: Client, kind: Any, fields: 
         assert refusal(app, kind, *request[1:])[0] == expected
 
 
-def test_action_that_there_is_none_of_is_refused(app: Client) -> None:
+def test_unknown_action_is_refused(app: Client) -> None:
     put(app, "A1")
     code, text = refusal(app, m.GroupAlter, "Q", A, "burn", 0, 0)
     assert code == ErrorCode.VALUE_INVALID
@@ -318,7 +318,7 @@ def test_paused_group_leaves_its_holder_once_what_is_out_is_settled(app: Client)
     assert bodies(had(worker)) == [b"A2"]
 
 
-def test_what_is_so_already_is_not_told_as_a_change(app: Client) -> None:
+def test_unchanged_value_is_not_reported(app: Client) -> None:
     put(app, "A1 A2")
     changes = [
         alter(app, action)["changed"]
@@ -349,7 +349,7 @@ def test_resumed_group_that_was_parked_is_changed(app: Client) -> None:
 # -- skip
 
 
-def test_due_member_that_is_there_becomes_a_dead_letter(store: AnyStore, app: Client) -> None:
+def test_existing_due_member_becomes_a_dead_letter(store: AnyStore, app: Client) -> None:
     put(app, "A1 A2")
     row = alter(app, "skip")
     assert (row["next"], row["count"]) == (2, 1)
@@ -363,14 +363,14 @@ def test_due_member_that_is_there_becomes_a_dead_letter(store: AnyStore, app: Cl
 
 
 def test_operator_is_named_in_the_event_of_a_skip(app: Client) -> None:
-    """Its code alone would suggest that a consumer rejected it."""
+    """The code alone would suggest that a consumer rejected the message."""
     put(app, "A1 A2")
     alter(app, "skip")
     (told,) = [one for one in events(app) if one["event"] == "message dead-lettered"]
     assert (told["queue"], told["to"], told["why"]) == ("Q", DEAD, "skipped by an operator")
 
 
-def test_due_member_that_is_missing_is_given_up_with_what_misses_behind_it(app: Client) -> None:
+def test_missing_due_member_is_skipped_with_later_missing_members(app: Client) -> None:
     worker = app.manager.connect("worker")
     consume(worker)
     put(app, "A4 A5 A7")
@@ -421,7 +421,7 @@ def test_skip_does_not_go_back(app: Client, number: int) -> None:
     assert "is at number 3" in text
 
 
-def test_skip_needs_a_number_where_nothing_is_there(app: Client) -> None:
+def test_skip_of_an_empty_group_needs_a_number(app: Client) -> None:
     put(app, "A1")
     app.ack(get(app, 1))
     code, text = refusal(app, m.GroupAlter, "Q", A, "skip", 0, 0)
@@ -445,7 +445,9 @@ def test_what_is_leased_is_not_skipped(app: Client) -> None:
     assert alter(app, "skip", 3)["next"] == 3
 
 
-def test_so_many_are_skipped_in_one_go(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_skips_in_one_step_is_limited(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group_admin, "SKIPPED_MAX", 2)
     put(app, "A1 A2 A3 A4")
     code, text = refusal(app, m.GroupAlter, "Q", A, "skip", 4, 0)
@@ -505,7 +507,7 @@ def test_reader_in_a_group_that_is_closed_goes_on_to_others(app: Client, is_get:
 # -- reassign
 
 
-def test_group_goes_to_another_once_what_is_out_is_settled(app: Client) -> None:
+def test_group_moves_to_another_consumer_after_its_leases_are_settled(app: Client) -> None:
     one, other = app.manager.connect("one"), app.manager.connect("other")
     put(app, "A1")
     consume(one)
@@ -520,7 +522,7 @@ def test_group_goes_to_another_once_what_is_out_is_settled(app: Client) -> None:
     assert had(one) == []
 
 
-def test_group_goes_to_the_connection_that_is_named(app: Client) -> None:
+def test_group_moves_to_the_named_connection(app: Client) -> None:
     workers = [app.manager.connect(name) for name in ("one", "two", "three")]
     put(app, "A1")
     for worker in workers:
@@ -532,7 +534,7 @@ def test_group_goes_to_the_connection_that_is_named(app: Client) -> None:
     assert [bodies(had(worker)) for worker in workers] == [[], [], [b"A2"]]
 
 
-def test_there_is_somebody_that_it_is_assigned_to(app: Client) -> None:
+def test_reassign_needs_another_consumer(app: Client) -> None:
     put(app, "A1")
     consume(app)
     assert len(had(app)) == 1
@@ -540,7 +542,7 @@ def test_there_is_somebody_that_it_is_assigned_to(app: Client) -> None:
         code, text = refusal(app, m.GroupAlter, "Q", A, "reassign", 0, connection)
         assert (code, why in text) == (ErrorCode.GROUP_NO_READER, True)
         assert "start a consumer" in text
-    assert show(app)["holder"], "it stays with who has it"
+    assert show(app)["holder"], "the group stays with its consumer"
 
 
 # -- close
@@ -580,7 +582,7 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
 def test_closed_group_that_is_consumed_is_known_for_a_while(
     store: AnyStore, app: Client, is_first: bool
 ) -> None:
-    """Otherwise its producer would start it again, and nobody would receive its messages."""
+    """Otherwise its producer would start the group again, and no consumer would receive it."""
     app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
     put(app, "A1 A2")
     if is_first:
@@ -601,8 +603,8 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     ("words", "number"),
     [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
 )
-def test_what_a_unit_is_about_to_put_is_not_passed(words: str, number: int) -> None:
-    """It would be after the last number, or below the due one, and nobody would receive it."""
+def test_skip_and_close_respect_numbers_held_by_a_unit(words: str, number: int) -> None:
+    """The number would be after the last or below the due one, so no consumer would receive it."""
     player = GroupPlayer()
     player("put A1 A2")
     player("begin 1")

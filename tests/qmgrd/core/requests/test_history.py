@@ -1,4 +1,4 @@
-"""Requests about history: their answers and refusals."""
+"""Requests for history: their answers and errors."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_rows_end_before_one_that_is_damaged(app: Client) -> None:
     assert [seq for seq, _ in app.ask(m.HistoryRead, 4)["rows"]] == [5, 6]
 
 
-def test_who_is_ahead_or_behind_is_told(app: Client) -> None:
+def test_receiver_ahead_or_behind_is_reported(app: Client) -> None:
     assert app.code_of(m.HistoryRead, 7) == ErrorCode.HISTORY_AHEAD
     assert app.code_of(m.CursorCommit, "A", 7) == ErrorCode.HISTORY_AHEAD
     app.ask(m.CursorCommit, "A", 4)

@@ -1,4 +1,4 @@
-"""The answers to operators about jobs; the tests of the jobs themselves cover the rest."""
+"""The answers to operators about jobs. The tests of the jobs cover their effects."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_list_is_in_the_order_of_starts(app: Client) -> None:
     assert rows[0]["job"] == waiting
 
 
-def test_refusal_says_what_is_wrong_and_what_to_do(app: Client) -> None:
+def test_refusal_states_the_fault_and_the_remedy(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
     said = []
     for fields in (("Q", "Q"), ("Q", "@NYC"), ("@NYC", "Q"), ("Q", "", "", 0, 0, True)):

@@ -1,4 +1,4 @@
-"""Each request has one handler, and each handler accepts what it is registered for."""
+"""Each request has one handler, and each handler accepts its registered request."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ def test_no_request_has_two_handlers() -> None:
 
 
 def test_type_checker_refuses_a_handler_of_another_request() -> None:
-    """The ignored error is what this test checks: mypy reports an ignore that is not needed."""
+    """The ignored error is the subject of this test: mypy reports an ignore that is not needed."""
 
     def handler(session: Session, message: m.QueueCreate) -> None: ...
 

@@ -67,7 +67,7 @@ def test_list_of_queues_is_paged_by_name(app: Client) -> None:
     assert (found, pages) == (["A", "B", "C", "D", "Q"], 3)
 
 
-def test_alteration_tells_what_changed_from_what_to_what(app: Client) -> None:
+def test_alter_returns_old_and_new_values(app: Client) -> None:
     row = app.ask(m.QueueAlter, "Q", {"depth_max": 3, "lease_ms": 30_000, "put_inhibit": True})
     assert row.pop("changed") == {"depth_max": [100_000_000, 3], "put_inhibit": [False, True]}
     shown = app.show("Q")
@@ -126,7 +126,7 @@ def test_purge_of_a_transmission_queue_would_leave_holes(app: Client) -> None:
     assert app.code_of(m.QueuePurge, "@NYC") is ErrorCode.QUEUE_IS_TRANSMISSION
 
 
-def test_status_tells_how_it_is(app: Client) -> None:
+def test_status_reports_the_state(app: Client) -> None:
     app.put("Q", b"1", b"2")
     app.get("Q")
     app.ask(m.LinkCreate, "NYC", LINK)
@@ -152,7 +152,8 @@ def test_status_counts_turns_that_wrote(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     assert app.ask(m.Status)["turn"] == turn
     app.put("Q", b"1")
-    assert app.ask(m.Status)["turn"] == turn + 2  # The producer's opening, and the put.
+    # one turn for the producer's opening, one for the put
+    assert app.ask(m.Status)["turn"] == turn + 2
 
 
 def test_snapshot_is_the_shells_to_take_of_a_turn_of_its_own(app: Client) -> None:

@@ -1,4 +1,4 @@
-"""No operation without a right."""
+"""Each operation requires a right."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from qmgrd.core.requests.rights import RIGHTS, allowed
 from qmgrd.core.sessions.settle_part import SettlePart
 
 HEARTBEATS = {m.Ping, m.Pong}
-ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # between queue managers either end may answer
+ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # Either end of a link may send these.
 REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS | {SettlePart}
 
 
@@ -18,7 +18,7 @@ def test_table_has_each_request_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(REQUESTS, key=str))
-def test_everybody_may_do_everything_until_there_is_authentication(kind: type) -> None:
+def test_all_clients_have_all_rights_without_authentication(kind: type) -> None:
     assert allowed(kind)
 
 

@@ -1,6 +1,6 @@
-"""Work that failed twice: with a bug in each kind of work, the queue manager continues without it.
+"""Work set aside: with a bug in any kind of work, the queue manager continues without that work.
 
-`recover` acts like the daemon: it starts a new core, and sets work aside that failed twice.
+`recover` acts like the daemon: `recover` starts a new core and sets aside work that failed twice.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def survive(manager: Manager, ms: int = 0) -> list[str]:
             continue
         if not manager.turns.has_work:
             return failed_at
-    raise AssertionError("it never comes to rest")
+    raise AssertionError("the manager is never idle")
 
 
 def items(manager: Manager) -> list[dict[str, Any]]:
@@ -98,9 +98,7 @@ def test_due_row_that_fails_is_moved_and_comes_back_when_it_is_retried(
 
 
 @pytest.mark.parametrize("end", [m.AsideRetry, m.AsideDrop])
-def test_job_that_fails_stays_as_it_is_until_somebody_decides(
-    app: Client, monkeypatch: Patch, end: Any
-) -> None:
+def test_failed_job_waits_for_an_operator(app: Client, monkeypatch: Patch, end: Any) -> None:
     app.put("Q", b"1")
     app.manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
     app.ask(m.QueueMove, "Q", "SAFE", "", 0, 0, False, 0)
@@ -132,18 +130,18 @@ def test_job_that_alone_can_remove_what_is_left_is_not_dropped(
     survive(app.manager)
     app = app.manager.connect()
     assert app.code_of(m.AsideDrop, 1) is ErrorCode.VALUE_INVALID
-    app.manager.crash()  # The queue id is still known, and the start is not refused.
+    app.manager.crash()  # The queue id is still known, and the start succeeds.
     monkeypatch.undo()
     app.manager.connect().ask(m.AsideRetry, 1)
     app.manager.rest()
     assert items(app.manager) == []
 
 
-def test_events_that_cannot_be_written_are_not_told(app: Client, monkeypatch: Patch) -> None:
+def test_events_that_cannot_be_written_are_dropped(app: Client, monkeypatch: Patch) -> None:
     manager, work = app.manager, WorkId("events")
     monkeypatch.setattr("qmgrd.core.returns.events._record", planted)
     manager.turns.broker.context.event("anything")
-    assert survive(manager) == ["events"]  # The event was only in memory.
+    assert survive(manager) == ["events"]  # The event existed only in memory.
     manager.turns.set_aside(work, "Bug: planted", manager.now(), is_mark=False)
     manager.turns.broker.context.event("anything")
     assert survive(manager) == []
@@ -244,7 +242,7 @@ def test_message_that_fails_as_it_comes_back_is_set_aside(app: Client, monkeypat
     assert items(app.manager)[0]["what"] == "message 1 of queue Q"
 
 
-def test_what_cannot_even_be_set_aside_is_passed_over(app: Client, monkeypatch: Patch) -> None:
+def test_item_that_cannot_be_set_aside_is_skipped(app: Client, monkeypatch: Patch) -> None:
     manager = app.manager
     key = keys.message(manager.queue("Q").id, keys.LANE_READY, 4, 1)
     app.put("Q", b"1")

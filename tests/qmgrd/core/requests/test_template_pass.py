@@ -1,4 +1,4 @@
-"""A template for many queues is applied in slices, and answered when all queues have it."""
+"""A template for many queues is applied in slices. The answer follows when all queues have it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ QUEUES = 400
 
 
 class Many:
-    """A manager of 400 queues whose turns have time for a few."""
+    """A manager of 400 queues. A turn has time for a few queues."""
 
     def __init__(self) -> None:
         self.clock = Ticking()
@@ -28,7 +28,7 @@ class Many:
         return sum(self.manager.queue(f"Q{n:04}").bounds.depth_max == 1 for n in range(QUEUES))
 
     def set(self) -> int:
-        """Sets a template for all queues; returns the turns until it is answered."""
+        """Sets a template for all queues; returns the number of turns until the answer."""
         self.app.send(m.TemplateSet(500, "Q*", {"depth_max": 1}))
         return self.until_answered()
 
@@ -70,7 +70,8 @@ def test_many_changes_take_two_passes(many: Many) -> None:
         many.manager.turn()
         turns += 1
         answers += len(many.app.hear())
-        assert turns < 3 * alone + 200  # Each request is an arrival; a turn accepts one here.
+        # Each request is an arrival, and a turn accepts one arrival here.
+        assert turns < 3 * alone + 200
 
 
 def test_new_queue_has_the_template_at_once_and_a_deleted_one_stops_nothing(many: Many) -> None:
@@ -82,7 +83,7 @@ def test_new_queue_has_the_template_at_once_and_a_deleted_one_stops_nothing(many
     many.other.put("A", b"x")
     assert many.other.put_records("A", record(b"y"))[0].code is ErrorCode.QUEUE_FULL
     many.manager.rest()
-    assert [message.value["queues"] for message in many.app.hear()] == [QUEUES]  # 399, and A.
+    assert [message.value["queues"] for message in many.app.hear()] == [QUEUES]  # 399 queues and A
 
 
 def test_restart_in_the_middle_holds_all_queues_to_the_template(many: Many) -> None:
@@ -102,7 +103,7 @@ def test_template_that_makes_a_queue_its_own_backout_queue_changes_nothing(app: 
         assert code is ErrorCode.VALUE_INVALID
     assert app.show("BACK")["depth_max"] == 7
     assert len(app.ask(m.TemplateList)["templates"]) == 1
-    app.ask(m.TemplateSet, "*", {"backout_queue": "BACK"})  # Another one is in force for BACK.
+    app.ask(m.TemplateSet, "*", {"backout_queue": "BACK"})  # Another template applies to BACK.
     assert app.code_of(m.TemplateDelete, "B*") is ErrorCode.VALUE_INVALID
     assert app.show("BACK")["template"] == "B*"
 

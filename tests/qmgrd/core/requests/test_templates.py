@@ -4,7 +4,7 @@ from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Client
 
 
-def test_answer_says_what_is_other_than_before(app: Client) -> None:
+def test_answer_has_the_changed_values(app: Client) -> None:
     row = app.ask(m.TemplateSet, "Q*", {"depth_max": 3, "lease_ms": None})
     assert row == {
         "pattern": "Q*",
@@ -25,7 +25,7 @@ def test_template_that_is_new_and_empty_is_one(app: Client) -> None:
     assert [row["pattern"] for row in app.ask(m.TemplateList)["templates"]] == ["Q*"]
 
 
-def test_list_is_in_order_of_patterns_and_says_for_how_many_each_is(app: Client) -> None:
+def test_list_is_in_order_of_patterns_with_numbers_of_queues(app: Client) -> None:
     for pattern in ("Z*", "*", "Q"):
         app.ask(m.TemplateSet, pattern)
     app.ask(m.QueueCreate, "A")

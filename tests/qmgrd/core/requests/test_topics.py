@@ -20,7 +20,7 @@ def hub() -> Iterator[Hub]:
     audit(hub.manager)
 
 
-def test_who_lacks_a_publication_and_how_it_stands_with_each(hub: Hub) -> None:
+def test_missing_subscribers_of_a_publication_are_listed_with_their_state(hub: Hub) -> None:
     for name in ("S:done", "S:leased", "S:parked", "S:ready", "S:failed"):
         hub.subscribe("t", name, redelivery_limit=0 if "parked" in name else 5)
     hub.publish("t", b"x")
@@ -40,7 +40,7 @@ def test_who_lacks_a_publication_and_how_it_stands_with_each(hub: Hub) -> None:
     assert {row["subscription"]: row["failed"] for row in value["subscriptions"]}["S:failed"] == 2
 
 
-def test_who_lacks_it_whatever_became_of_the_default_priority(hub: Hub) -> None:
+def test_missing_subscribers_are_found_after_a_change_of_the_default_priority(hub: Hub) -> None:
     hub.subscribe("t", "S:1", priority_default=7)
     hub.publish("t", b"x", flags=1)
     (held,) = hub.app.browse("S:1")
@@ -50,7 +50,7 @@ def test_who_lacks_it_whatever_became_of_the_default_priority(hub: Hub) -> None:
     assert [row["subscription"] for row in value["subscriptions"]] == ["S:1"]
 
 
-def test_delayed_one_is_told_and_one_all_had_is_unknown(hub: Hub) -> None:
+def test_delayed_publication_is_reported_and_consumed_one_is_unknown(hub: Hub) -> None:
     hub.subscribe("t", "S:1")
     hub.publish("t", b"x", delay_ms=1_000, uid=("MINE", 1))
     uid = b"MINE" + (1).to_bytes(8, "big")
@@ -60,7 +60,7 @@ def test_delayed_one_is_told_and_one_all_had_is_unknown(hub: Hub) -> None:
     assert hub.app.code_of(m.TopicLacks, uid) is ErrorCode.PUBLICATION_UNKNOWN
 
 
-def test_what_is_parked_is_listed_a_page_at_a_time(hub: Hub) -> None:
+def test_parked_publications_are_listed_in_pages(hub: Hub) -> None:
     """C24."""
     for name in ("A:a", "B:b", "C:c"):
         hub.subscribe("t/#", name, redelivery_limit=0)
@@ -110,7 +110,7 @@ def test_subscriptions_are_listed_in_order_and_by_topic(hub: Hub) -> None:
     assert hub.app.code_of(m.SubscriptionList, "", 10, "t//u") is ErrorCode.TOPIC_INVALID
 
 
-def test_oldest_that_is_waited_for_is_told(hub: Hub) -> None:
+def test_oldest_waiting_message_is_reported(hub: Hub) -> None:
     hub.subscribe("t", "A:a")
     hub.publish("t", b"9", priority=2)
     first = hub.app.browse("A:a")[0].put_us
@@ -143,7 +143,7 @@ def test_topic_shows_whom_it_fits(hub: Hub) -> None:
     assert hub.app.code_of(m.TopicShow, "t/+") is ErrorCode.TOPIC_INVALID
 
 
-def test_place_that_a_later_version_says_more_of_is_understood(hub: Hub) -> None:
+def test_position_with_fields_of_a_later_version_is_accepted(hub: Hub) -> None:
     for name in ("S:a", "S:b"):
         hub.subscribe("t", name, redelivery_limit=0)
     hub.publish("t", b"x")

@@ -1,4 +1,4 @@
-"""Dead letters: where they go, what their notes report, and that nothing is lost or doubled."""
+"""Dead letters: their queues and their notes, and checks that no message is lost or duplicated."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def reject(app: Client, *found: Delivery, **fields: Any) -> None:
     assert settle(app, m.REJECT, *found, **fields) == []
 
 
-def test_note_says_all_that_is_known(store: AnyStore, app: Client) -> None:
+def test_note_has_all_known_facts(store: AnyStore, app: Client) -> None:
     worker = app.manager.connect("worker")
     app.put("Q", b"x", expiry_ms=60_000)
     settle(worker, m.RELEASE, *worker.get("Q"), reason="busy", text="try later")
@@ -98,13 +98,13 @@ def test_expired_message_has_no_time_left(app: Client) -> None:
     assert "attempts" not in note
 
 
-def test_what_expired_while_it_was_leased_keeps_its_attempts(app: Client) -> None:
-    """The simulator found it, seed 8385: the note went with the row in the schedule."""
+def test_message_expired_during_a_lease_keeps_its_attempts(app: Client) -> None:
+    """The simulator found this bug with seed 8385: the note was deleted with the schedule row."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", expiry_ms=5_000)
     app.release(*app.get("Q"))
     (held,) = app.get("Q", lease_ms=20_000)
-    for _ in range(4):  # It has expired, and the sweep looks at it without effect.
+    for _ in range(4):  # The message has expired, and a check by the sweep has no effect.
         app.manager.turn(3_000)
         app.manager.rest()
     app.settle(m.UNREAD, held)
@@ -133,8 +133,8 @@ def test_long_message_moves_without_its_body_being_copied(
     assert app.manager.scan(keys.SPACE_BODY) == app.manager.scan(keys.SPACE_NOTE) == []
 
 
-def test_identity_goes_along(app: Client) -> None:
-    """The UID is free on the old queue and taken on the new one; the indexes lead there."""
+def test_identity_moves_with_the_message(app: Client) -> None:
+    """The UID leaves the old queue and is taken on the new one, with its indexes."""
     mine = record(b"x", uid=("B", 5), correlation_id=b"c", group=(b"g" * 24, 1, True))
     assert not app.put_records("Q", mine)
     reject(app, *app.get("Q"))
@@ -147,7 +147,7 @@ def test_identity_goes_along(app: Client) -> None:
     assert app.show(DEAD)["origins"]["B"] == 5
 
 
-def test_message_that_is_dead_already_is_not_there_twice(app: Client) -> None:
+def test_existing_dead_letter_is_not_stored_twice(app: Client) -> None:
     mine = record(bytes(9_000), uid=("B", 5))
     for _ in range(2):
         assert not app.put_records("Q", mine)
@@ -158,7 +158,7 @@ def test_message_that_is_dead_already_is_not_there_twice(app: Client) -> None:
 
 
 def test_message_that_was_dead_once_and_dies_again_is_not_lost(app: Client) -> None:
-    """Its UID is remembered where it was consumed, but the message exists: it counts."""
+    """BACKOUT remembers the UID of the consumed message. The new dead letter is still accepted."""
     alter(app, backout_queue="BACKOUT")
     app.ask(m.QueueCreate, "BACKOUT", {"dedup_retention_ms": 60_000})
     mine = record(bytes(9_000), uid=("B", 5), correlation_id=b"c")
@@ -187,7 +187,7 @@ def test_uid_that_was_remembered_is_not_forgotten_while_its_message_lives(app: C
     assert app.bodies("BACKOUT") == [b"x"]
 
 
-def test_backout_queue_may_be_behind_a_link(store: AnyStore, app: Client) -> None:
+def test_backout_queue_may_be_remote(store: AnyStore, app: Client) -> None:
     app.ask(m.LinkCreate, "HUB", {"addresses": ["hub:1"], "stopped": True})
     app.ask(m.QueueCreate, "BACKOUT@HUB")
     alter(app, backout_queue="BACKOUT@HUB")
@@ -202,7 +202,7 @@ def test_backout_queue_may_be_behind_a_link(store: AnyStore, app: Client) -> Non
     assert app.show("Q")["dead"] == 2
 
 
-def test_where_it_is_told_is_where_it_went(app: Client) -> None:
+def test_event_names_the_configured_backout_queue(app: Client) -> None:
     app.ask(m.QueueCreate, "BACKOUT")
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": "BACKOUT"})
     alter(app, backout_queue="ALIAS")
@@ -226,8 +226,8 @@ def test_full_backout_queue_that_makes_room_sends_its_oldest_on(app: Client) -> 
     assert [note_of(x)["queue"] for x in dead] == ["BACKOUT"] * 2
 
 
-def test_what_a_restart_takes_is_no_dead_letter(app: Client) -> None:
-    """It has expired and was lost: it must not come back to life."""
+def test_message_lost_in_a_restart_is_no_dead_letter(app: Client) -> None:
+    """The message has expired and is lost, so a dead letter would restore it."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", bytes(9_000), expiry_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
@@ -240,7 +240,7 @@ def test_what_a_restart_takes_is_no_dead_letter(app: Client) -> None:
 
 
 def test_entry_that_rotted_makes_room_and_is_set_aside() -> None:
-    """If it moved, nobody could read it, on a queue that operators read completely."""
+    """A moved damaged message would be unreadable on a queue that operators read completely."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q", {"depth_max": 1, "overflow": "dead-letter-oldest"})
     app.put("Q", b"x")
@@ -273,7 +273,7 @@ FRAME_BYTES = 20_000
 def test_long_notes_count_towards_a_frame(
     app: Client, monkeypatch: pytest.MonkeyPatch, kind: str, way: dict[str, Any]
 ) -> None:
-    """A page of dead letters, however long their notes, fits in a frame that a client accepts."""
+    """A page of dead letters fits into a frame that a client accepts, even with long notes."""
     for module in ("queue.lease", "limits.unread_replies", "queue.browse"):
         monkeypatch.setattr(f"qmgrd.core.{module}.DELIVER_MAX_BYTES", FRAME_BYTES)
     app.manager.turns.broker.context.unread_replies.set_room(1 << 40)
@@ -300,7 +300,7 @@ def test_long_notes_count_towards_a_frame(
 
 
 def pages_of(app: Client, kind: str, way: dict[str, Any]) -> Iterator[list[bytes]]:
-    """Yields the items of each frame in which the dead letters are sent."""
+    """Yields the items of each frame of dead letters."""
     if kind == "browse":
         after: list[int] | None = []
         while after is not None:

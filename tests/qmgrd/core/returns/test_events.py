@@ -1,4 +1,4 @@
-"""SYSTEM.EVENTS: the events for operators, and that they do not cause each other for ever."""
+"""SYSTEM.EVENTS: the events for operators. Events do not cause endless further events."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def told(app: Client) -> list[dict[str, Any]]:
 
 
 def test_event_is_a_message_like_any_other(store: AnyStore, app: Client) -> None:
-    """JSON for people, headers for selectors; durable."""
+    """An event has a JSON body for people and headers for selectors, and is durable."""
     app.put("Q", b"1")
     app.get("Q")
     app.hang_up()
@@ -45,7 +45,7 @@ def test_event_is_a_message_like_any_other(store: AnyStore, app: Client) -> None
     assert fields.envelope[records.CONTENT_TYPE] == "application/json"
 
 
-def test_client_that_is_lost_within_a_unit_is_told(manager: Manager, app: Client) -> None:
+def test_client_lost_within_a_unit_is_reported(manager: Manager, app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     worker = manager.connect("worker")
     UnitOfWork(worker).get("Q", 2)
@@ -60,7 +60,7 @@ def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
     app.put("Q", b"1", uid=("O", 1))
     for _ in range(3):
         app.put_records("Q", record(b"2"))
-        app.put_records("Q", record(b"1", uid=("O", 1)))  # A duplicate does not free room.
+        app.put_records("Q", record(b"1", uid=("O", 1)))  # A duplicate does not free space.
     assert told(app) == [{"event": "queue full", "count": 1, "queue": "Q"}]
     app.ack(*app.get("Q"))
     app.put("Q", b"3")
@@ -68,7 +68,7 @@ def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
     assert len(told(app)) == 2
 
 
-def test_full_queue_at_the_end_of_a_link_is_told_too(app: Client) -> None:
+def test_full_queue_at_the_end_of_a_link_is_reported(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", {"depth_max": 1})
     far = Far(app.manager)
     far.open()
@@ -77,7 +77,7 @@ def test_full_queue_at_the_end_of_a_link_is_told_too(app: Client) -> None:
     assert [x["event"] for x in told(app)].count("queue full") == 1
 
 
-def test_dead_letters_and_expired_ones_are_told_by_the_turn(app: Client) -> None:
+def test_dead_letters_and_expired_messages_are_reported_per_turn(app: Client) -> None:
     app.put("Q", *[b"x"] * 5)
     app.settle(m.REJECT, *app.get("Q", 5))
     app.put("Q", *[b"x"] * 7, expiry_ms=10)
@@ -94,14 +94,14 @@ def test_dead_letters_and_expired_ones_are_told_by_the_turn(app: Client) -> None
     ]
 
 
-def test_unit_that_grows_too_old_is_told(manager: Manager, app: Client) -> None:
+def test_unit_that_is_too_old_is_reported(manager: Manager, app: Client) -> None:
     app.ask(m.UnitBegin, 1)
     manager.turn(manager.config.unit.age_max_ms)
     assert [x["event"] for x in told(app)] == ["unit of work backed out"]
 
 
 @pytest.mark.parametrize("what", ["put", "get"])
-def test_inhibit_is_told_when_it_is_set_and_when_it_is_lifted(app: Client, what: str) -> None:
+def test_inhibit_is_reported_when_set_and_when_lifted(app: Client, what: str) -> None:
     for value in (True, True, False):
         app.ask(m.QueueAlter, "Q", {f"{what}_inhibit": value})
     app.ask(m.QueueAlter, "Q", {"depth_max": 5})
@@ -129,11 +129,11 @@ def test_none_are_put_when_the_store_is_full(manager: Manager, app: Client) -> N
     assert told(app) == []
     manager.store.disk_free_bytes = 1 << 40
     manager.turn()
-    assert told(app) == []  # It is not put later: the log has it.
+    assert told(app) == []  # The daemon does not put the event later. The event is in the log.
 
 
 def quiet(manager: Manager, ms: int = 0) -> None:
-    """Turns without events write nothing."""
+    """Checks that turns without events write nothing."""
     for _ in range(5):
         manager.turn(ms)
     flushes = manager.store.flushes
@@ -167,7 +167,9 @@ def test_events_that_expire_raise_no_events(manager: Manager, app: Client, expir
     assert told(app) == []
 
 
-def test_dead_letters_that_overflow_with_events_come_to_rest(manager: Manager, app: Client) -> None:
+def test_dead_letters_that_overflow_with_events_reach_an_idle_state(
+    manager: Manager, app: Client
+) -> None:
     app.ask(m.QueueAlter, EVENTS, {"overflow": "dead-letter-oldest", "depth_max": 1})
     app.ask(m.QueueAlter, DEAD_LETTERS, {"overflow": "discard-oldest", "depth_max": 1})
     for number in range(5):
@@ -188,8 +190,8 @@ def member(number: int, body: bytes = b"") -> bytes:
     return record(body, group=(b"G" * 24, number, False))
 
 
-def test_event_that_pushes_out_a_member_of_a_group_is_told(manager: Manager, app: Client) -> None:
-    """The queue's groups are updated after the events, which may evict members."""
+def test_event_that_evicts_a_member_is_reported(manager: Manager, app: Client) -> None:
+    """The queue's groups are updated after the events, because events may evict members."""
     app.ask(m.QueueAlter, EVENTS, {"depth_max": 3})
     manager.fill(EVENTS, member(1), member(2), record(b"{}"))
     app.put("Q", b"x", expiry_ms=10)
@@ -199,17 +201,15 @@ def test_event_that_pushes_out_a_member_of_a_group_is_told(manager: Manager, app
     audit(manager)
 
 
-def test_event_that_pushes_a_member_into_the_dead_letters_is_told(
-    manager: Manager, app: Client
-) -> None:
+def test_event_that_makes_a_member_a_dead_letter_is_reported(manager: Manager, app: Client) -> None:
     app.ask(m.QueueAlter, EVENTS, {"overflow": "dead-letter-oldest", "depth_max": 2})
     manager.fill(EVENTS, member(1), record(b"{}"))
     app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
     assert app.bodies(DEAD_LETTERS) == [b""]
 
 
-def test_event_of_the_very_end_of_a_turn_is_told_by_the_next(manager: Manager, app: Client) -> None:
-    """The broker is busy until then, and only until then."""
+def test_event_at_the_end_of_a_turn_is_put_by_the_next(manager: Manager, app: Client) -> None:
+    """The broker has work until the next turn, and no longer."""
     broker = manager.turns.broker
     write = broker.context.journal.write
 

@@ -1,4 +1,4 @@
-"""Publications that a subscriber failed on too often, and what happens to them (parked.py)."""
+"""Parked publications, on which subscribers failed too often: their lists and expiry."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
     hub: Hub, limit: int
 ) -> None:
-    """C6, C7, C22, D3: parked by the rollback that exceeds the limit, after 1 + L deliveries."""
+    """C6, C7, C22, D3: the rollback of delivery 1 + L parks the publication."""
     hub.subscribe("t", "A:bad", redelivery_limit=limit)
     hub.subscribe("t", "A:good", redelivery_limit=limit)
     hub.publish("t", b"x")
@@ -33,7 +33,7 @@ def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
 
 
 def test_each_rollback_is_counted(hub: Hub) -> None:
-    """C5: a delivered copy shows how often it failed before."""
+    """C5: a delivered copy shows the number of earlier failures."""
     hub.subscribe("t", "A:bad", redelivery_limit=3)
     hub.publish("t", b"x")
     seen = []
@@ -43,8 +43,8 @@ def test_each_rollback_is_counted(hub: Hub) -> None:
     assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
-def test_limit_is_that_of_the_topic_where_the_subscription_says_none(hub: Hub) -> None:
-    """D3: the subscription's own limit, otherwise its topic's, otherwise five."""
+def test_limit_of_the_topic_applies_by_default(hub: Hub) -> None:
+    """D3: the limit is that of the subscription, else that of its topic, else five."""
     for name, topic in (("A:five", "t"), ("A:two", "t/b"), ("A:below", "t/b/c")):
         hub.subscribe(topic, name)
     hub.subscribe("t/b", "A:own", redelivery_limit=1)
@@ -56,7 +56,7 @@ def test_limit_is_that_of_the_topic_where_the_subscription_says_none(hub: Hub) -
 
 
 def test_counts_are_each_subscribers_own(hub: Hub) -> None:
-    """C8, D2: A's failures do not count for B."""
+    """C8, D2: failures of A do not count for B."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.subscribe("t", "B:b", redelivery_limit=2)
     hub.publish("t", b"x")
@@ -66,7 +66,7 @@ def test_counts_are_each_subscribers_own(hub: Hub) -> None:
 
 
 def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
-    """C9, C10: A and B park it: one is stored, with A and B on its list, each once."""
+    """C9, C10: A and B both park it. One publication is stored, with A and B on its list."""
     for name in ("A:a", "B:b", "C:c"):
         hub.subscribe("t", name, redelivery_limit=0)
     hub.publish("t", b"x")
@@ -84,8 +84,8 @@ def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
     assert hub.stored == 1
 
 
-def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
-    """C24: operators can see id, topic, list and counters."""
+def test_list_shows_parked_publications_and_reasons(hub: Hub) -> None:
+    """C24: operators can see the id, topic, list and counters."""
     hub.subscribe("t/#", "A:a", redelivery_limit=1)
     hub.publish("t/u", b"abc")
     uid = str(hub.app.browse("A:a")[0].uid)
@@ -98,7 +98,7 @@ def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
 
 
 def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
-    """It is not delivered, not counted as depth, and others continue."""
+    """The publication is not delivered and not counted in the depth. Others are delivered."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"bad")
     hub.park("A:a")
@@ -108,7 +108,7 @@ def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
 
 
 def test_parked_publication_expires(hub: Hub) -> None:
-    """C23: it is deleted with its list, and nothing is left."""
+    """C23: the publication is deleted with its list, and no row is left."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=1_000)
@@ -119,8 +119,8 @@ def test_parked_publication_expires(hub: Hub) -> None:
     hub.empty()
 
 
-def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
-    """C23, C20: its lifetime runs on over a restart."""
+def test_parked_publication_expires_without_a_subscriber(hub: Hub) -> None:
+    """C23, C20: the lifetime continues across a restart."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=60_000)
     hub.park("A:a")
@@ -130,8 +130,8 @@ def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
     hub.empty()
 
 
-def test_what_several_parked_becomes_a_dead_letter_as_it_expires(hub: Hub) -> None:
-    """C23: if the policy says so; one dead letter, as it was one publication."""
+def test_publication_parked_by_several_becomes_a_dead_letter_at_expiry(hub: Hub) -> None:
+    """C23: the policy is dead-letter. One publication makes one dead letter."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
     hub.publish("t", b"x", expiry_ms=1_000)
@@ -144,7 +144,7 @@ def test_what_several_parked_becomes_a_dead_letter_as_it_expires(hub: Hub) -> No
 
 
 def test_counter_survives_a_restart(hub: Hub) -> None:
-    """C20: two of three redeliveries, a crash: the next rollback counts three."""
+    """C20: after two of three redeliveries and a crash, the next rollback counts as the third."""
     hub.subscribe("t", "A:a", redelivery_limit=3)
     hub.publish("t", b"x")
     hub.fail("A:a", 2)
@@ -156,8 +156,8 @@ def test_counter_survives_a_restart(hub: Hub) -> None:
     assert hub.listed() == ["A:a"]
 
 
-def test_what_is_not_persistent_is_kept_once_it_is_parked(hub: Hub) -> None:
-    """A subscriber's failure is not lost in a restart, even if the publisher asked for less."""
+def test_parked_non_persistent_publication_survives_a_restart(hub: Hub) -> None:
+    """A failure is not lost in a restart, even if the publication is not persistent."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
     hub.publish("t", b"x", flags=2)
@@ -189,12 +189,13 @@ def test_delivery_limit_parks(hub: Hub) -> None:
 
 
 def test_unknown_rollback_changes_nothing(hub: Hub) -> None:
-    """C23: one by a client that does not hold it, or no longer."""
+    """C23: the client never held the message, or no longer holds the message."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x")
     held = hub.get("A:a")
     assert hub.app.ack(*held) == []
-    assert hub.app.release(*held) == []  # As on a queue: it is not held, which was the aim.
+    # As on a queue, the release succeeds because the message is not leased.
+    assert hub.app.release(*held) == []
     stranger = m.HANDLE.pack(4, 77, 1)
     hub.app.send(m.Settle(99, m.RELEASE, 4711, stranger))
     hub.manager.rest()

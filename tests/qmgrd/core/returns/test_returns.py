@@ -1,4 +1,4 @@
-"""Messages return: counted, after a delay, or never again."""
+"""Messages return to their queue: counted, after a delay, or never again."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def alter(app: Client, **changes: object) -> None:
 
 
 def back_out(app: Client, count: int = 1) -> None:
-    """Gets a message in a unit and backs that out, *count* times."""
+    """Gets a message in a unit and backs the unit out, *count* times."""
     for _ in range(count):
         unit = UnitOfWork(app)
         assert len(unit.get("Q")) == 1
@@ -87,7 +87,7 @@ def test_message_leaves_at_the_threshold_and_not_before_G22(
 
 
 def test_threshold_of_zero_is_never_reached_G22(app: Client) -> None:
-    alter(app, backout_threshold=0)  # Failures do not count for the delivery limit.
+    alter(app, backout_threshold=0)  # Failures do not count towards the delivery limit.
     app.put("Q", b"x")
     back_out(app, 30)
     assert failed(app) == [(30, 30)]
@@ -104,7 +104,7 @@ def test_threshold_that_is_lowered_holds_for_what_failed_before_G22(app: Client)
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_deliveries_have_a_limit_of_their_own_G22(app: Client, count: int) -> None:
-    """A return counts as a delivery but not as a failure; an unread message as neither."""
+    """A return counts as a delivery but not as a failure. An unread message counts as neither."""
     alter(app, delivery_limit=count, backout_threshold=1)
     app.put("Q", b"x")
     for _ in range(5):
@@ -120,8 +120,8 @@ def test_deliveries_have_a_limit_of_their_own_G22(app: Client, count: int) -> No
     assert "attempts" not in note
 
 
-def test_members_behind_one_that_fails_use_up_no_limit_of_their_own_G22() -> None:
-    """Otherwise the whole group would become dead letters after one member failed often."""
+def test_members_after_a_failing_one_keep_their_limits_G22() -> None:
+    """Otherwise frequent failures of one member would make the whole group dead letters."""
     player = GroupPlayer()
     player.operator.ask(m.QueueAlter, "Q", {"delivery_limit": 4})
     player("put A1 A2!")
@@ -134,13 +134,13 @@ def test_members_behind_one_that_fails_use_up_no_limit_of_their_own_G22() -> Non
     player("return A2")
     player("get")
     player("return A2")
-    assert player("groups").startswith("A complete: 1 there")
+    assert player("groups").startswith("A complete: 1 stored")
     player("get")
     player("return A2")
     assert player("dead") == "A2"
 
 
-def test_who_dies_of_a_message_again_and_again_is_rid_of_it_unasked(app: Client) -> None:
+def test_message_that_kills_its_consumers_becomes_a_dead_letter_by_default(app: Client) -> None:
     app.put("Q", b"poison", b"healthy")
     for _ in range(20):
         assert app.show(DEAD)["depth"] == 0
@@ -158,7 +158,7 @@ def test_who_dies_of_a_message_again_and_again_is_rid_of_it_unasked(app: Client)
 
 
 def test_lost_connections_reach_the_delivery_limit(app: Client) -> None:
-    """A message that kills its consumer must not kill one consumer after the other."""
+    """A message that kills its consumer must not kill one consumer after another."""
     alter(app, delivery_limit=2)
     app.put("Q", b"x")
     for _ in range(2):
@@ -234,7 +234,7 @@ def test_dead_letter_that_fails_stays_where_it_is_G22(app: Client) -> None:
 
 
 def waited_ms(app: Client, most_ms: int) -> int:
-    """Returns for how long the next message is not available."""
+    """Returns the time for which the next message is not available."""
     start_ms = app.manager.now().ms
     while not app.show("Q")["ready"]:
         due_ms = app.manager.turns.broker.context.schedule.next_ms
@@ -262,8 +262,8 @@ def test_wait_of_the_greatest_factor_is_a_number_still(app: Client) -> None:
         assert waited_ms(app, 2_000) in (1_000, 2_000)
 
 
-def test_chance_takes_off_no_more_than_its_share_and_is_the_same_each_time(app: Client) -> None:
-    """By message and attempt: messages that failed together are not retried together."""
+def test_jitter_is_bounded_and_repeatable(app: Client) -> None:
+    """The share depends on message and attempt. Messages that failed together retry separately."""
     alter(app, retry_initial_ms=100_000, retry_factor=1, retry_jitter_percent=20)
     batch = [record(b"x", uid=("B", number)) for number in range(1, 41)]
     waits = []
@@ -353,7 +353,7 @@ def test_note_is_kept_by_what_does_not_fail(app: Client, action: int, delay_ms: 
     assert app.ack(found) == []
 
 
-def test_backout_is_told_in_the_history(app: Client) -> None:
+def test_backout_is_recorded_in_the_history(app: Client) -> None:
     app.put("Q", b"x")
     back_out(app)
     (found,) = app.browse("Q")
@@ -361,7 +361,7 @@ def test_backout_is_told_in_the_history(app: Client) -> None:
     assert (code, client) == (ErrorCode.UNIT_BACKED_OUT, "app")
 
 
-def test_who_seeks_a_message_has_it_when_it_comes_back(app: Client) -> None:
+def test_selecting_get_receives_a_returned_message(app: Client) -> None:
     app.put("Q", b"x", correlation_id=b"c")
     (found,) = app.get("Q")
     other = app.manager.connect("other")

@@ -1,4 +1,4 @@
-"""Moving a message: its rows, counts and identity move along, and nothing is left behind."""
+"""Transfers of a message: rows, counts and identity move with it, and no row is left behind."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -88,7 +88,7 @@ def test_all_rows_that_lead_to_it_go_along(app: Client, to: str, size: int) -> N
     assert app.manager.scan(keys.SPACE_BODY) == []
 
 
-def test_consumers_of_where_it_went_have_it(app: Client, to: str) -> None:
+def test_consumers_of_the_target_queue_receive_it(app: Client, to: str) -> None:
     other = app.manager.connect("other")
     other.consume("TO")
     app.put("Q", b"x")
@@ -112,7 +112,7 @@ def test_queue_full_of_bytes_takes_nothing(app: Client, to: str) -> None:
     assert not move(app, to).is_taken
 
 
-def test_message_that_is_there_already_leaves(app: Client, to: str) -> None:
+def test_existing_message_leaves_the_source(app: Client, to: str) -> None:
     mine = record(bytes(9_000), uid=("B", 1))
     app.put_records("TO", mine)
     app.put_records("Q", mine)
@@ -122,7 +122,7 @@ def test_message_that_is_there_already_leaves(app: Client, to: str) -> None:
 
 
 def test_message_that_a_unit_is_about_to_put_there_waits(app: Client, to: str) -> None:
-    """The unit may be backed out, and then the message would be lost."""
+    """The unit may be backed out, and the message would then be lost."""
     mine = record(b"x", uid=("B", 1))
     unit = UnitOfWork(app)
     unit.put_records("TO", mine)
@@ -133,9 +133,7 @@ def test_message_that_a_unit_is_about_to_put_there_waits(app: Client, to: str) -
     assert app.bodies("TO") == [b"x"]
 
 
-def test_message_that_was_consumed_there_and_is_remembered_goes_there_again(
-    app: Client, to: str
-) -> None:
+def test_message_consumed_on_the_target_may_move_there_again(app: Client, to: str) -> None:
     app.ask(m.QueueAlter, "TO", {"dedup_retention_ms": 60_000})
     mine = record(bytes(9_000), uid=("B", 1))
     app.put_records("TO", mine)
@@ -149,7 +147,7 @@ def test_message_that_was_consumed_there_and_is_remembered_goes_there_again(
     assert isinstance(found, Delivery)
 
 
-def test_way_over_a_link_names_the_queue_behind_it(app: Client) -> None:
+def test_move_over_a_link_names_the_remote_queue(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("Q", b"x", correlation_id=b"c", delay_ms=1)
@@ -162,7 +160,7 @@ def test_way_over_a_link_names_the_queue_behind_it(app: Client) -> None:
     assert app.manager.scan(keys.SPACE_CORRELATION) == []
 
 
-def test_what_was_delayed_there_is_a_duplicate_still(app: Client, to: str) -> None:
+def test_message_delayed_on_the_target_is_still_a_duplicate(app: Client, to: str) -> None:
     mine = record(b"x", uid=("B", 1))
     app.put_records("TO", mine)
     settle(app, m.RELEASE, *app.get("TO"), delay_ms=60_000)
@@ -173,7 +171,7 @@ def test_what_was_delayed_there_is_a_duplicate_still(app: Client, to: str) -> No
     assert app.bodies("TO") == [b"x"]
 
 
-def test_what_is_remembered_makes_no_room(app: Client, to: str) -> None:
+def test_remembered_uid_frees_no_space(app: Client, to: str) -> None:
     app.ask(m.QueueAlter, "TO", {"dedup_retention_ms": 60_000, "depth_max": 1})
     mine = record(b"x", uid=("B", 1))
     app.put_records("TO", mine)
@@ -189,7 +187,7 @@ def test_what_is_remembered_makes_no_room(app: Client, to: str) -> None:
 
 @pytest.fixture
 def context(app: Client) -> Iterator[Context]:
-    """Yields the context of an open turn, with two messages on Q, and OLD as their target."""
+    """Yields the context of an open turn, with two messages on Q, and OLD as the target."""
     app.ask(m.QueueCreate, "OLD", {"depth_max": 2})
     app.put("Q", b"short", bytes(9_000))
     context: Context = app.manager.turns.broker.context
@@ -240,8 +238,8 @@ def test_queue_without_room_takes_neither(context: Context, app: Client) -> None
     assert rows(context, app, "Q") == before
 
 
-def test_number_that_had_left_where_it_came_from_begins_a_group_anew(app: Client, to: str) -> None:
-    """It was in no group there, so its group does not continue where that was."""
+def test_number_that_had_left_the_old_queue_begins_a_new_group(app: Client, to: str) -> None:
+    """The message was in no group on the old queue, so it begins a new group."""
     first = (b"g" * 24, 1, False)
     app.put("Q", b"consumed", group=first)
     app.ack(*app.get("Q"))

@@ -17,7 +17,7 @@ def always(truth: Truth) -> Condition:
 
 
 def never(name: str) -> Value:
-    raise AssertionError(f"{name} was asked")
+    raise AssertionError(f"{name} was evaluated")
 
 
 def ask(condition: Condition, **facts: Any) -> Truth:
@@ -100,7 +100,7 @@ SIGNS = ("=", "<>", "<", "<=", ">", ">=")
         ("", "a", (F, T, T, T, F, F)),
         ("z", "é", (F, T, T, T, F, F)),
         ("10", "9", (F, T, T, T, F, F)),
-        ("\uffff", "\U00010000", (F, T, T, T, F, F)),  # The order of UTF-16 units differs.
+        ("\uffff", "\U00010000", (F, T, T, T, F, F)),  # The order of UTF-16 units is different.
         (True, True, (T, F, U, U, U, U)),
         (True, False, (F, T, U, U, U, U)),
         (1, "1", (F, F, F, F, F, F)),

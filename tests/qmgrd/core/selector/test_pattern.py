@@ -14,7 +14,7 @@ def ask(value: Value | None, pattern: str, escape: str = "") -> Truth:
 
 
 def plain(text: str, pattern: str) -> bool:
-    """Matches as defined, one character after another, with a table."""
+    """Matches by the definition, character by character, with a table."""
     reached = {0}
     for sign in pattern:
         if sign == "%":
@@ -103,12 +103,12 @@ def test_long_text_is_unknown() -> None:
 
 
 @given(st.text("ab_", max_size=12), st.text("ab%_", max_size=10))
-def test_like_is_what_the_definition_says(text: str, pattern: str) -> None:
+def test_like_matches_its_definition(text: str, pattern: str) -> None:
     assert ask(text, pattern) is plain(text, pattern)
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=3), min_size=2), st.text("ab", max_size=40))
-def test_pieces_are_found_one_behind_the_other(pieces: list[str], text: str) -> None:
+def test_pieces_are_found_in_sequence(pieces: list[str], text: str) -> None:
     for pattern in ("%".join(pieces), f"%{'%'.join(pieces)}%", "_%".join(pieces)):
         assert ask(text, pattern) is plain(text, pattern)
         assert ask("".join(pieces), pattern) is plain("".join(pieces), pattern)
@@ -136,5 +136,5 @@ def test_long_pieces_take_few_steps_and_those_with_signs_one_per_character() -> 
     "pattern", ["%a" * 2_000 + "%b", "%a_" * 1_300 + "b", "%" + "a" * 2_000 + "_b%", "a%" * 2_000]
 )
 def test_many_signs_on_a_long_text_are_fast(pattern: str) -> None:
-    """If each % were tried everywhere, the first of these would not end in a lifetime."""
+    """If each % were tried at each position, the first match would never end."""
     assert ask("a" * LIKE_TEXT_MAX, pattern) is pattern.endswith("%a%")

@@ -133,7 +133,8 @@ def test_malformed_text_is_refused() -> None:
     assert caught.value.text == "column 12: expected a value after '=', found 'AND'"
 
 
-# The plain evaluator. A tree is a tuple: its kind, then its parts. Truth is 0, 1 (unknown) or 2.
+# The plain evaluator. A tree is a tuple of its kind and its parts. Truth values are 0 (false), 1
+# (unknown) and 2 (true).
 
 Tree = tuple[Any, ...]
 NUMBERS = st.integers(0, 12) | st.sampled_from((2**62, 2**63 - 1, 0.0, 0.5, 2.0, 7.25, 1e300, 1e19))
@@ -212,7 +213,7 @@ def constant(value: Value) -> str:
 
 
 def printed(tree: Tree, least: int = 0) -> str:
-    """Returns the text with no more parentheses than the level *least* requires."""
+    """Returns the text with only the parentheses that the level *least* requires."""
     kind, *parts = tree
     level = LEVELS.get(kind, PREDICATE)
     if kind in ("name", "literal"):
@@ -328,7 +329,7 @@ def like(text: str, pattern: str) -> bool:
 
 
 @given(trees)
-def test_random_condition_is_what_the_plain_evaluator_says(tree: Tree) -> None:
+def test_random_condition_agrees_with_the_plain_evaluator(tree: Tree) -> None:
     text = printed(tree)
     assert matches(text, HELD) is (truth(tree) == 2), text
     assert matches(f"NOT ({text})", HELD) is (truth(tree) == 0), text

@@ -19,7 +19,7 @@ VALUES = (
 
 
 def nothing(name: str) -> None:
-    raise AssertionError(f"{name} was asked")
+    raise AssertionError(f"{name} was evaluated")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def rows(app: Client) -> dict[str, dict[str, object]]:
     return {row["name"]: row for row in app.ask(m.ConnectionList)["connections"]}
 
 
-def test_row_tells_what_a_connection_holds(manager: Manager, app: Client) -> None:
+def test_row_shows_what_a_connection_holds(manager: Manager, app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     worker = manager.connect("worker")
     worker.consume("Q", messages=2)
@@ -46,7 +46,7 @@ def test_leases_that_outlast_their_consumer_count(manager: Manager, app: Client)
     assert (row["gets"], row["leased"]) == (0, 1)
 
 
-def test_what_its_units_hold_counts_as_leased(app: Client) -> None:
+def test_messages_in_units_count_as_leased(app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     UnitOfWork(app, 1).get("Q", 2)
     UnitOfWork(app, 2)
@@ -55,7 +55,7 @@ def test_what_its_units_hold_counts_as_leased(app: Client) -> None:
     assert (row["units"], row["leased"]) == (2, 3)
 
 
-def test_kind_tells_who_dialled(manager: Manager, app: Client) -> None:
+def test_kind_shows_which_end_dialled(manager: Manager, app: Client) -> None:
     manager.connect("NYC", "queue-manager", NYC_STORE)
     assert {name: row["kind"] for name, row in rows(app).items()} == {
         "app": "client",
@@ -81,7 +81,9 @@ def test_connection_that_never_opened_is_not_listed(manager: Manager, app: Clien
     assert list(rows(app)) == ["app"]
 
 
-def test_closed_connection_is_told_and_its_leases_come_back(manager: Manager, app: Client) -> None:
+def test_closed_connection_gets_a_reason_and_its_leases_return(
+    manager: Manager, app: Client
+) -> None:
     app.put("Q", b"1")
     worker = manager.connect("worker")
     worker.consume("Q")
@@ -110,5 +112,5 @@ def test_connection_that_is_not_there_is_refused(app: Client) -> None:
     assert caught.value.code == ErrorCode.CONNECTION_UNKNOWN
 
 
-def test_nobody_closes_the_connection_it_asks_on(app: Client) -> None:
+def test_own_connection_cannot_be_closed(app: Client) -> None:
     assert app.code_of(m.ConnectionClose, app.peer.number) is ErrorCode.VALUE_INVALID

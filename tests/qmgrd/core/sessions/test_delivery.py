@@ -1,4 +1,4 @@
-"""Consumers and gets: credit, waiting, fairness, and what remains when they end."""
+"""Consumers and gets: credit, waiting, fairness, and the state after their end."""
 
 import time
 
@@ -75,7 +75,7 @@ def test_credit_for_a_consumer_that_ended_is_no_fault(app: Client) -> None:
 # -- gets
 
 
-def test_get_takes_what_is_there_and_ends(app: Client) -> None:
+def test_get_leases_available_messages_and_ends(app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     (deliver,) = app.say(m.Get(50, "Q", 2))
     assert len(deliver.items) == 2
@@ -128,7 +128,7 @@ def test_waiting_get_is_cancelled(app: Client) -> None:
 
 
 def test_cancelled_get_leaves_no_timer(app: Client) -> None:
-    """Otherwise the timers of abandoned gets, up to a week long, would stay in memory."""
+    """Otherwise timers of abandoned gets would stay in memory for up to a week."""
     timers = app.manager.turns.broker.context.timers
     for request_id in range(50, 1_050):
         app.say(m.Get(request_id, "Q", 1, FOREVER_MS), m.Cancel(request_id))
@@ -181,7 +181,7 @@ def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
         app.say(m.Get(app.next_id(), "Q", 1, 1_000))
     assert app.code_of(m.Consume, "Q", 1, 1) is ErrorCode.CONSUMERS_EXHAUSTED
     app.say(m.Get(app.next_id(), "Q", 1, 1_000))
-    assert app.received == []  # A get may wait while the window of requests has room for it.
+    assert app.received == []  # A get may wait while the window of requests has space for it.
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
         ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION),
     ],
 )
-def test_what_cannot_be_consumed_is_refused(app: Client, queue: str, code: ErrorCode) -> None:
+def test_consumer_of_an_invalid_queue_is_refused(app: Client, queue: str, code: ErrorCode) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "F@NYC")
     assert app.code_of(m.Consume, queue, 1, 1) is code
@@ -262,7 +262,7 @@ def test_lease_that_ends_on_an_inhibited_queue_stays_there(manager: Manager, app
     assert [x.failed for x in other.delivered()] == [1]
 
 
-# -- what remains
+# -- state after the end
 
 
 def test_deleted_queue_ends_its_consumers_and_gets(manager: Manager, app: Client) -> None:
@@ -322,7 +322,7 @@ def lease_all(app: Client, count: int) -> list[Delivery]:
 
 
 def test_long_settle_is_answered_once_with_its_exceptions(store: AnyStore, app: Client) -> None:
-    """It is applied in pieces; exceptions count the handles of the whole settle."""
+    """The settle is applied in pieces. The exceptions count the handles of the whole settle."""
     count = 3 * SETTLE_HANDLES + 5
     app.put("Q", *[b"x"] * count)
     leased = lease_all(app, count)
@@ -357,7 +357,7 @@ def test_long_settle_is_spread_over_turns_and_answered_at_its_end() -> None:
 
 
 def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
-    """Each handle counts two rows plus its body rows: a turn takes only so many."""
+    """Each handle counts two rows plus its body rows towards the limit of a turn."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
     for _ in range(8):
@@ -366,13 +366,14 @@ def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
     for delivery in leased:
         app.send(m.Settle(delivery.arrival, m.ACK, delivery.queue_id, delivery.handle))
     app.manager.turn()
-    assert app.manager.queue("Q").counters.depth == 3  # 5 times 1,002 rows are over 5,000.
+    # 5 times 1,002 rows exceed the limit of 5,000.
+    assert app.manager.queue("Q").counters.depth == 3
     app.manager.turn()
     assert app.manager.queue("Q").counters.depth == 0
 
 
 def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
-    """In a small turn one message returns at a time; leases that have ended are skipped at once."""
+    """In a small turn, one message returns at a time. Ended leases are skipped at once."""
     manager = Manager(limits={"turn_rows": 1})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -385,8 +386,8 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
     assert manager.rest() < 10
 
 
-def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
-    """A pool of workers that dies leaves thousands of gets, which all end in one turn."""
+def test_leaving_costs_the_same_for_any_number_of_waiting_gets(app: Client) -> None:
+    """Thousands of gets end in one turn when a pool of workers dies."""
     clients = [app.manager.connect(f"worker{number}") for number in range(20)]
     for client in clients:
         client.send(*[m.Get(client.next_id(), "Q", 1, FOREVER_MS) for _ in range(1_000)])
@@ -397,7 +398,7 @@ def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
         client.hang_up()
     app.manager.rest()
     assert not app.manager.queue("Q").waiting.rotation
-    assert time.process_time() - start_s < 3  # It takes 0.1 s, and once took 8 s.
+    assert time.process_time() - start_s < 3  # The test takes 0.1 s. An earlier version took 8 s.
 
 
 # -- exclusive queues
@@ -410,7 +411,7 @@ def exclusive(app: Client) -> Client:
 
 @pytest.mark.parametrize("how", ["consume", "wait"])
 def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
-    """That connection may open more; another gets an error with its number, to try again later."""
+    """The connection may open more consumers. Others get an error with the connection's number."""
     other = exclusive(app)
     if how == "consume":
         app.consume("Q")
@@ -443,7 +444,7 @@ def test_exclusive_queue_is_free_again_once_its_consumer_is_gone(app: Client, ho
     assert len(other.delivered()) == 1
 
 
-def test_queue_that_becomes_exclusive_keeps_who_is_there(app: Client) -> None:
+def test_queue_that_becomes_exclusive_keeps_its_consumers(app: Client) -> None:
     other = app.manager.connect("other")
     app.consume("Q")
     other.consume("Q")
@@ -453,7 +454,7 @@ def test_queue_that_becomes_exclusive_keeps_who_is_there(app: Client) -> None:
     app.consume("Q")
 
 
-def test_who_seeks_has_an_exclusive_queue_too(app: Client) -> None:
+def test_selecting_consumer_may_hold_an_exclusive_queue(app: Client) -> None:
     other = exclusive(app)
     app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS, 0, 1 << 20, correlation_id=b"c"))
     assert other.code_of(m.Get, "Q") == ErrorCode.QUEUE_EXCLUSIVE

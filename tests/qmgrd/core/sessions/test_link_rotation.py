@@ -1,4 +1,4 @@
-"""Links take turns to send, however little time a turn has."""
+"""Links send in rotation, even if a turn has little time."""
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Manager

@@ -1,4 +1,4 @@
-"""The receiving end of a link's stream: over several paths, ordered or not."""
+"""The receiving end of a link's stream: over several paths, ordered or unordered."""
 
 from itertools import pairwise
 from typing import Any
@@ -122,7 +122,7 @@ def test_row_of_a_stream_that_both_paths_moved_has_what_both_brought(
     assert Far(app.manager).open()[:2] == [1, [3]]
 
 
-# -- which peers may open a stream
+# -- peers that may open a stream
 
 
 def test_queue_takes_from_links_only_where_it_lets_them_in(app: Client) -> None:
@@ -152,7 +152,7 @@ def test_what_lies_behind_a_gap_is_hidden_until_it_closes_B7(app: Client, ordere
     ordered.send(4, message(4), message(5))
     assert app.bodies("Q") == [b"1"]
     assert inbound(app)["in_line"] == 2
-    assert tick(ordered) == [m.Committed(1, 1, taken=3)], "taken, and not held"
+    assert tick(ordered) == [m.Committed(1, 1, taken=3)], "received, but not held"
     ordered.send(2, message(2))
     assert app.bodies("Q") == [b"1", b"2"]
     ordered.send(3, message(3))
@@ -168,7 +168,7 @@ def test_line_is_of_all_paths(app: Client, ordered: Far) -> None:
     assert app.bodies("Q") == [b"1", b"2", b"3"]
 
 
-def test_what_overlaps_is_taken_once(app: Client, ordered: Far) -> None:
+def test_overlapping_puts_are_stored_once(app: Client, ordered: Far) -> None:
     ordered.send(3, message(3), message(4))
     ordered.send(3, message(3))
     ordered.send(2, message(2), message(3))
@@ -188,7 +188,7 @@ def test_nothing_behind_a_refusal_is_stored_for_whatever_queue_B19(app: Client) 
     ordered.send(2, message(2), queue="SMALL")
     app.ack(*app.get("SMALL"))
     ordered.send(3, message(3), queue="SMALL")
-    assert app.bodies("Q") == [], "what waited was forgotten with the refusal"
+    assert app.bodies("Q") == [], "the refusal discarded the waiting puts"
     ordered.send(4, message(4))
     assert app.bodies("Q") == [b"4"]
 
@@ -218,7 +218,7 @@ def test_line_has_a_limit_of_its_own() -> None:
 
 @pytest.fixture(params=[1, 1_000], ids=["reported by count", "reported by time"])
 def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
-    """40 puts wait after a gap, at a queue manager whose turns are short."""
+    """40 puts wait after a gap, at a queue manager with short turns."""
     manager = Manager(
         limits={"turn_rows": 20}, link={"commit_messages": request.param, "commit_interval_ms": 1}
     )
@@ -230,10 +230,8 @@ def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
     return app, ordered
 
 
-def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
-    lined_up: tuple[Client, Far],
-) -> None:
-    """The sender would conclude that the puts in line were discarded, and send them again."""
+def test_long_line_is_applied_in_slices_without_reports(lined_up: tuple[Client, Far]) -> None:
+    """Otherwise the sender would conclude that the waiting puts were discarded, and repeat them."""
     app, ordered = lined_up
     manager = app.manager
     assert ordered.send(1, message(1)) == []
@@ -249,10 +247,8 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
     assert app.bodies("Q") == [b"%d" % i for i in range(1, 42)]
 
 
-def test_nonsense_that_waits_in_line_is_its_senders_fault(lined_up: tuple[Client, Far]) -> None:
-    """A put in line is applied in a later turn, outside of any request. Its error once failed that
-    turn, and ended the daemon.
-    """
+def test_invalid_waiting_put_is_the_senders_fault(lined_up: tuple[Client, Far]) -> None:
+    """A later turn applies a waiting put. An error of such a put once stopped the daemon."""
     app, ordered = lined_up
     ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
     assert ordered.client.goaway is not None
@@ -312,7 +308,7 @@ def test_line_is_forgotten_with_the_last_path(app: Client, ordered: Far) -> None
 
 
 def test_extras_go_with_their_records(app: Client, ordered: Far) -> None:
-    """The second of three has 1 ms left, and has expired when it is looked for."""
+    """The second of three messages has 1 ms left and has expired when a get looks for it."""
     extras: list[list[object]] = [[1, {m.EXTRA_EXPIRY_MS: 1}]]
     batch = [message(1), message(2), message(3)]
     ordered.client.say(m.Put(1, 1, 0, "Q", batch, extras))
@@ -334,7 +330,7 @@ def test_ids_beyond_their_end_break_the_protocol(app: Client) -> None:
     assert far.client.goaway.code == ErrorCode.FIELD_INVALID
 
 
-def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
+def test_waiting_puts_are_discarded_when_the_link_is_no_longer_ordered(
     app: Client, ordered: Far
 ) -> None:
     ordered.send(3, message(3))
@@ -345,7 +341,7 @@ def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
 
 
 def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
-    """Later versions may make these rows longer: that must not end the daemon."""
+    """Later versions may make these rows longer. A longer row must not stop the daemon."""
     app.ask(m.QueueCreate, "R")
     far = opened(app, 0)
     far.client.say(m.Put(far.stream, 1, 0, "R", [message(1)], [[0, {}, "more"]]))
@@ -353,7 +349,7 @@ def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
     assert app.bodies("R") == [b"1"]
 
 
-# -- how many streams a peer may have
+# -- the limit of streams per peer
 
 
 def stream_ids(manager: Manager) -> list[int]:
@@ -376,7 +372,7 @@ def test_oldest_stream_of_a_peer_gives_way_to_a_new_one(app: Client) -> None:
     other = Far(manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + bytes(8))
     other.send(1, message(99))
-    assert len(stream_ids(manager)) == STREAMS_MAX + 1  # Each peer has its own.
+    assert len(stream_ids(manager)) == STREAMS_MAX + 1  # Each peer has a separate limit.
 
 
 def test_streams_that_are_open_do_not_give_way(app: Client) -> None:

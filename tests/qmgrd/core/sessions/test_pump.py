@@ -1,4 +1,4 @@
-"""Handing out: which consumer is served, in which order, and at what cost."""
+"""Delivery: the consumer served next, the order, and the cost."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.qmgrd.core.harness import Client, Manager
 
 
 def test_consumers_share_alike(manager: Manager, app: Client) -> None:
-    """Each of four gets a quarter, regardless of who came first. None starves."""
+    """Each of four consumers gets a quarter, regardless of the order in which they came."""
     others = [app, *(manager.connect(f"c{i}") for i in range(3))]
     for client in others:
         client.consume("Q")
@@ -60,7 +60,7 @@ def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows
 
 
 class CountingStore(MemoryStore):
-    """Counts how often it is read."""
+    """Counts reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class CountingStore(MemoryStore):
 
 
 def costs_of_a_put(waiting: int, *, all_available: bool) -> int:
-    """Returns how often the store is read for a put that no waiting get selects."""
+    """Returns the number of reads for a put that no waiting get selects."""
     store = CountingStore()
     manager = Manager(store)
     app, other = manager.connect(), manager.connect()
@@ -103,12 +103,12 @@ def costs_of_a_put(waiting: int, *, all_available: bool) -> int:
 
 
 @pytest.mark.parametrize("all_available", [False, True])
-def test_where_one_begins_no_group_the_others_are_not_asked(all_available: bool) -> None:
+def test_cost_of_a_put_does_not_depend_on_waiting_readers(all_available: bool) -> None:
     few = costs_of_a_put(2, all_available=all_available)
     assert costs_of_a_put(100, all_available=all_available) == few
 
 
-def test_all_who_wait_for_a_group_have_one_each_once_there_are_some(app: Client) -> None:
+def test_each_waiting_reader_gets_a_group_when_groups_arrive(app: Client) -> None:
     for reader in range(1, 6):
         app.send(m.Get(app.next_id(), "Q", 1, 60_000, order=m.LOGICAL, reader=reader))
     app.put_records("Q", *(member(f"{letter}2") for letter in "ABCDE"))
@@ -119,7 +119,7 @@ def test_all_who_wait_for_a_group_have_one_each_once_there_are_some(app: Client)
     assert [x.body for x in app.delivered()] == [b"A1", b"B1", b"C1", b"D1", b"E1"]
 
 
-def test_consumers_without_credit_are_looked_at_once() -> None:
+def test_consumers_without_credit_are_checked_once() -> None:
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

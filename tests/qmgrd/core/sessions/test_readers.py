@@ -31,7 +31,7 @@ def test_readers_of_a_connection_are_limited() -> None:
     assert player(f"get reader={limit + 1}") == "has none"
 
 
-def test_reader_that_is_not_there_is_closed_all_the_same(player: GroupPlayer) -> None:
+def test_close_of_an_unknown_reader_succeeds(player: GroupPlayer) -> None:
     assert player("close 99") == "closed"
 
 
@@ -42,7 +42,7 @@ def test_readers_of_two_connections_have_one_number_and_two_groups(player: Group
 
 
 def test_get_without_a_reader_is_in_no_group_afterwards(player: GroupPlayer) -> None:
-    """The messages it holds are settled before another reader gets more of the group."""
+    """The leased messages are settled before another reader gets more of the group."""
     assert player("get reader=0") == "has +A1"
     assert player("get reader=0") == "has +B1"
     player("ack A1")
@@ -56,15 +56,15 @@ def test_consumer_that_is_cancelled_leaves_its_group(player: GroupPlayer) -> Non
     assert player("two: get") == "has +A2"
 
 
-def test_group_that_is_gone_is_left(player: GroupPlayer) -> None:
-    """Otherwise a reader would wait for ever for a member of a group that was purged."""
+def test_reader_leaves_a_purged_group(player: GroupPlayer) -> None:
+    """Otherwise a reader would wait for ever for a member of a purged group."""
     player("get")
     player("ack A1")
     player.operator.ask(m.QueuePurge, "Q", "group_number > 1")
     assert player("get") == "has +B1"
 
 
-def test_group_that_is_closed_behind_its_reader_is_left() -> None:
+def test_reader_leaves_a_group_closed_by_an_operator() -> None:
     player = GroupPlayer()
     player("put A1 A2 A3 B1")
     player("get count=2")

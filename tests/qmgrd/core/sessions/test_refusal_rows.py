@@ -1,4 +1,4 @@
-"""Refusals: an answer has all codes, and as many texts as a frame can hold."""
+"""Refusals: an answer has all codes, and as many texts as fit into a frame."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from qmgr_protocol.record import Uid
 from qmgrd.core.sessions.refusal_rows import TEXTS_MAX, shortened
 from tests.qmgrd.core.harness import Client, record
 
-MOST = 20_000  # elements of an array
-LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # that a client must accept
+MOST = 20_000  # number of elements of an array
+LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # smallest frame limit that a client may have
 LONG = Uid("O" * 64, 2**63 - 5)
 
 
-def test_few_are_told_in_full() -> None:
+def test_first_few_are_logged_in_full() -> None:
     rows = [[number, 403, "on it already"] for number in range(TEXTS_MAX)]
     assert shortened(rows) == rows
 

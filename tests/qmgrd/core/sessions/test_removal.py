@@ -1,4 +1,4 @@
-"""Deletes queues and subscriptions. For the jobs that remove their messages see test_drop.py."""
+"""Deletions of queues and subscriptions. test_drop.py tests the jobs that remove their messages."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -9,7 +9,7 @@ from tests.qmgrd.core.pubsub import Hub
 
 
 def removed(client: Client, name: str) -> int:
-    """Removes *name* in a turn; returns how many messages were on it."""
+    """Removes *name* in a turn; returns the number of its messages."""
     counts: list[int] = []
 
     def remove(broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""What is remembered of a connection."""
+"""The state that the daemon keeps for a connection."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
@@ -32,7 +32,7 @@ def test_consumers_of_one_queue_and_lease_share_a_lessee(app: Client) -> None:
 
 
 def test_lessees_without_leases_are_dropped_unless_in_use(app: Client) -> None:
-    """A client may ask for another lease time in each get."""
+    """A client may request a different lease time in each get."""
     session = Session(1, "app", b"", numbers())
     waiting = consumer(app, session, 1, 10**6)
     holding = consumer(app, session, 2, 10**6 + 1)

@@ -1,4 +1,4 @@
-"""Tokens: only a store's own tokens resume a session, and nobody can derive one from others."""
+"""Tokens: only a store's own tokens resume a session, and no token can be derived from others."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +25,7 @@ def test_sessions_of_all_connections_and_starts_differ() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_what_nobody_handed_out_is_no_token(token: bytes) -> None:
+def test_forged_token_is_refused(token: bytes) -> None:
     assert TOKENS.session_id(token) == b""
 
 

@@ -1,4 +1,4 @@
-"""The ends of leases: how each ends, who may end it, and how it is counted."""
+"""The ends of leases: the kinds of settles, permissions, and counts."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_renewed_lease_lasts_as_long_again_from_now_on(app: Client, held: Delive
 def test_lease_is_renewed_for_another_length(app: Client, held: Delivery, lease_ms: int) -> None:
     app.manager.turn(LEASE_MS // 4)
     assert settle(app, m.RENEW, held, lease_ms=lease_ms) == []
-    assert settle(app, m.RENEW, held) == []  # For the time of the last renewal.
+    assert settle(app, m.RENEW, held) == []  # The lease has the time of the last renewal.
     app.manager.turn(lease_ms - 1)
     assert is_leased(app)
     app.manager.turn(1)
@@ -72,7 +72,7 @@ def test_lease_that_is_over_is_not_renewed(app: Client, held: Delivery) -> None:
     assert app.ack(again) == []
 
 
-def test_who_has_no_handle_of_it_renews_no_lease(app: Client, held: Delivery) -> None:
+def test_renewal_requires_a_handle(app: Client, held: Delivery) -> None:
     other = app.manager.connect("other")
     assert settle(other, m.RENEW, held._replace(number=held.number + 1)) == LOST
     app.manager.turn(LEASE_MS)
@@ -90,8 +90,8 @@ def test_lease_renewed_for_another_length_stays_with_its_connection(
     assert not is_leased(app.manager.connect())
 
 
-def test_nobody_else_renews_a_lease(app: Client, held: Delivery) -> None:
-    """Nor does its own session on a new connection: the leases of the old one have ended."""
+def test_only_the_holder_renews_a_lease(app: Client, held: Delivery) -> None:
+    """The same session cannot renew the lease on a new connection either: old leases have ended."""
     other = app.manager.connect("other")
     for lease_ms in (0, 20_000):
         assert settle(other, m.RENEW, held, lease_ms=lease_ms) == LOST
@@ -136,7 +136,7 @@ def test_delay_that_is_asked_for_is_kept_to_the_millisecond(
 
 
 @pytest.mark.parametrize("action", [m.RELEASE, m.RETURN, m.UNREAD])
-def test_no_delay_is_none_whatever_the_queue_has(app: Client, held: Delivery, action: int) -> None:
+def test_explicit_zero_delay_overrides_the_queue(app: Client, held: Delivery, action: int) -> None:
     app.ask(m.QueueAlter, "Q", {"retry_initial_ms": 60_000})
     assert settle(app, action, held, delay_ms=0) == []
     assert bodies(app.get("Q")) == [b"x"]
@@ -172,7 +172,7 @@ def test_lost_connection_is_a_delivery_and_no_failure_at_once(app: Client, held:
 
 
 def test_ack_of_what_waits_to_be_tried_again_settles_it(app: Client) -> None:
-    """The consumer reports that its work is done, so it must not come again."""
+    """The consumer reports that its work is done, so the message must not be delivered again."""
     app.ask(m.QueueAlter, "Q", {"retry_initial_ms": 60_000})
     app.put("Q", b"x", bytes(9_000))
     found = app.get("Q", 2, lease_ms=LEASE_MS)
@@ -208,7 +208,7 @@ def test_late_ack_of_what_a_restart_took_counts_nothing(app: Client) -> None:
 # -- rejected
 
 
-def test_rejected_message_is_a_dead_letter_that_says_why(
+def test_rejected_message_is_a_dead_letter_with_the_reason(
     store: AnyStore, app: Client, held: Delivery
 ) -> None:
     assert settle(app, m.REJECT, held, reason="malformed", text="no such airport: XQX") == []
@@ -287,15 +287,15 @@ def test_settling_on_a_deleted_queue_is_as_for_a_message_that_is_gone(
 def test_unit_of_work_takes_nothing_from_a_deleted_queue(
     app: Client, held: Delivery, number: int
 ) -> None:
-    """Even if the unit is known: only its commit could refuse the message."""
+    """The unit may already be known. Otherwise only its commit could refuse the message."""
     unit = UnitOfWork(app)
     app.ask(m.QueueDelete, "Q", True)
     assert settle(app, m.ACK, held, held, unit=number) == LOST * 2
     assert unit.commit() == []
 
 
-def test_uid_of_a_consumed_message_is_remembered_however_it_was_consumed(app: Client) -> None:
-    """Plain, indexed, in a unit, late."""
+def test_uid_is_remembered_after_any_kind_of_consumption(app: Client) -> None:
+    """The message is plain, indexed, in a unit, or acknowledged late."""
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 60_000})
     app.put("Q", b"plain")
     app.put("Q", b"indexed", correlation_id=b"c")

@@ -1,4 +1,4 @@
-"""Sequenced producers (D1b): a repeated put gets the same answer as the first time."""
+"""Sequenced producers (D1b): a repeated put gets the same answer as the first one."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_put_sent_again_after_a_crash_is_stored_once(store: AnyStore, app: Clien
 def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
     store: AnyStore, app: Client, clean: bool
 ) -> None:
-    """However much later; by its UID alone it would be accepted again (A11)."""
+    """The UID alone would be accepted again after the message is consumed (A11)."""
     app.producer(ID).put("Q", record(b"1"))
     app.ack(*app.get("Q"))
     app.manager.turn(5 * DAY_MS)
@@ -64,10 +64,10 @@ def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_refusal_is_repeated_though_the_cause_is_gone(
+def test_refusal_is_repeated_even_if_the_cause_is_gone(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
-    """Otherwise a client that lost the answer would store a put it had reported as refused."""
+    """Otherwise a client that lost the answer might store a put that it reported as refused."""
     manager = app.manager
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     producer = app.producer(ID)
@@ -87,7 +87,7 @@ def test_refusal_is_repeated_though_the_cause_is_gone(
 def test_refusal_is_forgotten_once_seen(app: Client) -> None:
     producer = app.producer(ID)
     assert len(producer.put("NONE", record(b"1"))) == 1
-    producer.put("Q", record(b"2"))  # With seen = 1.
+    producer.put("Q", record(b"2"))  # with seen = 1
     assert again(app.manager).refused == []
 
 
@@ -126,7 +126,7 @@ def test_put_on_an_inhibited_queue_is_refused_until_that_is_lifted(app: Client) 
     assert app.bodies("Q") == [b"too", b"after"]
 
 
-def test_inhibit_holds_for_the_puts_behind_it_in_the_same_turn(app: Client) -> None:
+def test_inhibit_applies_to_later_puts_of_the_same_turn(app: Client) -> None:
     producer = app.producer()
     put = m.Put(producer.stream, 1, 0, "Q", [record(b"1")])
     app.send(put, m.QueueAlter(50, "Q", {"put_inhibit": True}), put._replace(first_id=2))
@@ -178,20 +178,20 @@ def test_id_above_a_gap_is_stored_but_not_committed(store: AnyStore, app: Client
     assert producer.commit_id == 2
 
 
-def test_put_of_nothing_tells_the_commit_id(app: Client) -> None:
+def test_empty_put_returns_the_commit_id(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"))
     assert app.say(m.Put(producer.stream, 2, 1, "Q", [])) == [m.Committed(producer.stream, 1)]
 
 
-def test_put_of_nothing_uses_no_id_and_looks_at_no_queue(app: Client) -> None:
+def test_empty_put_uses_no_id_and_no_queue(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"), b"bad")
     committed = m.Committed(producer.stream, 2)
     assert app.say(m.Put(producer.stream, 3, 2, "NONE", [])) == [committed]
     assert producer.put("Q", record(b"3")) == []
     assert producer.commit_id == 3
-    assert app.producer(ID).refused == []  # The producer has seen it.
+    assert app.producer(ID).refused == []  # The producer has seen the refusal.
 
 
 def test_put_of_nothing_beyond_the_next_id_of_the_window_breaks_the_protocol(app: Client) -> None:
@@ -204,7 +204,7 @@ def test_put_of_nothing_beyond_the_next_id_of_the_window_breaks_the_protocol(app
     assert app.goaway.code == ErrorCode.WINDOW_EXCEEDED
 
 
-def test_what_comes_behind_a_gap_is_answered_above_the_commit_id(app: Client) -> None:
+def test_message_after_a_gap_is_reported_above_the_commit_id(app: Client) -> None:
     producer = app.producer(ID)
     put = m.Put(producer.stream, 2, 0, "Q", [record(b"2"), b"bad", record(b"4")])
     (committed,) = app.say(put)
@@ -245,7 +245,7 @@ def test_stamps_skip_what_brought_its_own_uid_or_was_refused(app: Client) -> Non
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_put_sent_again_is_told_its_uid_as_the_first_time(app: Client, crash: bool) -> None:
+def test_repeated_put_gets_the_same_uid(app: Client, crash: bool) -> None:
     batch = [record(b"1"), record(b"2", uid=("A", 1)), record(b"3"), b"bad", record(b"5")]
     (first,) = app.say(m.Put(app.producer(ID).stream, 1, 0, "Q", batch))
     assert first.stamped
@@ -259,19 +259,19 @@ def test_put_sent_again_is_told_its_uid_as_the_first_time(app: Client, crash: bo
     (part,) = other.say(m.Put(stream, 3, 0, "Q", batch[2:3]))
     assert [run for run in first.stamped if run[0] == 3] == part.stamped
     other.say(m.Put(stream, 6, 5, "Q", []))
-    assert other.ask(m.ProducerOpen, ID, True)[4] == [], "it has seen them"
+    assert other.ask(m.ProducerOpen, ID, True)[4] == [], "the producer has seen them"
 
 
-def test_stamps_that_nobody_says_to_have_seen_are_bounded(app: Client) -> None:
+def test_number_of_unseen_stamps_is_limited(app: Client) -> None:
     stream = app.producer(ID).stream
     for first_id in range(1, STAMP_RUNS_MAX + 11):
-        app.manager.turn(1)  # A new time for each, so a new run.
+        app.manager.turn(1)  # The new time of each put begins a new run.
         app.say(m.Put(stream, first_id, 0, "Q", [record(b"x")]))
     stamps = app.manager.connect().ask(m.ProducerOpen, ID, True)[4]
     assert [run[0] for run in stamps] == list(range(11, STAMP_RUNS_MAX + 11))
 
 
-# -- which connection
+# -- connections
 
 
 def test_newest_connection_fences_the_older(manager: Manager, app: Client) -> None:
@@ -293,10 +293,10 @@ def test_opening_that_was_long_under_way_does_not_fence_the_newer(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_program_does_not_resume_what_another_one_went_on_with(
+def test_producer_continued_by_another_program_is_not_resumed(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
-    """It would take the other program's puts with these ids for its own."""
+    """Otherwise the program would take the other program's puts with these ids for its own."""
     manager = app.manager
     manager.connect("one").ask(m.ProducerOpen, ID, False, 1)
     manager.connect("two").ask(m.ProducerOpen, ID, False, 2)
@@ -343,7 +343,7 @@ def test_opening_again_on_the_same_connection_goes_on(app: Client) -> None:
 
 
 def test_number_of_a_stream_that_was_opened_again_is_closed(app: Client) -> None:
-    """The answer to the opening settles what was put under the old number; it is not repeated."""
+    """The answer to the opening covers the puts under the old number, so no put is repeated."""
     older = app.producer(ID)
     heard = app.say(
         m.Put(older.stream, 1, 0, "Q", [record(b"1")]),
@@ -414,7 +414,7 @@ def test_two_producers_of_one_connection_are_apart(app: Client) -> None:
     assert (first.commit_id, second.commit_id) == (2, 1)
 
 
-# -- how long
+# -- retention
 
 
 def test_resuming_a_stranger_is_refused(app: Client) -> None:
@@ -422,7 +422,7 @@ def test_resuming_a_stranger_is_refused(app: Client) -> None:
 
 
 def test_unused_producer_is_forgotten_after_its_retention(store: AnyStore, app: Client) -> None:
-    """Counted from its last use; opening it is a use."""
+    """The time counts from the producer's last use, and an opening is a use."""
     manager = app.manager
     app.producer(ID).put("Q", record(b"1"))
     app.hang_up()
@@ -438,7 +438,7 @@ def test_unused_producer_is_forgotten_after_its_retention(store: AnyStore, app: 
     assert manager.connect().ask(m.Status)["producers"] == 0
 
 
-def test_connected_producer_is_kept_whatever_its_age(app: Client) -> None:
+def test_connected_producer_is_kept_at_any_age(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"))
     for _ in range(3):
@@ -450,7 +450,7 @@ def test_connected_producer_is_kept_whatever_its_age(app: Client) -> None:
 
 
 def many_producers(manager: Manager, count: int) -> list[Client]:
-    """Opens *count* producers; returns the connections that hold them."""
+    """Opens *count* producers; returns their connections."""
     clients: list[Client] = []
     for number in range(count):
         if number % STREAMS_MAX == 0:
@@ -460,7 +460,7 @@ def many_producers(manager: Manager, count: int) -> list[Client]:
 
 
 def test_retention_goes_on_over_many_turns_and_a_crash(manager: Manager) -> None:
-    """1,200 rows take several slices; the job continues after a crash in between."""
+    """1,200 rows take several slices. The job continues after a crash in between."""
     for client in many_producers(manager, 1_200):
         client.hang_up()
     manager.turn()
@@ -511,12 +511,13 @@ def test_new_producer_takes_the_place_of_an_idle_one_when_no_more_are_kept() -> 
         other.ask(m.ProducerOpen, producer_id)
         other.hang_up()
         manager.turn()
-    assert app.code_of(m.ProducerOpen, ids[3]) == ErrorCode.PRODUCERS_EXHAUSTED  # None is idle.
+    # No producer is idle.
+    assert app.code_of(m.ProducerOpen, ids[3]) == ErrorCode.PRODUCERS_EXHAUSTED
     manager.turn(11 * 60_000)
     app.ask(m.ProducerOpen, ids[3])
     assert app.ask(m.Status)["producers"] == 3
     assert app.code_of(m.ProducerOpen, ids[0], True) == ErrorCode.PRODUCER_UNKNOWN
-    app.ask(m.ProducerOpen, ids[1], True)  # A more recently used one was kept.
+    app.ask(m.ProducerOpen, ids[1], True)  # This producer was used more recently and was kept.
 
 
 def test_streams_of_a_connection_are_bounded(app: Client) -> None:
@@ -539,7 +540,7 @@ def rot(manager: Manager, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_producer_whose_row_rotted_is_told_and_nobody_else_is_kept_out(
+def test_producer_with_a_damaged_row_is_refused_and_others_are_served(
     store: AnyStore, app: Client, resume: bool
 ) -> None:
     app.producer(ID).put("Q", record(b"1"))
@@ -569,7 +570,7 @@ def test_producer_whose_row_rots_while_it_is_connected_goes_on(app: Client) -> N
 
 
 def test_row_that_rotted_outlives_retention(store: AnyStore, app: Client) -> None:
-    """Otherwise the producer would begin again at id 1, and its repeated puts be stored twice."""
+    """Otherwise the producer would restart at id 1, and repeated puts would be stored twice."""
     for producer_id in (ID, b"Q" * 16):
         app.producer(producer_id).put("Q", record(b"1"))
     app.hang_up()
@@ -609,7 +610,7 @@ def test_put_to_no_queue_is_counted_nowhere(app: Client) -> None:
 
 
 def refuse_by_turns(app: Client, producer: Producer, count: int) -> None:
-    """Puts messages that are refused for two reasons in turn, and never marks them as seen."""
+    """Puts messages that are refused for two alternating reasons, and never marks them as seen."""
     for at in range(0, count, 100):
         if app.goaway is not None:
             return
@@ -633,7 +634,7 @@ def test_producer_cannot_make_its_row_longer_and_longer_in_a_full_store(manager:
     assert "refused puts are not marked as seen: open the producer again" in app.goaway.text
     ((_, row),) = manager.scan(keys.SPACE_PRODUCER)
     assert 4_000 < len(row) < 5_000
-    resumed = manager.connect()  # It continues once it marks what it has seen.
+    resumed = manager.connect()  # The producer continues after the refusals are marked as seen.
     after = resumed.producer(ID, resume=True)
     after.seen = after.commit_id
     assert [found.code for found in after.put("Q", record(b""))] == [ErrorCode.STORE_FULL]

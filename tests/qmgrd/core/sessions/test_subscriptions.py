@@ -24,7 +24,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 
 
 def test_names_that_are_given_never_come_again(hub: Hub) -> None:
-    """C2, D9: two connections of one client get two names; no name comes again after any stop."""
+    """C2, D9: each connection of a client gets a new name. No name is used again after any stop."""
     seen: set[str] = set()
     for stop in (hub.crash, hub.restart, hub.crash):
         for client in (hub.manager.connect("same"), hub.manager.connect("same")):
@@ -36,7 +36,7 @@ def test_names_that_are_given_never_come_again(hub: Hub) -> None:
 
 
 def test_durable_name_is_the_same_after_reconnect_and_restart(hub: Hub) -> None:
-    """C3: a client that subscribes again continues where it was."""
+    """C3: a client that subscribes again continues from its last position."""
     row = hub.app.ask(m.Subscribe, "t", "B:late", "", {"redelivery_limit": 2})
     hub.publish("t", b"1")
     hub.restart()
@@ -58,7 +58,7 @@ def test_other_terms_are_refused(hub: Hub) -> None:
         hub.app.ask(m.Subscribe, "u", "B:late")
 
 
-def test_what_makes_no_subscription_leaves_nothing(hub: Hub) -> None:
+def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
     def code(*fields: object) -> ErrorCode:
         return hub.app.code_of(m.Subscribe, *fields)
 
@@ -72,7 +72,7 @@ def test_what_makes_no_subscription_leaves_nothing(hub: Hub) -> None:
     assert hub.app.ask(m.SubscriptionList)["subscriptions"] == []
 
 
-def test_there_is_a_most_of_them() -> None:
+def test_number_of_subscriptions_is_limited() -> None:
     hub = Hub(limits={"subscriptions_max": 2})
     hub.subscribe("t", "A:1")
     hub.subscribe("t")
@@ -80,7 +80,7 @@ def test_there_is_a_most_of_them() -> None:
 
 
 def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None:
-    """Also after a restart; the filter is accepted once others have ended."""
+    """The restart changes nothing. The filter is accepted once other subscriptions have ended."""
     hub, taken, refused = Hub(limits={"match_visits_max": 64}), list[str](), set[int]()
 
     def fill() -> None:
@@ -106,7 +106,7 @@ def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None
 
 
 def test_end_takes_all_along(hub: Hub) -> None:
-    """C23: messages that are ready, delayed, leased and parked."""
+    """C23: ready, delayed, leased and parked messages are deleted."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b")
     hub.publish("t", b"parked" * 1_000)
@@ -137,7 +137,7 @@ def test_end_goes_on_after_a_crash() -> None:
     hub.empty()
 
 
-def test_name_is_free_again_and_begins_anew(hub: Hub) -> None:
+def test_name_is_free_again_and_has_no_history(hub: Hub) -> None:
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"1")
     hub.park("A:a")
@@ -174,7 +174,7 @@ def test_connection_that_is_lost_ends_its_own_alone(hub: Hub) -> None:
     assert list(hub.holders().values()) == [2]
 
 
-def test_who_ends_another_ones_is_no_trouble(hub: Hub) -> None:
+def test_unsubscribe_by_another_client_works(hub: Hub) -> None:
     client = hub.manager.connect("B")
     name = hub.subscribe("t", client=client)
     hub.publish("t", b"x")
@@ -233,8 +233,8 @@ def test_used_subscription_stays(hub: Hub) -> None:
     assert hub.show("A:a")["consumers"] == 0
 
 
-def test_who_was_here_at_a_crash_has_time_to_come_back(hub: Hub) -> None:
-    """Its last use is the time of the crash, not the time when it connected."""
+def test_subscription_used_at_a_crash_has_time_to_return(hub: Hub) -> None:
+    """The last use is the time of the crash, not the time when the client connected."""
     hub.subscribe("t", "A:a", unused_expiry_ms=DAY_MS)
     hub.app.consume("A:a")
     for _ in range(100):
@@ -266,7 +266,7 @@ def test_gets_without_number_leave_no_timers(hub: Hub) -> None:
 
 
 def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
-    """Messages are parked, and nobody decided to send them."""
+    """Messages are parked, but no operator has decided to republish them."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x")
     hub.park("A:a")
@@ -275,8 +275,8 @@ def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
     assert hub.app.ask(m.JobList)["jobs"] == []
 
 
-def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
-    """C17: otherwise one turn would grow with their number, and might overfill a small store."""
+def test_many_subscriptions_of_a_lost_connection_end_over_several_turns() -> None:
+    """C17: otherwise the turn would grow with their number and might overfill a small store."""
     hub = Hub(limits={"turn_rows": 50})
     gone = hub.manager.connect("gone")
     names = [hub.subscribe("t", client=gone) for _ in range(50)]
@@ -292,8 +292,8 @@ def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
     hub.empty()
 
 
-def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
-    """C17: a start that ended all of them at once might never succeed in a small store."""
+def test_subscriptions_before_a_crash_end_despite_further_stops() -> None:
+    """C17: in a small store, a start that ends all subscriptions at once might never succeed."""
     hub = Hub(limits={"turn_rows": 50})
     for _ in range(50):
         hub.subscribe("t")
@@ -309,7 +309,7 @@ def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
 def test_many_who_are_back_at_once_do_not_take_all_jobs(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: the others receive what awaited them as soon as a job is free."""
+    """C16: the others receive their copies as soon as another job may run."""
     names = [hub.subscribe("t", f"S:{number}", redelivery_limit=0) for number in range(6)]
     hub.publish("t", b"x")
     for name in names:
@@ -325,8 +325,8 @@ def test_many_who_are_back_at_once_do_not_take_all_jobs(
     assert hub.listed() == []
 
 
-def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> None:
-    """C16: a request that comes meanwhile is not part of the job that runs."""
+def test_subscriber_that_returns_during_a_job_gets_all_copies() -> None:
+    """C16: a request during the running job is not part of that job."""
     hub = Hub(limits={"turn_rows": 10})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)
     hub.publish("t", *[b"%d" % number for number in range(60)])
@@ -337,7 +337,7 @@ def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> Non
     (failed,) = there.delivered()
     jobs = hub.manager.turns.broker.jobs.running
     assert [job.row["target"] for job in jobs.values()] == ["returned"]
-    there.release(failed)  # Parked again, after the job began.
+    there.release(failed)  # parked again, after the job began
     there.hang_up()
     hub.app.ask(m.Republish, False, encode_uid(failed.uid))
     hub.manager.turn()
@@ -348,7 +348,7 @@ def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> Non
 
 
 def test_interval_runs_from_when_the_topic_has_it(hub: Hub) -> None:
-    """C14: not from the first look at the schedule."""
+    """C14: the interval does not start with the first check of the schedule."""
     hub.manager.turn(5_000)
     hub.app.ask(m.TopicSet, "t", {"republish": "schedule", "republish_interval_ms": 1_000})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)

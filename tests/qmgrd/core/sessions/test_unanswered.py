@@ -19,7 +19,7 @@ def after(*messages: m.Message, answers: tuple[m.Message, ...] = ()) -> int:
     "message",
     [m.Put(1, 1, 0, "Q", []), m.Credit(1, 1, 1), m.Cancel(1), m.UnitCommit(1, 1, 0, 1, 0, 0)],
 )
-def test_what_has_no_answer_of_its_own_is_not_counted(message: m.Message) -> None:
+def test_message_without_an_answer_is_not_counted(message: m.Message) -> None:
     assert after(message) == 0
 
 

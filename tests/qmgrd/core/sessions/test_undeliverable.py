@@ -1,4 +1,4 @@
-"""Link messages that cannot be stored here (G18); networks of two managers are in tests/sim."""
+"""Link messages that cannot be stored at the target (G18). tests/sim tests whole networks."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ MADE: list[Manager] = []
 
 @pytest.fixture(autouse=True)
 def audited() -> Iterator[None]:
-    """Checks everything that a test created against its store."""
+    """Checks all managers that a test created against their stores."""
     MADE.clear()
     yield
     for manager in MADE:
@@ -33,7 +33,7 @@ def audited() -> Iterator[None]:
 
 
 def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client, Far]:
-    """A queue manager with a queue Q that gives up after *retries*, and a link that leads there."""
+    """Returns a queue manager with queue Q that gives up after *retries* retries, and a link."""
     manager = Manager(store, link={"deliver_retries": retries})
     MADE.append(manager)
     app = manager.connect()
@@ -44,7 +44,7 @@ def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client,
 
 
 def codes(sent: list[Any]) -> list[tuple[int, int]]:
-    """Returns the ids that are held back, and why."""
+    """Returns the ids that are held back, and the reasons."""
     return [(x.seq_id, x.code) for x in sent if type(x) is m.Blocked]
 
 
@@ -121,7 +121,7 @@ def test_all_that_a_put_brings_is_given_up_together() -> None:
 
 
 def test_others_go_on_in_their_order_G18() -> None:
-    """They are stored while one is held back, and not a second time."""
+    """Later messages are stored while one message is held back, and are not stored twice."""
     app, far = manager_of(retries=1)
     for _ in range(2):
         far.send(1, message(1), message(2))
@@ -202,7 +202,7 @@ def member(seq_id: int, number: int, *, last: bool = False) -> bytes:
 
 @pytest.mark.parametrize("retries", [0, 3])
 def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) -> None:
-    """Its number exists already, or its group has ended: it becomes a dead letter at once."""
+    """The number exists, or the group has ended. The message becomes a dead letter at once."""
     app, far = manager_of(retries=retries)
     assert far.send(1, member(1, 1), member(2, 2, last=True)) == []
     refused = {3: ErrorCode.GROUP_NUMBER_TAKEN, 4: ErrorCode.GROUP_ENDED}
@@ -212,8 +212,8 @@ def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) ->
     assert far.committed() == [4]
 
 
-def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> None:
-    """Otherwise nobody could store it, and its link would be stopped for ever."""
+def test_dead_letter_over_a_link_has_no_group_if_its_number_exists() -> None:
+    """Otherwise no queue manager could store the message, and its link would stop for ever."""
     app, far = manager_of()
     far.send(1, member(1, 1), member(2, 2))
     for seq_id in (3, 4):
@@ -222,7 +222,7 @@ def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> No
     assert far.committed() == [4]
 
 
-# -- nowhere to go
+# -- no queue for the dead letter
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_dead_letters_that_are_full_hold_back_from_the_first_that_has_no_place()
     assert app.bodies(DEAD_LETTERS) == [b"1", b"2"]
 
 
-def test_unsound_record_for_no_queue_is_no_dead_letter() -> None:
+def test_invalid_record_for_a_missing_queue_is_no_dead_letter() -> None:
     app, far = manager_of(retries=1)
     for _ in range(3):
         (blocked,) = far.send(1, message(1)[:-1] + b"?", queue="NONE")
@@ -277,7 +277,7 @@ def test_unsound_record_for_no_queue_is_no_dead_letter() -> None:
 
 
 def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: AnyStore) -> None:
-    """The receiver dies before it has reported; a dead letter stays one, consumed or not."""
+    """The receiver dies before its report. The dead letter is stored once, consumed or not."""
     app, far = manager_of(store, retries=1)
     refuse(far, 1)
     far.send(1, message(1), queue="NONE")
@@ -285,7 +285,7 @@ def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: 
     app.manager.crash()
     app, far = app.manager.connect(), Far(app.manager)
     assert far.open()[:3] == [2, [], b"FAR" + (2).to_bytes(8, "big")]
-    app.ask(m.QueueCreate, "NONE")  # Although it could be stored by now.
+    app.ask(m.QueueCreate, "NONE")  # The message could now be stored.
     assert far.send(1, message(1), queue="NONE") == []
     assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([], [b"1"])
     app.ack(*app.get(DEAD_LETTERS))
@@ -294,7 +294,7 @@ def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: 
 
 
 def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
-    """The sender asks for its UID to check that the two stores belong together."""
+    """The sender requests the UID to check that the two stores belong together."""
     app, far = manager_of(store, retries=1)
     refuse(far, 1)
     far.send(1, message(1), queue="NONE")
@@ -302,8 +302,8 @@ def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
     assert Far(app.manager).open()[:3] == [1, [], b"FAR" + (1).to_bytes(8, "big")]
 
 
-def test_message_of_which_a_copy_is_a_dead_letter_already_stays_with_its_sender() -> None:
-    """That copy may have come from another queue, by another way: it is separate work."""
+def test_message_with_a_copy_among_the_dead_letters_stays_at_its_sender() -> None:
+    """The copy may come from another queue over another path, so the message is separate work."""
     app, far = manager_of(retries=1)
     app.manager.fill(DEAD_LETTERS, message(1))
     refuse(far, 1)
@@ -312,7 +312,7 @@ def test_message_of_which_a_copy_is_a_dead_letter_already_stays_with_its_sender(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_restart_begins_to_count_anew(store: AnyStore, clean: bool) -> None:
+def test_restart_resets_the_counts(store: AnyStore, clean: bool) -> None:
     app, far = manager_of(store, retries=2)
     refuse(far, 2)
     if clean:
@@ -336,8 +336,8 @@ def test_counts_outlive_a_connection() -> None:
     assert again.send(1, message(1), queue="NONE") == []
 
 
-def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
-    """For example, because they expired meanwhile."""
+def test_ids_deleted_at_the_sender_are_forgotten() -> None:
+    """For example, the messages have expired at the sender."""
     app, far = manager_of()
     refuse(far, 1, batch=(message(1), message(2)))
     far.send(1, b"", queue="")
@@ -347,10 +347,10 @@ def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
     assert app.bodies(DEAD_LETTERS) == []
 
 
-# -- what moves with a message
+# -- data that moves with a message
 
 
-def test_dead_letter_expires_no_more_and_is_there_at_once() -> None:
+def test_dead_letter_never_expires_and_is_available_at_once() -> None:
     app, far = manager_of(retries=1)
     app.ask(m.QueueAlter, DEAD_LETTERS, {"expiry_max_ms": 1_000})
     batch = [
@@ -401,13 +401,13 @@ def test_dead_letter_goes_to_its_queue_once_that_is_there_G18() -> None:
     assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([b"1"], [])
     app.manager.turn(60_001)
     app.manager.rest()
-    assert app.bodies("NONE") == []  # Its remaining lifetime runs again.
+    assert app.bodies("NONE") == []  # The remaining lifetime continues.
 
 
 # -- reports
 
 
-def test_link_is_told_as_blocked_once_until_it_goes_on() -> None:
+def test_link_is_reported_as_blocked_once_until_it_continues() -> None:
     app, far = manager_of(retries=9)
     refuse(far, 3)
     told = {

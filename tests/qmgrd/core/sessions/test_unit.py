@@ -1,4 +1,4 @@
-"""A unit of work keeps count of what it holds, and so does each queue."""
+"""Each unit of work and each queue count the messages held by units."""
 
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
@@ -42,7 +42,7 @@ def test_unit_and_queues_count_what_is_held() -> None:
     assert not second.has_room(1, 981)
 
 
-def test_what_is_let_go_is_held_by_nobody() -> None:
+def test_released_puts_leave_the_unit_and_the_queue() -> None:
     unit, first = SessionUnit(7, session()), queue(1)
     unit.add_puts(first, [held(first, 10, b"a")], 3)
     assert [found.index_key for found in unit.remove_puts()] == [b"a"]

@@ -85,7 +85,7 @@ def test_waiting_get_has_what_a_commit_puts_there_G20(app: Client) -> None:
     assert bodies(other.delivered()) == [b"held"]
 
 
-def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
+def test_uncommitted_get_is_unavailable_to_others_G20(app: Client) -> None:
     app.put("Q", b"a", b"b")
     unit = UnitOfWork(app)
     assert bodies(unit.get("Q")) == [b"a"]
@@ -101,7 +101,7 @@ def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
 def test_end_without_commit_undoes_puts_and_gets_in_place_G20(
     store: AnyStore, app: Client, end: End
 ) -> None:
-    """Order is by priority, then arrival, as if nothing had happened."""
+    """Messages are in order of priority and arrival, as before the unit."""
     worker = app.manager.connect("worker")
     for priority in (4, 9, 4, 0):
         app.put("Q", b"old%d" % priority, priority=priority)
@@ -143,7 +143,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     app.send(unit.message())
     if when == "before":
         manager.advance(0)
-        manager.turns._apply(manager.now())  # The whole turn is done, and then lost.
+        manager.turns._apply(manager.now())  # The whole turn runs, and is then lost.
     else:
         manager.turn()
     manager.crash()
@@ -154,7 +154,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     assert [x.failed for x in app.get("Q", 9)] == ([0, 0] if when == "before" else [])
 
 
-# -- plain puts, which are held and appended many at a time
+# -- plain puts, which are held and appended in batches
 
 Step = tuple[str, str, list[bytes]]
 LIMITS: list[dict[str, int]] = [
@@ -247,7 +247,7 @@ def test_plain_puts_take_the_tight_loops(
     assert [int(x.body) for x in found] == list(range(300))
 
 
-def test_stamps_of_what_a_unit_takes_are_told_in_runs(app: Client) -> None:
+def test_stamps_of_a_unit_are_reported_in_runs(app: Client) -> None:
     UnitOfWork(app)
     batch = [record(b"plain"), record(b"plain"), record(b"timed", expiry_ms=9_000), b"rotten"]
     batch += [record(b"stamped", uid=("B", 1)), record(b"plain")]
@@ -258,7 +258,7 @@ def test_stamps_of_what_a_unit_takes_are_told_in_runs(app: Client) -> None:
 
 
 def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> None:
-    """Its producer knows the UID from the answer, and may send the message elsewhere."""
+    """The producer knows the UID from the answer and may send the message to another queue."""
     UnitOfWork(app)
     _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", [record(b"x")] * 3)
     again = record(b"x", uid=("QM1", timestamp + 2))
@@ -266,9 +266,7 @@ def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> 
 
 
 @pytest.mark.parametrize("sought", ["uid", "correlation_id", "where"])
-def test_who_seeks_has_what_a_commit_puts_before_what_it_has_seen_G20(
-    app: Client, sought: str
-) -> None:
+def test_selecting_get_receives_a_commit_before_its_position_G20(app: Client, sought: str) -> None:
     other = app.manager.connect("other")
     UnitOfWork(app)
     batch = [
@@ -346,7 +344,7 @@ def test_duplicate_of_what_a_unit_holds_is_refused_for_later_A12(app: Client) ->
 
 
 def test_duplicate_of_a_hidden_message_is_refused_A12(app: Client) -> None:
-    """Leased, delayed, got in a unit, and after that was backed out."""
+    """The message is leased, delayed, got in a unit, or returned by a backout."""
     for number in (1, 2, 3):
         assert not app.put_records("Q", record(b"x", uid=("B", number)))
     leased, delayed, taken = app.get("Q", 3)
@@ -373,7 +371,7 @@ def test_entry_is_not_lowered_by_a_backout_A13(store: AnyStore, app: Client) -> 
 
 
 def test_link_waits_for_a_unit_that_holds_its_message_A12(app: Client) -> None:
-    """If it counted as stored, it would be lost when the unit is backed out."""
+    """A message that counted as stored would be lost in a backout of the unit."""
     far = Far(app.manager)
     far.open()
     unit = UnitOfWork(app)
@@ -434,7 +432,7 @@ def test_commit_of_a_unit_that_was_lost_is_answered_the_same_each_time(
         producer = Producer(again, b"%016d" % app.peer.number, True)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
-        # A new unit with that number is not taken for the old one.
+        # A new unit with that number is a different unit.
         again.ask(m.UnitBegin, commit.unit)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
@@ -482,7 +480,7 @@ def test_full_store_leaves_a_unit_open_until_it_can_be_committed(app: Client) ->
 
 
 def test_gets_alone_are_committed_in_a_full_store(app: Client) -> None:
-    """They free room, and a full store needs that."""
+    """Gets free space, which a full store needs."""
     app.put("Q", b"x")
     unit = UnitOfWork(app)
     unit.get("Q")
@@ -535,7 +533,7 @@ def test_unit_bound_for_a_link_that_was_deleted_comes_to_rest(app: Client, end: 
 
 
 def test_held_messages_count_as_depth_G13(app: Client) -> None:
-    """Size counts all states: held, leased, delayed, ready, got in a unit."""
+    """The depth counts messages in all states: held, leased, delayed, ready, got in a unit."""
     app.ask(m.QueueAlter, "Q", {"depth_max": 5})
     app.put("Q", b"1", b"2", b"3", b"4")
     leased, delayed, taken = app.get("Q", 3)
@@ -587,7 +585,7 @@ def test_unit_may_not_hold_more_than_its_queue_may_have_G13(app: Client) -> None
     assert bodies(unit.get("Q")) == [b"1"]
     assert unit.commit() == []
     assert app.bodies("Q") == [b"3", b"4"]
-    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # Its get made room, too.
+    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # The get in this unit made space as well.
 
 
 def test_commit_keeps_to_the_limit_where_all_else_is_leased_G13(app: Client) -> None:
@@ -663,7 +661,7 @@ def test_bytes_of_a_unit_are_bounded() -> None:
 
 @pytest.mark.parametrize("what", ["put", "get"])
 def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
-    """A message of 40 KB has 11 of them, whether it is put or got."""
+    """A message of 40 KB has 11 rows, whether it is put or got."""
     app = limited(rows_max=38)
     app.put("Q", *[bytes(40_000)] * 3)
     unit = UnitOfWork(app)
@@ -718,7 +716,8 @@ def test_units_of_a_connection_are_bounded_and_numbers_are_free_again() -> None:
     assert app.code_of(m.UnitBegin, 2) == ErrorCode.VALUE_INVALID
     assert first.commit() == []
     UnitOfWork(app, 1).put("Q", b"x")
-    assert app.manager.connect().ask(m.UnitBegin, 1) is None  # Each connection has its own.
+    # Each connection has a separate limit.
+    assert app.manager.connect().ask(m.UnitBegin, 1) is None
     audit(app.manager)
 
 
@@ -726,9 +725,9 @@ def test_one_connection_cannot_hold_the_memory_of_all_units() -> None:
     app = limited(connection_bytes_max=10_000, held_bytes_max=25_000)
     units = [UnitOfWork(app, number) for number in (1, 2)]
     units[0].put("Q", bytes(4_000))
-    units[1].put("Q", b"", b"", b"")  # Each takes memory, whatever its length.
+    units[1].put("Q", b"", b"", b"")  # Each put takes memory, even with an empty body.
     with_puts = units[1].put_records("Q", *[record(b"")] * 2)
-    assert with_puts == [ErrorCode.UNITS_EXHAUSTED]  # The first still fits.
+    assert with_puts == [ErrorCode.UNITS_EXHAUSTED]  # The first put still fits.
     other = app.manager.connect()
     UnitOfWork(other).put("Q", bytes(8_000))
     third = app.manager.connect()
@@ -752,7 +751,7 @@ def test_nothing_can_be_done_in_a_unit_that_is_over(app: Client, end: End) -> No
     assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
 
 
-def test_age_counts_from_the_beginning_and_operators_are_told(app: Client) -> None:
+def test_age_counts_from_the_begin_and_is_reported_to_operators(app: Client) -> None:
     manager = app.manager
     unit = UnitOfWork(app)
     manager.turn(manager.config.unit.age_max_ms - 1)
@@ -786,10 +785,10 @@ def test_unit_that_is_over_leaves_no_timer(app: Client) -> None:
 
 @pytest.mark.parametrize("action", [m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW])
 @pytest.mark.parametrize("fields", [{}, {"correlation_id": b"c"}], ids=["plain", "indexed"])
-def test_what_a_unit_holds_is_settled_by_its_commit_only(
+def test_message_in_a_unit_is_settled_only_by_the_commit(
     app: Client, action: int, fields: dict[str, bytes]
 ) -> None:
-    """An ack with the old handle would delete a message that a backout then returned."""
+    """Otherwise an ack with the old handle would delete a message that a backout returned."""
     app.put("Q", b"x", **fields)
     unit = UnitOfWork(app)
     (found,) = unit.get("Q")
@@ -802,7 +801,7 @@ def test_what_a_unit_holds_is_settled_by_its_commit_only(
     assert (again.body, again.failed) == (b"x", 1)
 
 
-def test_handle_of_a_lease_that_is_over_is_no_part_of_a_unit(app: Client) -> None:
+def test_handle_of_an_ended_lease_cannot_join_a_unit(app: Client) -> None:
     app.put("Q", b"x")
     unit = UnitOfWork(app)
     (found,) = app.get("Q", lease_ms=1_000)
@@ -816,7 +815,7 @@ def test_handle_of_a_lease_that_is_over_is_no_part_of_a_unit(app: Client) -> Non
 
 
 def test_breaker_counts_what_units_do(app: Client) -> None:
-    """A backout is a failure; a commit ends the probing."""
+    """A backout counts as failures. A commit ends the probing."""
     changes = {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 1_000}
     app.ask(m.QueueAlter, "Q", changes)
     app.put("Q", b"1", b"2", b"3")
@@ -857,7 +856,7 @@ def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
 
 @pytest.mark.parametrize("end", [by_lost_connection, by_age])
 def test_a_hundred_units_end_in_slices(end: End) -> None:
-    """No turn returns more than its share, however many end at once."""
+    """No turn returns more messages than its share, even if many units end at once."""
     app = limited()
     worker = app.manager.connect("worker")
     units = [UnitOfWork(worker, number) for number in range(1, 101)]
@@ -892,7 +891,7 @@ def full_and_small(directory: Path, map_bytes: int) -> Client:
 
 
 def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) -> None:
-    """Otherwise it would end the daemon: each row may need a page that is free only later."""
+    """Otherwise the commit would stop the daemon: each row may need a page that is freed later."""
     app = full_and_small(tmp_path, 1 << 21)
     unit = UnitOfWork(app)
     found = app.get("Q", 200)
@@ -905,7 +904,7 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 
 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
-    """Above the mark it has room for their counts, a slice at a time, but not for history."""
+    """Above the mark, the store has space for the counts, in slices, but not for history."""
     app = full_and_small(tmp_path, 1 << 21)
     manager = app.manager
     workers = [manager.connect("worker") for _ in range(20)]

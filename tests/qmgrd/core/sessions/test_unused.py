@@ -1,4 +1,4 @@
-"""Queues that nobody uses for their unused_expiry_ms. For subscriptions: test_subscriptions.py."""
+"""Queues unused for their unused_expiry_ms. test_subscriptions.py tests subscriptions."""
 
 import json
 
@@ -24,19 +24,19 @@ def reply(app: Client) -> Client:
 
 
 def exists(client: Client, queue: str = "REPLY") -> bool:
-    """Returns whether *queue* exists, after jobs and timers have done what is due."""
+    """Returns whether *queue* exists, after jobs and timers have done all due work."""
     client.manager.rest()
     found = [row["queue"] for row in client.ask(m.QueueList, "", 1_000)["queues"]]
     return queue in found
 
 
 def lasts_ms(client: Client, step_ms: int = 100) -> int:
-    """Returns after how many milliseconds REPLY is deleted, in steps of *step_ms*."""
+    """Returns the number of milliseconds until REPLY is deleted, in steps of *step_ms*."""
     for ms in range(0, 10 * LIMIT_MS, step_ms):
         if not exists(client):
             return ms
         client.manager.turn(step_ms)
-    raise AssertionError("it stays")
+    raise AssertionError("the queue still exists")
 
 
 def test_unused_queue_is_deleted_with_its_messages(reply: Client) -> None:
@@ -45,7 +45,7 @@ def test_unused_queue_is_deleted_with_its_messages(reply: Client) -> None:
     (event,) = [json.loads(body) for body in reply.bodies(EVENTS)]
     assert (event["event"], event["queue"], event["messages"]) == ("queue expired", "REPLY", 2)
     assert reply.code_of(m.QueueShow, "REPLY") is ErrorCode.QUEUE_UNKNOWN
-    reply.ask(m.QueueCreate, "REPLY", {})  # Its name is free, and nothing of the old one is left.
+    reply.ask(m.QueueCreate, "REPLY", {})  # The name is free, and no row of the old queue is left.
     assert reply.bodies("REPLY") == []
 
 
@@ -96,7 +96,7 @@ def test_queue_lasts_while_a_message_of_it_is_worked_on(reply: Client) -> None:
 def test_lease_that_ends_by_itself_was_a_use(reply: Client) -> None:
     reply.put("REPLY", b"1")
     assert len(reply.get("REPLY")) == 1
-    reply.manager.turn(30_000)  # until its lease ends
+    reply.manager.turn(30_000)  # until the lease ends
     assert lasts_ms(reply) == LIMIT_MS
 
 
@@ -117,7 +117,7 @@ def test_end_of_a_unit_that_held_a_message_was_a_use(reply: Client) -> None:
     assert lasts_ms(reply) == LIMIT_MS
 
 
-def test_definition_once_more_and_alteration_start_the_time_anew(reply: Client) -> None:
+def test_repeated_definition_and_alteration_restart_the_time(reply: Client) -> None:
     reply.manager.turn(LIMIT_MS - 1)
     reply.ask(m.QueueCreate, "REPLY", UNUSED)
     reply.manager.turn(LIMIT_MS - 1)
@@ -186,7 +186,7 @@ def test_another_queue_of_the_same_name_has_a_time_of_its_own(reply: Client) -> 
 
 
 def test_many_are_deleted_in_turn(reply: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only so many jobs run at once that operators can still start theirs."""
+    """The number of jobs is limited, so operators can still start theirs."""
     monkeypatch.setattr(unused, "DELETING_MAX", 1)
     for number in range(4):
         reply.ask(m.QueueCreate, f"R.{number}", UNUSED)
@@ -207,7 +207,7 @@ def test_unit_that_put_there_cannot_commit(reply: Client) -> None:
     assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
 
 
-def test_row_says_how_long_nobody_has_used_it(reply: Client) -> None:
+def test_row_shows_the_unused_time(reply: Client) -> None:
     assert "unused_ms" not in reply.show("Q")
     assert reply.show("REPLY")["unused_ms"] == 0
     reply.manager.turn(3_000)
@@ -222,7 +222,7 @@ def test_system_queue_stays(reply: Client, queue: str) -> None:
     for kind in (m.QueueCreate, m.QueueAlter):
         with pytest.raises(RequestError, match="the queue manager itself needs SYSTEM"):
             reply.ask(kind, queue, UNUSED)
-    reply.browse(queue)  # Its first use creates it.
+    reply.browse(queue)  # The first use creates the queue.
     reply.ask(m.TemplateSet, "*", UNUSED)
     reply.manager.turn(10 * LIMIT_MS)
     assert exists(reply, queue)

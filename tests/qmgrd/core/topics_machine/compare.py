@@ -1,4 +1,4 @@
-"""Compares what the manager delivers, answers and stores with the model."""
+"""Compares the deliveries, the answers and the store of the manager with the model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ GONE_MAX = 3  # the last publications without holders, which are also requested
 
 
 def compare_all(table: "Table") -> None:
-    """Compares everything that can be requested, and the store, with the model."""
+    """Compares all answers and the store with the model."""
     _compare_subscriptions(table)
     _compare_copies(table)
     _compare_parked(table)
@@ -30,7 +30,7 @@ def compare_all(table: "Table") -> None:
 
 
 def check_store(manager: Manager) -> None:
-    """Verifies the store, by the rules for a store at rest."""
+    """Verifies the store with the rules for a closed store."""
     found = Findings()
     tx = manager.store.begin()
     try:
@@ -145,7 +145,7 @@ def _compare_lacks(table: "Table") -> None:
 
 
 def _compare_held(table: "Table") -> None:
-    """C9: each is stored once, and as long as something holds it."""
+    """C9: each held publication is stored once, and no other publication is stored."""
     held = table.model.held()
     if PUBLICATIONS not in table.manager.turns.broker.catalogue.queues:
         assert not held
@@ -153,15 +153,15 @@ def _compare_held(table: "Table") -> None:
     value = table.ask(table.seats[0], m.Browse, PUBLICATIONS, messages_max=10_000)
     shown = [records.decode(delivery(0, item).record) for item in value["items"]]
     bodies = {(x.uid.origin, x.uid.timestamp): x.body for x in shown if x.uid is not None}
-    assert len(bodies) == len(value["items"]), "one is there twice"
-    alive = [x for x in held if x.expires_ms > table.model.now_ms]  # Others are not shown.
+    assert len(bodies) == len(value["items"]), "a publication is stored twice"
+    alive = [x for x in held if x.expires_ms > table.model.now_ms]  # Expired copies are not shown.
     assert bodies == {x.uid: x.body for x in alive}
     row = table.ask(table.seats[0], m.QueueShow, PUBLICATIONS)
     assert row["depth"] + row["delayed"] == len(held)
 
 
 def compare_delivery(found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bool = False) -> None:
-    """Compares a delivery or a browsed item with a copy."""
+    """Compares a delivery or a browsed message with a copy."""
     publication, wish = copy.publication, copy.publication.wish
     assert found.priority == copy.priority
     assert (found.delivered, found.failed) == (copy.delivered, copy.failed), copy
@@ -183,7 +183,7 @@ def compare_delivery(found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bo
     _compare_note(unpack(tail) if tail else {}, copy)
     fields = records.decode(found.record)
     assert fields.uid is not None
-    # If it was published in this step, its UID is learned afterwards.
+    # The UID of a publication of this step is learned afterwards.
     assert publication.uid in (("", 0), (fields.uid.origin, fields.uid.timestamp))
     assert fields.body == publication.body
     headers = {"colour": wish.colour} if wish.colour else {}

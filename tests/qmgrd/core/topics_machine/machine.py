@@ -1,4 +1,4 @@
-"""All operations on topics, as rules on the production core, compared with a plain model.
+"""Rules for all operations on topics. They run on the production core and on a plain model.
 
 rules (publishing, subscribing, settling, republishing, ends) ─▶ table ─▶ model
                                                                    └───▶ manager
@@ -28,7 +28,7 @@ PLAIN_WISHES = st.builds(
 
 
 class Machine(Operators):
-    """Three clients, a handful of topics and names; time, lost connections and restarts."""
+    """Three clients, several topics and names; time, lost connections and restarts."""
 
     @initialize(given=st.lists(GIVEN, min_size=3, max_size=3), topics=OF_TOPICS)
     def begin(self, given: list[dict[str, Any]], topics: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ class Machine(Operators):
     def publish(
         self, seat: int, topic: str, wishes: list[Wish], crashes: bool, resumes: bool = True
     ) -> None:
-        """C1, C4, C9: to each matching subscriber, once, with one UID; a crash changes nothing."""
+        """C1, C4, C9: each matching subscriber gets one copy, with one UID, despite crashes."""
         made = [Wish(**(vars(wish) | {"topic": topic})) for wish in wishes]
         self.table.publish(self._seat(seat), made, crashes=crashes)
         if crashes:
@@ -64,13 +64,13 @@ class Machine(Operators):
 
     @rule(seat=SEAT_NUMBERS, topic=TOPICS, number=st.integers(1, 3))
     def publish_with_its_own_uid(self, seat: int, topic: str, number: int) -> None:
-        """A11: refused as long as it is held, whatever the topic."""
+        """A11: the UID of a held publication is refused, for any topic."""
         self.table.publish(self._seat(seat), [Wish(topic, uid=("O", number))])
         self.table.end()
 
     @rule(ms=st.sampled_from([10, 100, 310, 500, 1_000, 1_700, 2_500, 10_000, 31_000]))
     def time_passes(self, ms: int) -> None:
-        """Overdue leases fail, expired copies end, and due ones are sent."""
+        """Overdue leases fail, expired copies end, and due copies are sent."""
         self.table.pass_time(ms)
         self.table.end()
 
@@ -91,19 +91,19 @@ class Machine(Operators):
     @precondition(lambda self: self.model.parked())
     @rule(crashes_at=st.integers(1, 2), drop=st.booleans(), resumes=st.booleans())
     def republish_and_crash(self, crashes_at: int, drop: bool, resumes: bool = True) -> None:
-        """C19: once decided, it is carried out in full, whatever happens then."""
+        """C19: a republish that was decided is carried out in full, even after a crash."""
         self._republish_all(drop=drop, turns=crashes_at)
         self.table.restart(0, is_clean=False, resumes=resumes)
         self.table.end()
 
     def teardown(self) -> None:
-        """C23: in the end no publication is kept without a holder."""
+        """C23: at the end, no publication without a holder is stored."""
         if not self.table.is_amid:
             self._end_all()
             assert not self.model.held()
 
 
 def rules_of(machine: type[Any]) -> int:
-    """Returns the number of its rules."""
+    """Returns the number of rules of the machine."""
     found = [getattr(machine, name) for name in dir(machine)]
     return sum(hasattr(one, "hypothesis_stateful_rule") for one in found)

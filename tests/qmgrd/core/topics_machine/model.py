@@ -1,7 +1,7 @@
 """A model of publish and subscribe, written with plain lists.
 
 Each subscription has its own copies, which are ready, leased, delayed or parked. A topic has its
-retained publication. The model knows nothing of how any of this is stored.
+retained publication. The model does not depend on the stored format.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from tests.qmgrd.core.topics_machine.things import (
 )
 
 SCHEDULE_MS = 1_000
-# The grace period after a start, for subscriptions whose limit is at least as long.
+# grace period after a start, for subscriptions with a limit of at least this time
 RETURN_MS = 3_600_000
 
 
@@ -32,14 +32,15 @@ class Model:
         self.now_ms = now_ms
         self.wall_us = 0
         self.subscriptions: dict[str, Subscription] = {}
-        self.publications: list[Publication] = []  # all that ever were
+        self.publications: list[Publication] = []  # all publications ever made
         self.retained: dict[str, Publication] = {}
         self.topics: dict[str, dict[str, Any]] = {}
-        self.names: set[str] = set()  # of non-durable subscriptions, ever
-        self.ended: set[tuple[int, int]] = set()  # seat and request of consumers, in this step
+        self.names: set[str] = set()  # names of all non-durable subscriptions ever made
+        # seat and request of the consumers that ended in this step
+        self.ended: set[tuple[int, int]] = set()
         self._made = 0
-        self.next_look_ms: int | None = None  # when the next turn of a schedule is checked
-        self.sent_ms: dict[int, int] = {}  # by interval
+        self.next_look_ms: int | None = None  # time at which the next schedule is checked
+        self.sent_ms: dict[int, int] = {}  # time of the last republish, by interval
         self.started()
 
     # # -- values in force
@@ -52,7 +53,7 @@ class Model:
         return default
 
     def limit_of(self, found: Subscription, topic: str) -> int:
-        """Returns how often a publication to *topic* is delivered again."""
+        """Returns the number of redeliveries of a publication to *topic*."""
         own: int = found.value("redelivery_limit")
         if own >= 0:
             return own
@@ -64,7 +65,7 @@ class Model:
         return [x for x in self.subscriptions.values() if has(x.filter, topic)]
 
     def is_held(self, publication: Publication) -> bool:
-        """Returns whether a subscription has it, or its topic retains it."""
+        """Returns whether a subscription or its topic holds the publication."""
         return publication in self.retained.values() or any(
             x.copy_of(publication) is not None for x in self.subscriptions.values()
         )
@@ -74,7 +75,7 @@ class Model:
         return [x for x in self.publications if self.is_held(x)]
 
     def parked(self) -> list[tuple[Subscription, Copy]]:
-        """Returns the parked copies, by publication, then by age of the subscription."""
+        """Returns the parked copies, ordered by publication and by age of the subscription."""
         found = [(x, copy) for x in self.subscriptions.values() for copy in x.those("parked")]
         return sorted(found, key=lambda pair: (pair[1].publication.number, pair[0].number))
 
@@ -95,19 +96,20 @@ class Model:
         found = Subscription(self._made, name, filter_, colour, dict(given), owner, self.now_ms)
         self.subscriptions[name] = found
         if owner is not None:
-            assert name not in self.names, f"{name} was there before"
+            assert name not in self.names, f"{name} was used before"
             self.names.add(name)
         for topic in sorted(self.retained) if retained else ():
             if not has(filter_, topic):
                 continue
             if self.retained[topic].expires_ms <= self.now_ms:
-                del self.retained[topic]  # It is removed when a subscriber might have received it.
+                # The retained publication is removed when a subscriber might have received it.
+                del self.retained[topic]
             else:
                 self._give(found, self.retained[topic])
         return found
 
     def end(self, found: Subscription) -> int:
-        """Ends a subscription; returns how many copies it had."""
+        """Ends a subscription; returns the number of its copies."""
         del self.subscriptions[found.name]
         if found.consumer is not None:
             self.ended.add((found.consumer.seat, found.consumer.request_id))
@@ -155,7 +157,7 @@ class Model:
         found.puts += 1
 
     def _make_room(self, found: Subscription) -> bool:
-        """Evicts old copies of the least priority until one more fits; returns whether it fits."""
+        """Evicts old copies of the lowest priority until one more fits; returns whether it fits."""
         if found.value("overflow") != "discard-oldest":
             return False
         while found.depth >= found.value("depth_max"):
@@ -172,13 +174,13 @@ class Model:
     # -- delivery
 
     def open(self, found: Subscription, consumer: Consumer | None) -> None:
-        """Records that a consumer is present: copies that await one are sent now."""
+        """Records that a consumer is present. Copies that wait for one are sent now."""
         if consumer is not None:
             found.consumer = consumer
         self._send(found, [x for x in found.those("parked") if x.awaits])
 
     def altered(self, found: Subscription) -> None:
-        """Records that its attributes changed: there may be space for copies that await that."""
+        """Records that attributes changed. Copies that wait for space may now fit."""
         if found.consumer is None:
             found.used_ms = self.now_ms
         else:
@@ -212,7 +214,7 @@ class Model:
         why: tuple[int, str, str] = (0, "", ""),
         client: str = "",
     ) -> None:
-        """Returns a copy to its queue, or parks it if its subscriber failed on it too often."""
+        """Returns a copy to its queue, or parks the copy if its subscriber failed too often."""
         copy.lease, copy.state = None, "ready"
         copy.delivered += delivered
         if failed:
@@ -235,11 +237,10 @@ class Model:
     def republish(
         self, meant: list[tuple[Subscription, Copy]], *, is_healthy: bool = False
     ) -> tuple[int, int, int]:
-        """Republishes the *meant* copies; returns how many were sent, await a consumer, had no
-        space.
+        """Republishes copies; returns the numbers that were sent, lack a consumer, or lack space.
 
-        Args:
-            is_healthy: the subscriber reports itself as healthy, so it counts as present.
+        Args: is_healthy: Whether the subscriber reports itself as healthy, and so counts as
+        present.
         """
         counts = [0, 0, 0]
         for found, copy in meant:
@@ -251,7 +252,7 @@ class Model:
         return counts[0], counts[1], counts[2]
 
     def _send(self, found: Subscription, copies: list[Copy]) -> int:
-        """Makes parked copies ready again, as long as there is space; returns how many."""
+        """Makes parked copies ready again while there is space; returns their number."""
         sent = 0
         for copy in sorted(copies, key=lambda x: x.publication.number):
             if found.depth >= found.value("depth_max"):
@@ -280,7 +281,7 @@ class Model:
     # -- time, and ends
 
     def expire_volatile(self) -> None:
-        """Expires non-persistent copies at a clean stop: they do not count as lost."""
+        """Expires non-persistent copies at a clean stop. Such copies do not count as lost."""
         for found in self.subscriptions.values():
             kept = [x for x in found.copies if not (x.is_volatile and x.is_expired(self.now_ms))]
             found.expired += len(found.copies) - len(kept)
@@ -302,7 +303,7 @@ class Model:
             found.used_ms = max(found.used_ms, self.now_ms - max(long_ms, 0))
 
     def due_until(self, end_ms: int) -> list[int]:
-        """Yields the times before *end_ms* at which something is due, in order."""
+        """Yields the due times before *end_ms*, in order."""
         known = {self.next_look_ms or self.now_ms}
         for found in self.subscriptions.values():
             if found.value("unused_expiry_ms"):
@@ -313,7 +314,7 @@ class Model:
         return sorted(x for x in known if self.now_ms < x < end_ms)
 
     def time_passes(self) -> None:
-        """Does what is due; checks on schedule come before the ends of leases."""
+        """Performs due work. Checks of the schedule come before the ends of leases."""
         look_ms = self.next_look_ms
         is_too_early = look_ms is not None and look_ms < self.now_ms and not self.parked()
         for found in list(self.subscriptions.values()):
@@ -331,7 +332,7 @@ class Model:
             self._look_at_schedule(is_too_early=is_too_early)
 
     def look_after_schedule(self) -> None:
-        """Republishes parked copies on schedule, for topics that have one."""
+        """Republishes parked copies on schedule, for topics with a schedule."""
         intervals = {
             self.topic_value(x, "republish_interval_ms", 3_600_000)
             for x in self.topics
@@ -360,7 +361,7 @@ class Model:
         self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:
-        """Loses a connection: its leased copies return, and its subscriptions end."""
+        """Closes a connection. Leased copies return, and subscriptions of the connection end."""
         for found in list(self.subscriptions.values()):
             if found.consumer is not None and found.consumer.seat == seat:
                 self.close(found)
@@ -371,7 +372,7 @@ class Model:
                 self.end(found)
 
     def crash(self) -> None:
-        """Loses the memory: leases and deliveries are unknown afterwards."""
+        """Clears the memory. Leases and deliveries are unknown afterwards."""
         for found in list(self.subscriptions.values()):
             if found.owner is not None:
                 self.end(found)

@@ -68,7 +68,7 @@ class Operators(Subscribers):
         self.table.end()
 
     def _republish_all(self, *, drop: bool, turns: int) -> None:
-        """Republishes all in exactly that many turns."""
+        """Republishes all parked copies in exactly *turns* turns."""
         _done(self.table.begin(), self.model.parked(), drop=drop, messages_max=0)
         self.table.hand_out()
         self.table.expected.clear()
@@ -84,7 +84,7 @@ class Operators(Subscribers):
         messages_max=st.sampled_from([0, 0, 0, 1]),
     )
     def republish(self, seat: int, drop: bool, where: str, messages_max: int) -> None:
-        """C11, C12, C13, C14, C16: only to the subscribers that failed on it."""
+        """C11, C12, C13, C14, C16: only the subscribers that failed receive a copy."""
         meant = [x for x in self.model.parked() if WHERES[where](*x)]
         self._republish(seat, meant, drop, where, messages_max=messages_max)
 
@@ -106,7 +106,7 @@ class Operators(Subscribers):
         where=st.sampled_from(["", "", "failed > 1"]),
     )
     def republish_to_some(self, seat: int, number: int, drop: bool, other: int, where: str) -> None:
-        """The others stay on the list."""
+        """Other subscribers stay on the list."""
         found = {x.name: x for x in (self._subscription(number), self._subscription(other))}
         meant = [x for x in self.model.parked() if x[0].name in found and WHERES[where](*x)]
         self._republish(seat, meant, drop, where, subscriptions=tuple(found))
@@ -160,7 +160,7 @@ class Operators(Subscribers):
 
     @rule(seat=SEAT_NUMBERS, topic=st.sampled_from(["a", "a/b", "d"]), retained=st.booleans())
     def topic_delete(self, seat: int, topic: str, retained: bool) -> None:
-        """Deletes its definition, or its retained publication."""
+        """Deletes the definition of a topic, or its retained publication."""
         model = self.table.begin()
         there: dict[str, Any] = model.retained if retained else model.topics
         code = None if there.pop(topic, None) is not None else ErrorCode.TOPIC_UNKNOWN
@@ -189,7 +189,7 @@ class Operators(Subscribers):
         self.table.end()
 
     def _put_to(self, found: Seat, name: str) -> None:
-        """Only publications may fill it."""
+        """Only publications may fill the queue."""
         message = m.Put(found.stream, found.next_id, found.next_id - 1, name, [record(b"no")])
         (answer,) = self.table.say(found, message)
         assert [x[:2] for x in answer.refused] == [[found.next_id, ErrorCode.QUEUE_IS_SUBSCRIPTION]]
@@ -197,7 +197,7 @@ class Operators(Subscribers):
 
 
 def _done(model: Any, meant: Meant, *, drop: bool, messages_max: int) -> tuple[int, int, int]:
-    """Republishes in the model; returns how many were sent, wait, had no space."""
+    """Republishes in the model; returns the numbers of copies: sent, waiting, without space."""
     counts = [0, 0, 0]
     for one in meant:
         if messages_max and counts[0] == messages_max:

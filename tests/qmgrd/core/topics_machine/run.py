@@ -1,6 +1,6 @@
 """Runs the machine of topics: python -m tests.qmgrd.core.topics_machine.run [--minutes M].
 
-It works like tests.qmgrd.core.machine.run, with other rules.
+The options are those of tests.qmgrd.core.machine.run.
 """
 
 import sys
@@ -10,7 +10,7 @@ from tests.qmgrd.core.topics_machine.machine import Machine
 
 
 def run_topics_seed(number: int) -> str:
-    """Tries the examples of a seed; returns the failure of one, or ""."""
+    """Runs the examples of a seed; returns the description of a failure, or ""."""
     return run_seed(number, shrink=False, machine=Machine)
 
 

@@ -1,4 +1,4 @@
-"""Rules of subscribers: they subscribe, consume, fail, and leave."""
+"""Rules of subscribers, which subscribe, consume, fail, and leave."""
 
 from typing import Any
 
@@ -12,7 +12,8 @@ from tests.qmgrd.core.topics_machine.things import Consumer, Copy, Subscription
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
-SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])  # None: the seat that received it
+# None: the seat that received the message
+SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])
 LATE = st.sampled_from([False, False, True])
 FILTERS = st.sampled_from(["a/b", "a/b", "a/+", "a/#", "#", "+", "+/b/#", "a/+/c", "d"])
 NAMES = ["B:one", "B:two", ":three", "C:four"]
@@ -32,7 +33,7 @@ WORDS = st.sampled_from([("", ""), ("BAD_INPUT", "line 7")])
 
 
 class Subscribers(RuleBasedStateMachine):
-    """Subscribers, and what they do with their deliveries."""
+    """Subscribers, and their actions on deliveries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class Subscribers(RuleBasedStateMachine):
         return self.table.seats[number]
 
     def _subscription(self, number: int, *states: str) -> Subscription:
-        """Returns a subscription; if possible one with a copy in one of *states*."""
+        """Returns a subscription, if possible one with a copy in one of *states*."""
         known = list(self.model.subscriptions.values())
         found = [x for x in known if x.those(*states)] or known
         return found[number % len(found)]
@@ -61,7 +62,7 @@ class Subscribers(RuleBasedStateMachine):
     def subscribe(
         self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any], retained: bool
     ) -> None:
-        """C3, C15: a name is one subscription; it gets later publications, and retained ones."""
+        """C3, C15: a name is one subscription, which gets later and retained publications."""
         self._subscribe(seat, name, filter_, colour, given, retained=retained)
 
     @rule(seat=SEAT_NUMBERS, filter_=FILTERS, given=GIVEN, retained=st.booleans())
@@ -99,7 +100,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.subscriptions) > 2)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def unsubscribe(self, seat: int, number: int) -> None:
-        """C23: all its copies end with it."""
+        """C23: all copies of the subscription are deleted."""
         self._unsubscribe(seat, self._subscription(number))
         self.table.end()
 
@@ -122,7 +123,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, credit=st.sampled_from([1, 2, 5]), lease_ms=LEASES_MS)
     def consume(self, seat: int, number: int, credit: int, lease_ms: int) -> None:
-        """C16: a new consumer receives the copies that were republished while there was none."""
+        """C16: a new consumer receives the copies republished while there was no consumer."""
         self._consume(seat, self._subscription(number, "ready", "parked"), credit, lease_ms)
         self.table.end()
 
@@ -171,7 +172,7 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     def _get(self, seat: int, found: Subscription, count: int, lease_ms: int) -> list[Copy]:
-        """Gets the available copies, unless a consumer takes them first; returns these."""
+        """Gets and returns the available copies that no consumer received first."""
         if found.consumer is not None and found.consumer.credit:
             return []
         model, client = self.table.begin(), self._seat(seat).client
@@ -198,7 +199,7 @@ class Subscribers(RuleBasedStateMachine):
         return found[number % len(found)]
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Returns the seat that settles: by default the one that received it."""
+        """Returns the seat that settles. The default is the seat that received the handle."""
         if seat is not None:
             return self._seat(seat)
         assert handle.session is not None
@@ -271,10 +272,10 @@ class Subscribers(RuleBasedStateMachine):
     def _settled(
         self, seat: Seat, action: int, handle: Handle, delay_ms: int, words: tuple[str, str]
     ) -> int:
-        """Applies a settle to the model; returns the code of its exception, or 0."""
+        """Applies a settle to the model; returns the code of its error, or 0."""
         model, found, copy = self.model, handle.subscription, handle.copy
         if model.subscriptions.get(found.name) is not found:
-            return 0  # Its queue was deleted, and the message with it.
+            return 0  # The queue and the message were deleted.
         lease = copy.lease if copy in found.copies else None
         if lease is None:
             return self._settled_late(seat, action, handle)
@@ -300,7 +301,7 @@ class Subscribers(RuleBasedStateMachine):
         return 0
 
     def _settled_late(self, seat: Seat, action: int, handle: Handle) -> int:
-        """Does the same for a copy that is not leased: it waits, or was removed."""
+        """Applies a settle to a copy that is not leased; returns the code of its error, or 0."""
         if action != m.ACK:
             return int(ErrorCode.LEASE_LOST) if action == m.REJECT else 0
         if handle.copy not in handle.subscription.copies:
@@ -313,7 +314,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, times=st.integers(1, 6))
     def fail_again_and_again(self, seat: int, number: int, times: int) -> None:
-        """C6, C7: a copy that always fails is delivered 1 + limit times, whatever the limit."""
+        """C6, C7: a copy that always fails is delivered 1 + limit times, for any limit."""
         found = self._subscription(number, "ready")
         for _ in range(times):
             copies = self._get(seat, found, 1, 30_003)

@@ -3,7 +3,7 @@
     begin ─▶ the rule changes the model ─▶ say: the manager receives it, and runs until it is idle
           ─▶ each message of the manager is compared with the model ─▶ end: so is all that it shows
 
-This module does not decide what is correct; the model does.
+This module does not decide what is correct. The model does.
 """
 
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ from tests.qmgrd.core.topics_machine.model import Model
 from tests.qmgrd.core.topics_machine.things import Copy, Publication, Subscription, Wish
 
 SEATS = 3
-HANDLES_MAX = 40  # the last ones are remembered
-STOPS_MAX = 30  # stops of the clock in one step
+HANDLES_MAX = 40  # number of handles that are remembered
+STOPS_MAX = 30  # number of stops of the clock in one step
 
 
 @dataclass(eq=False)
@@ -31,19 +31,19 @@ class Handle:
     subscription: Subscription
     copy: Copy
     delivery: Delivery
-    session: SessionId | None  # None: a forgery
+    session: SessionId | None  # the session that received the handle; None: a forgery
 
 
 @dataclass
 class Seat:
-    """One client, over all its connections."""
+    """One client, across all its connections."""
 
     number: int
     client: Client
     stream: int = 0
     next_id: int = 1
     heard: list[Any] = field(default_factory=list)
-    sessions: int = 1  # that it ever had
+    sessions: int = 1  # number of sessions so far
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class Seat:
         return SessionId(self.number, self.sessions)
 
     def connect(self, manager: Manager, *, resumes: bool) -> None:
-        """Connects again, in the session of the last connection or in a new one."""
+        """Connects again, in the last session or in a new one."""
         token = self.client.session if resumes else b""
         self.sessions += not resumes
         self.client = manager.connect(self.name, session=token)
@@ -70,8 +70,9 @@ class Expected:
 
 
 class Table:
-    """Runs steps. Invariant: between two steps the manager is idle, and its state matches the
-    model.
+    """Runs steps.
+
+    Invariant: between two steps the manager is idle, and its state matches the model.
     """
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class Table:
         self.bodies = 0
         self.producers = 0
         self.expected: dict[tuple[int, int], Expected] = {}
-        self.is_amid = False  # a step is running; if it stays so, the step failed
+        self.is_amid = False  # whether a step runs; still true after a step that failed
         self.seats = [Seat(number, self.manager.connect(f"c{number}")) for number in range(SEATS)]
         for seat in self.seats:
             self._open(seat)
@@ -102,7 +103,7 @@ class Table:
         return self.model
 
     def end(self) -> None:
-        """Compares everything that the manager shows with the model."""
+        """Compares all answers of the manager with the model."""
         self.learn_expired()
         compare_all(self)
         del self.handles[:-HANDLES_MAX]
@@ -133,7 +134,8 @@ class Table:
     def _rest(self) -> None:
         self.manager.rest()
         due_ms = self.manager.turns.broker.next_timer_ms()
-        if due_ms is not None and due_ms <= self.manager.now().ms:  # A daemon turns at once then.
+        # A daemon runs a turn at once in this case.
+        if due_ms is not None and due_ms <= self.manager.now().ms:
             self.manager.turn()
             self.manager.rest()
 
@@ -173,7 +175,7 @@ class Table:
                 self.model.ended.remove((seat.number, message.request_id))
             else:
                 seat.heard.append(message)
-        assert not self.model.ended, f"nobody told {self.model.ended}"
+        assert not self.model.ended, f"no report of {self.model.ended}"
         self._delivered(delivered)
 
     def _delivered(self, delivered: dict[tuple[int, int], list[Delivery]]) -> None:
@@ -181,7 +183,7 @@ class Table:
         for place, found in delivered.items():
             wanted = expected.pop(place, None)
             bodies = [delivery.body for delivery in found]
-            assert wanted is not None, f"{place} is handed {bodies}, and is to have nothing"
+            assert wanted is not None, f"{place} received {bodies}, but should get nothing"
             there = [copy.publication.body for copy in wanted.copies]
             assert bodies == there, (wanted.subscription.name, bodies, there)
             for delivery, copy in zip(found, wanted.copies, strict=True):
@@ -191,7 +193,7 @@ class Table:
                 session = self.seats[place[0]].session
                 self.handles.append(Handle(wanted.subscription, copy, delivery, session))
         left = {place: [x.publication.body for x in one.copies] for place, one in expected.items()}
-        assert not left, f"not handed out: {left}"
+        assert not left, f"not delivered: {left}"
 
     # -- publishing
 
@@ -214,7 +216,7 @@ class Table:
         )
 
     def publish(self, seat: Seat, wishes: list[Wish], *, crashes: bool = False) -> None:
-        """Publishes *wishes*, all to one topic, in one frame; perhaps a crash follows at once."""
+        """Publishes *wishes* to one topic in one frame, perhaps followed by a crash."""
         self.sweep()
         model, topic = self.begin(), wishes[0].topic
         data = [self.record(wish) for wish in wishes]
@@ -248,12 +250,12 @@ class Table:
             for offset in range(count):
                 publication = made[first - first_id + offset]
                 assert publication is not None
-                assert publication.uid == ("", 0), "it brought a UID of its own"
+                assert publication.uid == ("", 0), "the publisher chose the UID"
                 publication.uid = "QM1", timestamp + offset
         known = [x.uid for x in self.model.publications]
-        assert ("", 0) not in known, "one has no UID"
+        assert ("", 0) not in known, "a publication has no UID"
         given = [x for x in known if x[0] == "QM1"]
-        assert len(given) == len(set(given)), "C1: each has a UID of its own"
+        assert len(given) == len(set(given)), "C1: each has a separate UID"
 
     def trailer(self, publication: Publication) -> bytes:
         """Returns the encoded UID of a publication."""
@@ -275,7 +277,7 @@ class Table:
             self.learn_expired()
 
     def learn_expired(self) -> None:
-        """Learns which expired copies the manager has removed by now: it may remove them later."""
+        """Learns which expired copies the manager has removed so far."""
         model = self.model
         old = [
             (x, copy)
@@ -290,12 +292,12 @@ class Table:
                 found.copies.remove(copy)
                 found.expired += 1
             else:
-                assert copy.state != "parked", "what is parked expires in time"
+                assert copy.state != "parked", "parked copies expire in time"
 
     def sweep(self) -> None:
-        """Waits until expired copies are removed; after a crash, leased ones take a while.
+        """Waits until expired copies are removed. After a crash, leased copies take longer.
 
-        Until then they use space, and an eviction may pass them over.
+        Until their removal, expired copies use space, and an eviction may skip them.
         """
         if any(x.is_expired(self.begin().now_ms) and x.lease is None for x in self._copies()):
             self.pass_time(POSTPONED_MAX_MS)
@@ -305,7 +307,7 @@ class Table:
         return [copy for x in self.model.subscriptions.values() for copy in x.copies]
 
     def hang_up(self, seat: Seat, *, resumes: bool) -> None:
-        """Loses a connection, and connects again, in the same session if *resumes*."""
+        """Closes a connection, and connects again; with *resumes*, in the same session."""
         self.begin().hang_up(seat.number)
         self.model.ended = {x for x in self.model.ended if x[0] != seat.number}
         seat.client.hang_up()
@@ -314,10 +316,9 @@ class Table:
         self._open(seat)
 
     def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
-        """Loses the memory, by a clean stop or a crash, and restarts after a while.
+        """Clears the memory by a clean stop or a crash, and restarts after a while.
 
-        Args:
-            resumes: whether the clients resume their sessions.
+        Args: resumes: Whether the clients resume their sessions.
         """
         model = self.begin()
         if is_clean:

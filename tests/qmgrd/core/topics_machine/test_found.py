@@ -1,4 +1,4 @@
-"""Bugs that the machine found, each as a short test."""
+"""Bugs found by the machine, each as a short test."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def names_of(client: Client) -> list[str]:
 
 
 def test_poll_gets_messages_republished_while_it_was_away(manager: Manager, app: Client) -> None:
-    """C16: a get without a wait found nothing, because awaited copies are sent a moment later."""
+    """C16: a get without a wait once found nothing, because these copies are sent later."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.put("/a", b"failed")
     app.release(*app.get("B:one"))
@@ -52,7 +52,7 @@ def test_poll_ends_if_no_copy_awaits_it(manager: Manager, app: Client) -> None:
 
 
 def test_publication_is_found_under_the_priority_it_was_given(app: Client) -> None:
-    """Its subscription had another default at that time."""
+    """The subscription had a different default when the publication arrived."""
     app.ask(m.Subscribe, "a", "B:one")
     app.put("/a", b"kept", flags=records.FLAG_PRIORITY_OF_QUEUE)
     (shown,) = app.browse("B:one")
@@ -62,7 +62,7 @@ def test_publication_is_found_under_the_priority_it_was_given(app: Client) -> No
 
 
 def test_a_subscription_in_use_outlives_a_crash(manager: Manager, app: Client) -> None:
-    """It counted as unused since its creation, and ended before any consumer could return."""
+    """Otherwise the subscription counts as unused and ends before a consumer returns."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": UNUSED_MS})
     app.consume("B:one", messages=0)
     manager.turn(2 * UNUSED_MS)
@@ -86,7 +86,7 @@ def test_long_stop_leaves_time_to_return(manager: Manager, app: Client) -> None:
 
 
 def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
-    """It had no time limit before, so nothing checked whether it had ended."""
+    """Without an earlier time limit, no check of the subscription was scheduled."""
     app.ask(m.Subscribe, "a", "B:one")
     app.ask(m.QueueAlter, "B:one", {"unused_expiry_ms": UNUSED_MS})
     manager.turn(UNUSED_MS - 1)
@@ -96,7 +96,7 @@ def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
 
 
 def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
-    """Each left a timer that set itself again, as long as the subscription existed."""
+    """Each get left a timer that restarted itself while the subscription existed."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": LOOK_MS})
     timers = manager.turns.broker.context.timers
     for _ in range(500):
@@ -105,7 +105,7 @@ def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
 
 
 def test_parked_publication_survives_a_restart_with_its_body(manager: Manager, app: Client) -> None:
-    """It was not persistent, so its publication was lost, and left a list without a body."""
+    """The publication was not persistent and was lost, but its list remained without a body."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.ask(m.Subscribe, "a", "B:two")
     app.put("/a", b"kept", flags=records.FLAG_NOT_PERSISTENT)

@@ -1,6 +1,6 @@
-"""Runs the machine of topics for some seconds, and shows that it finds planted bugs.
+"""Runs the machine of topics for some seconds, and checks that it finds planted bugs.
 
-QMGRD_TOPICS_SEEDS is the number of seeds, with 20 examples each; run.py runs as many as time
+QMGRD_TOPICS_SEEDS is the number of seeds, with 20 examples each. run.py runs as many as time
 allows.
 """
 
@@ -28,8 +28,8 @@ from tests.qmgrd.core.topics_machine.run import run_topics_seed
 
 RULES_MIN = 25
 SEEDS = range(1, 1 + int(os.environ.get("QMGRD_TOPICS_SEEDS", "4")))
-SHORT = 2  # `make long` runs the rest
-PLANT_SEEDS = range(1, 25)  # among which each planted bug is found
+SHORT = 2  # number of seeds; `make long` runs the rest
+PLANT_SEEDS = range(1, 25)  # seeds that find each planted bug
 Patch = pytest.MonkeyPatch
 
 
@@ -38,7 +38,7 @@ Patch = pytest.MonkeyPatch
     "seed", [pytest.param(seed, marks=pytest.mark.long if seed > SHORT else ()) for seed in SEEDS]
 )
 def test_topics_match_the_model(seed: int) -> None:
-    """C1-C9, C11-C20, C23, C24, D2, D3, D9; `run.py --start` reduces a failure to fewer rules."""
+    """C1-C9, C11-C20, C23, C24, D2, D3, D9. `run.py --start` reduces a failure to fewer rules."""
     assert not run_topics_seed(seed)
 
 

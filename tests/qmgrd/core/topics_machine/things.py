@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NEVER_MS = 1 << 62
-ATTEMPTS_MAX = 10  # the first and the last ones are kept
+ATTEMPTS_MAX = 10  # number of attempts kept: the first and the last ones
 DEFAULT_LIMIT = 5
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": -1,
@@ -39,13 +39,13 @@ class Wish:
 
     topic: str
     colour: str = ""
-    priority: int | None = None  # None: the default of each subscription
+    priority: int | None = None  # None: each subscription's default
     expiry_ms: int = 0
     delay_ms: int = 0
     is_volatile: bool = False
     is_retained: bool = False
     is_empty: bool = False
-    uid: tuple[str, int] | None = None  # None: the queue manager assigns one
+    uid: tuple[str, int] | None = None  # None: the queue manager assigns a UID
 
 
 @dataclass(eq=False)
@@ -58,11 +58,12 @@ class Publication:
     put_us: int
     expires_ms: int
     ready_ms: int
-    uid: tuple[str, int] = ("", 0)  # learned from the answer, if the manager assigned it
+    # the UID, learned from the answer if the manager assigns it
+    uid: tuple[str, int] = ("", 0)
 
     @property
     def name(self) -> str:
-        """Its UID as text."""
+        """The UID as text."""
         return f"{self.uid[0]}.{self.uid[1]}"
 
 
@@ -72,7 +73,7 @@ class Lease:
 
     seat: int
     deadline_ms: int
-    number: int = 0  # learned from the delivery
+    number: int = 0  # the lease number, learned from the delivery
 
 
 @dataclass(eq=False)
@@ -81,19 +82,19 @@ class Copy:
 
     publication: Publication
     priority: int
-    expires_ms: int  # NEVER_MS: never
-    state: str = "ready"  # or leased, delayed, parked
+    expires_ms: int  # expiry time; NEVER_MS: never
+    state: str = "ready"  # ready, leased, delayed or parked
     delivered: int = 0
     failed: int = 0
-    maybe: bool = False  # it may have been delivered before a crash
+    maybe: bool = False  # whether it may have been delivered before a crash
     republished: bool = False
-    awaits: bool = False  # parked, to be sent when its subscriber is back
+    awaits: bool = False  # whether a parked copy is sent when its subscriber returns
     attempts: list[tuple[int, str, str, str]] = field(default_factory=list)
-    retries: int = 0  # how often it was republished
-    why: tuple[int, str, str] = (0, "", "")  # why it is parked: code, reason, text
+    retries: int = 0  # number of republishes
+    why: tuple[int, str, str] = (0, "", "")  # code, reason and text of the parking
     ready_ms: int = 0
     lease: Lease | None = None
-    is_volatile: bool = False  # lost at a restart
+    is_volatile: bool = False  # whether the copy is lost at a restart
 
     @property
     def order(self) -> tuple[int, int]:
@@ -101,7 +102,7 @@ class Copy:
         return -self.priority, self.publication.number
 
     def is_expired(self, now_ms: int) -> bool:
-        """Returns whether it has expired."""
+        """Returns whether the copy has expired."""
         return self.expires_ms <= now_ms
 
     def note_attempt(self, code: int, reason: str, text: str, client: str) -> None:
@@ -125,12 +126,12 @@ class Consumer:
 class Subscription:
     """A subscription to some topics."""
 
-    number: int  # in the order of creation
+    number: int  # number in the order of creation
     name: str
     filter: str
-    colour: str  # the only colour that it selects; empty: any
+    colour: str  # the only colour that it selects; empty: any colour
     given: dict[str, Any]
-    owner: int | None  # the seat whose connection it depends on
+    owner: int | None  # seat whose connection it depends on; None: durable
     used_ms: int
     copies: list[Copy] = field(default_factory=list)
     consumer: Consumer | None = None
@@ -143,7 +144,7 @@ class Subscription:
     lost: int = 0
 
     def value(self, attribute: str) -> Any:
-        """Returns the value in force."""
+        """Returns the value that applies."""
         return self.given.get(attribute, DEFAULTS[attribute])
 
     def those(self, *states: str) -> list[Copy]:
@@ -156,9 +157,9 @@ class Subscription:
 
     @property
     def depth(self) -> int:
-        """The number of copies that count against its depth: parked ones do not."""
+        """The number of copies that count towards the depth. Parked copies do not count."""
         return len(self.those("ready", "leased", "delayed"))
 
     def copy_of(self, publication: Publication) -> Copy | None:
-        """Returns its copy of a publication."""
+        """Returns the subscription's copy of a publication."""
         return next((x for x in self.copies if x.publication is publication), None)

@@ -1,4 +1,4 @@
-"""Which members may be put; test_groups.py tests the refusals against stored rows."""
+"""Admission of members to a group. test_groups.py tests the refusals against stored rows."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def refusal(pending: UncommittedMembers, member: Member, *, is_last: bool = Fals
 
 
 @given(st.lists(members, unique=True), members)
-def test_what_a_unit_is_going_to_put_nobody_else_does(held: list[Member], other: Member) -> None:
+def test_number_held_by_a_unit_is_refused_to_others(held: list[Member], other: Member) -> None:
     pending = UncommittedMembers()
     for member in held:
         pending.keep(member, is_last=False)

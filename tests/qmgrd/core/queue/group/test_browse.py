@@ -1,4 +1,4 @@
-"""Browsing in logical order: where a page continues, and which cursors are refused."""
+"""Browsing in logical order: the position after each page, and refused cursors."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ WORDS = [b"a1", b"a2", b"a3", b"b1", b"b2", b"b3", b"free"]
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])
 def test_pages_of_any_length_show_the_same(app: Client, count: int) -> None:
-    """Members by their numbers up to a gap; members behind a gap are not shown."""
+    """A page shows the members of a group in order, up to the first gap."""
     fill(app)
     found: list[bytes] = []
     after: list[int] | None = None
@@ -82,7 +82,7 @@ def test_cursor_of_logical_order_is_refused_in_physical_order(app: Client) -> No
 
 
 def test_unknown_fields_of_a_cursor_are_ignored(app: Client) -> None:
-    """A newer client may add some."""
+    """A newer client may add fields."""
     fill(app)
     after = page_of(app, None, 1)["next"]
     assert len(page_of(app, [*after, "more"])["items"]) == 4
@@ -92,7 +92,7 @@ def test_unknown_fields_of_a_cursor_are_ignored(app: Client) -> None:
 def test_groups_whose_first_member_has_left_are_passed_in_slices(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are complete otherwise. Passing them keeps none of their rows in memory."""
+    """The groups are complete otherwise. Skipping them keeps none of their rows in memory."""
     monkeypatch.setattr(browse, "LOOKED_AT_MAX", 3)
     groups = [b"%024d" % number for number in range(8)]
     whole = groups[6]

@@ -1,4 +1,4 @@
-"""In pinned order, the message at the first place is next, with or without a group."""
+"""In pinned order, the message in the first position is next, with or without a group."""
 
 from heapq import heapify, heappop, heappush
 
@@ -11,8 +11,8 @@ from tests.group_player import group_id
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, items, record
 
-# A letter, or nothing where it is in no group; its priority; whether it keeps its place in the
-# line of numbers or lets one come before it; what makes it go step by step.
+# Fields of a wish: a group letter or "", a priority, a flag, and a correlation id. The flag lets a
+# lower number precede the member. A correlation id forces single steps.
 wishes = st.lists(
     st.tuples(
         st.sampled_from(["", "A", "B", "C"]),
@@ -27,7 +27,7 @@ credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int, int, bytes]]:
-    """Returns letter, number, priority and correlation id; some precede a lower number."""
+    """Returns letter, number, priority and correlation id. Some messages precede a lower number."""
     found: list[tuple[str, int, int, bytes]] = []
     at: dict[str, list[int]] = {}
     for letter, priority, swaps, correlation in wished:
@@ -43,7 +43,7 @@ def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int,
 
 
 def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
-    """Returns the expected order: always the first by place of all that are next."""
+    """Returns the expected order: each time, the first of the messages that may be next."""
     places = {
         (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
     }
@@ -61,7 +61,7 @@ def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
 
 @example([PLAIN, PLAIN, ("", 4, False, b""), PLAIN], [9])
 @given(wishes, credits_)
-def test_what_is_first_is_next(
+def test_first_message_is_next(
     wished: list[tuple[str, int, bool, bytes]], credits_: list[int]
 ) -> None:
     manager = Manager()
@@ -79,7 +79,7 @@ def test_what_is_first_is_next(
 
 
 def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
-    """Returns the bodies that a pinned consumer receives; it acks the messages of most turns."""
+    """Returns the bodies that a pinned consumer receives, with acknowledgements in most turns."""
     request_id = app.next_id()
     app.send(m.Consume(request_id, "Q", credits_[0], 1 << 30, order=m.PINNED))
     found: list[bytes] = []

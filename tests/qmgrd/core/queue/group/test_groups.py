@@ -31,7 +31,7 @@ TAKEN, ENDED = ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED
 
 
 class Table:
-    """The groups of one queue and its members, set by hand. An arrival is 10 and the number."""
+    """The groups of one queue and its members, set by hand. An arrival is 10 plus the number."""
 
     def __init__(self) -> None:
         self.tx = MemoryStore()
@@ -130,7 +130,7 @@ def test_nothing_follows_the_last(table: Table) -> None:
         ENDED,
         "GROUP_ENDED: group A on queue Q ends with number 3; begin another group",
     )
-    assert table.refusal(2, is_last=True)[0] == ENDED  # a second last
+    assert table.refusal(2, is_last=True)[0] == ENDED  # a second last member
     table.check(2)
 
 
@@ -216,7 +216,7 @@ def test_number_in_a_unit_is_not_admitted_and_keeps_its_turn(table: Table) -> No
     table.groups.pending.keep(Member(A, 3), is_last=False)
     table.groups.inherit(table.tx, A, GroupRow(done=5, highest=5))
     table.enter(6)
-    assert table.known().due == 3, "else the unit's would be no member"
+    assert table.known().due == 3, "otherwise the message of the unit would not be a member"
     found = [table.groups.admits(table.tx, Member(A, number)) for number in (3, 4)]
     assert found == [False, True]
 
@@ -286,7 +286,7 @@ def test_moved_group_continues_with_its_numbers(table: Table) -> None:
     row = table.known()
     assert (row.done, row.due, row.ahead, row.highest) == (4, 5, [[6, 2], [9, 1]], 9)
     table.groups.inherit(table.tx, A, GroupRow(done=9, highest=9))
-    assert table.known().done == 4, "it has a state of its own"
+    assert table.known().done == 4, "the browse has a separate state"
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_new_member_restarts_the_retention(app: Client) -> None:
     run_due_work(app.manager, 600)
     put(app, "A2")
     run_due_work(app.manager, 5_000)
-    assert rows_of_groups(app.manager) == 1, "something of it is there"
+    assert rows_of_groups(app.manager) == 1, "the group still has a member"
     app.ack(*app.get("Q"))
     run_due_work(app.manager, 999)
     assert rows_of_groups(app.manager) == 1
@@ -389,7 +389,7 @@ def test_incomplete_group_is_discarded_in_time(store: AnyStore, app: Client) -> 
     assert app.bodies("Q") == [b"B1", b"B2", b"m1"]
     assert (app.show("Q")["expired"], app.show("Q")["delayed"]) == (4, 0)
     assert "group expired" in [event["event"] for event in events(app)]
-    put(app, "A1")  # It is completely forgotten.
+    put(app, "A1")  # The daemon has completely forgotten the group.
 
 
 def test_incomplete_group_becomes_dead_letters_in_order(app: Client) -> None:
@@ -416,7 +416,7 @@ def test_leased_members_of_an_incomplete_group_are_awaited(app: Client) -> None:
 
 
 def test_member_that_arrives_at_the_deadline_is_in_time(app: Client) -> None:
-    """This includes a delayed one that becomes available in the same turn."""
+    """A delayed member may become available in the same turn."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A3~")
     run_due_work(app.manager, 1_500)
@@ -445,7 +445,7 @@ def test_group_that_waits_for_an_operator_does_not_expire(app: Client) -> None:
 
 
 def test_incomplete_group_expires_in_time_even_if_it_was_empty_once(app: Client) -> None:
-    """While it was empty, its next check was scheduled for the end of the retention, days later."""
+    """The check of the empty group was scheduled days later, at the end of its retention."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))

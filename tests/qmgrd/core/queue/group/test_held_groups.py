@@ -11,7 +11,7 @@ from qmgrd.core.queue.group import held_groups as held_groups_module
 from qmgrd.core.queue.group.held_groups import HeldGroups, Member, Reader
 
 A, B, C = (letter * 24 for letter in (b"a", b"b", b"c"))
-LAST = 6  # the number that ends each group
+LAST = 6  # number of the last member of each group
 QUEUE = 1
 
 groups = st.sampled_from([A, B, C])
@@ -19,7 +19,7 @@ picks = st.integers(0, 100)
 
 
 class Held(RuleBasedStateMachine):
-    """Three groups of six members, readers of both orders, and a plain account of all leases."""
+    """Three groups of six members, readers in both orders, and a plain account of all leases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class Held(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.leased: dict[int, Member] = {}
         self.leased_singly: set[int] = set()
-        self.returning: set[int] = set()  # members behind one that returned
+        self.returning: set[int] = set()  # members after one that returned
         self.gone: dict[bytes, set[int]] = {A: set(), B: set(), C: set()}
         self.arrival = 0
 
     def free(self, group_id: bytes, number: int) -> int | None:
-        """Returns the first unconsumed number from *number* on, if it can be leased."""
+        """Returns the first unconsumed number from *number* on, if that member can be leased."""
         while number in self.gone[group_id]:
             number += 1
         is_leased = Member(group_id, number) in self.leased.values()
@@ -114,7 +114,7 @@ class Held(RuleBasedStateMachine):
         assert set(behind) <= set(self.leased)
         self.returning |= set(behind)
         if held is not None and not is_stray:
-            assert held.next <= member.number, "the position goes back to it"
+            assert held.next <= member.number, "the position returns to the group"
             assert not held.has_ended
 
     def forget(self, arrival: int) -> Member:
@@ -129,7 +129,7 @@ class Held(RuleBasedStateMachine):
         held = set(reader.held_groups)
         freed = self.held_groups.close(reader)
         assert not reader.held_groups
-        assert held - set(self.held_groups.by_group) <= set(freed), "others are to hear of it"
+        assert held - set(self.held_groups.by_group) <= set(freed), "other readers are informed"
 
     @rule(group_id=groups)
     def let_go(self, group_id: bytes) -> None:
@@ -200,7 +200,7 @@ def a_reader(held_groups: HeldGroups, order: int = LOGICAL, connection: int = 1)
 
 
 def begun(held_groups: HeldGroups, reader: Reader, group_id: bytes, *numbers: int) -> None:
-    """Lets *reader* hold a group with these members leased; the arrival is the number."""
+    """Makes *reader* hold a group with these members leased. The arrival is the number."""
     held = held_groups.begin(group_id, reader, numbers[0])
     for number in numbers:
         held_groups.record_lease(group_id, held, number, at(group_id, number))
@@ -214,11 +214,11 @@ def at(group_id: bytes, number: int) -> int:
 
 
 def test_reader_returns_to_the_group_whose_member_came_back() -> None:
-    """The group that it began meanwhile is released, because none of its members is leased."""
+    """The reader releases its other group, because no member of that group is leased."""
     held_groups = HeldGroups()
     reader = a_reader(held_groups)
     begun(held_groups, reader, A, 1, 2)
-    reader.current = None  # A has ended.
+    reader.current = None  # Group A has ended.
     begun(held_groups, reader, B, 1)
     held_groups.settled(at(B, 1))
     touched, behind = held_groups.returned(at(A, 1))
@@ -327,7 +327,7 @@ def test_assigned_group_leaves_its_reader_for_another() -> None:
     assert A not in held_groups.by_group
     assert [held_groups.may_begin(A, reader) for reader in (one, other)] == [False, True]
     begun(held_groups, other, A, 2)
-    assert held_groups.may_begin(A, one), "it was for the next one only"
+    assert held_groups.may_begin(A, one), "the mark was for the next delivery only"
 
 
 def test_group_is_assigned_only_to_a_connection_with_a_reader() -> None:
@@ -370,7 +370,7 @@ def test_reader_has_an_order_unless_it_is_physical(order: int) -> None:
 
 
 def test_reader_that_had_to_leave_a_group_is_still_its_last() -> None:
-    """A previous reader then learns that the group was with another one."""
+    """An earlier reader then learns that another reader had the group."""
     held_groups = HeldGroups()
     before, other = a_reader(held_groups, PINNED), a_reader(held_groups, PINNED)
     begun(held_groups, before, A, 1)

@@ -63,7 +63,7 @@ def test_index_is_as_if_each_member_had_a_row(
         for key, at in group_index.under(store, PREFIX, keys.group(1, GROUP, start))
     ]
     assert from_start == [(x, at) for x, at in sorted(model.items()) if x >= start]
-    assert len(indexed(store.rows, 1)) == len(model) + 18, "others' are touched"
+    assert len(indexed(store.rows, 1)) == len(model) + 18, "changed rows of other groups"
 
 
 def test_member_that_leaves_at_the_front_changes_one_row() -> None:
@@ -110,7 +110,7 @@ def test_damaged_row_is_ignored(key: bytes, value: bytes) -> None:
     store = MemoryStore()
     store.put(key, value)
     for number in range(6):
-        group_index.find(store, PREFIX, number)  # It leads nowhere, and has no effect.
+        group_index.find(store, PREFIX, number)  # The row refers to no member and has no effect.
 
 
 def test_single_member_has_the_same_name_as_before() -> None:

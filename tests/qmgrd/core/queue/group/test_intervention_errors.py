@@ -1,4 +1,4 @@
-"""Why an intervention is refused: a fact, what to do, and a code for scripts."""
+"""Errors of interventions: each has a fact, an instruction, and a code for scripts."""
 
 import pytest
 

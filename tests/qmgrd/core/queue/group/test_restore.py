@@ -1,4 +1,4 @@
-"""Groups whose row is invalid are restored from their members."""
+"""Groups with invalid rows are restored from their members."""
 
 from typing import Any
 

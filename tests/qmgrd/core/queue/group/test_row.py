@@ -1,4 +1,4 @@
-"""The row of a group, compared with a plain set of the numbers that left."""
+"""The row of a group, compared with a plain set of the removed numbers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def first_not_in(gone: set[int], number: int = 1) -> int:
 
 
 def after_steps(todo: list[tuple[str, int]]) -> tuple[GroupRow, set[int]]:
-    """Returns a row, and the numbers that left or were given up."""
+    """Returns a row, and the numbers that left the group or were given up."""
     row, gone = GroupRow(), set[int]()
     for what, number in todo:
         if what == "leave":
@@ -42,7 +42,7 @@ def test_it_knows_what_a_set_knows(todo: list[tuple[str, int]]) -> None:
 @given(steps)
 def test_runs_ascend_and_do_not_touch(todo: list[tuple[str, int]]) -> None:
     row, _ = after_steps(todo)
-    end = row.done + 1  # It is due, so it has not left.
+    end = row.done + 1  # This number is due, so its member has not left.
     for first, count in row.ahead:
         assert first > end
         assert count > 0
@@ -50,7 +50,7 @@ def test_runs_ascend_and_do_not_touch(todo: list[tuple[str, int]]) -> None:
 
 
 @given(steps, st.sets(numbers), st.sets(numbers))
-def test_missing_is_what_neither_left_nor_is_there(
+def test_number_that_never_arrived_is_missing(
     todo: list[tuple[str, int]], ready: set[int], delayed: set[int]
 ) -> None:
     row, gone = after_steps(todo)
@@ -86,12 +86,12 @@ stored = st.builds(
 
 
 @given(stored)
-def test_what_is_stored_is_read(row: GroupRow) -> None:
+def test_stored_row_is_read_back(row: GroupRow) -> None:
     assert GroupRow.decode(row.encode()) == row
 
 
 def test_stored_row_has_all_of_it_in_the_order_of_its_fields() -> None:
-    """What a later version adds comes behind, and an older one does not see it."""
+    """A later version adds fields at the end, and an older version ignores these fields."""
     values = [1, 2, 3, [[5, 1]], 5, 6, True, False, 9, 10, b"place", 12, 13, 14, 15, 16, True]
     row = GroupRow.decode(pack([*values, "more"]))
     assert unpack(row.encode()) == values

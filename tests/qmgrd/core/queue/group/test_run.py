@@ -1,4 +1,4 @@
-"""Runs of members go through tight loops, with the same result as step by step."""
+"""Runs of members use the tight loops, with the same result as single steps."""
 
 from typing import Any
 

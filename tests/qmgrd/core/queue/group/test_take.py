@@ -1,4 +1,4 @@
-"""Takes in logical and pinned order; tests/conversations/group has each row of the table."""
+"""Takes in logical and pinned order. tests/conversations/group has the rows of the table."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from tests.qmgrd.core.harness import Client, Manager, items, lessee, record
 
 
 class CountingStore(MemoryStore):
-    """Counts the rows that are read."""
+    """Counts the rows read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class CountingStore(MemoryStore):
 
 
 def filled(others: int) -> tuple[CountingStore, Client]:
-    """Returns a queue with group Z behind so many messages, half of them of incomplete groups."""
+    """Returns a queue with messages before group Z, half of which are in incomplete groups."""
     store = CountingStore()
     manager = Manager(store, queue_defaults={"depth_max": 10**6})
     app = manager.connect()
@@ -51,7 +51,7 @@ def filled(others: int) -> tuple[CountingStore, Client]:
 
 
 def reads_of(others: int, *, all_available: bool) -> list[int]:
-    """Returns how many rows each step of a reader of group Z reads."""
+    """Returns the number of rows that each step of a reader of group Z reads."""
     store, app = filled(others)
     found = []
     for number in range(1, 5):
@@ -76,14 +76,14 @@ def reads_of(others: int, *, all_available: bool) -> list[int]:
 
 @pytest.mark.parametrize("all_available", [False, True])
 def test_next_member_costs_the_same_whatever_else_is_on_the_queue(all_available: bool) -> None:
-    """E29: reads for each get, with 100 and 10,000 other messages."""
+    """E29: each get reads the same number of rows, with 100 and with 10,000 other messages."""
     few = reads_of(100, all_available=all_available)
     assert reads_of(10_000, all_available=all_available) == few
     assert max(few) < 20
 
 
 def test_check_of_completeness_does_not_read_the_group() -> None:
-    """E30: the first of a group of 10,000 costs as much as the first of a group of four."""
+    """E30: the first get from a group of 10,000 costs as much as from a group of four."""
     costs = []
     for size in (4, 10_000):
         store = CountingStore()
@@ -167,7 +167,7 @@ def test_unread_release_by_a_consumer_of_groups_counts_no_delivery() -> None:
 
 
 def test_group_without_an_available_member_is_new_to_its_reader() -> None:
-    """The delivery is flagged: another reader had the first message of the group."""
+    """The delivery has the taken-over flag, because another reader got the first message."""
     play = GroupPlayer()
     assert play("put A1") == "stored"
     assert play("other: get physical reader=0") == "has A1"
@@ -179,7 +179,7 @@ def test_group_without_an_available_member_is_new_to_its_reader() -> None:
 @pytest.mark.parametrize("where", ["", "JMSPriority >= 0"])
 @pytest.mark.parametrize("order", [m.LOGICAL, m.PINNED])
 def test_message_that_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: str) -> None:
-    """The same holds for a group that is still new to its reader, and without a group."""
+    """The message may be in a group, in a group that is new to the reader, or in no group."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -195,7 +195,7 @@ def test_message_that_does_not_fit_a_frame_is_the_first_of_the_next(order: int, 
 
 
 def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
-    """E7, on a deep queue: members that are not due are checked once."""
+    """E7: on a deep queue, members that are not due are checked once."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
@@ -226,7 +226,7 @@ def test_refused_selection_leases_nothing() -> None:
 
 
 def test_only_a_consumer_with_a_reader_is_taken_in_order() -> None:
-    """Without a reader there is no order."""
+    """A consumer without a reader has no order."""
     consumer = Consumer(1, 1, lessee(_queue()), 1, 1)
     consumer.order = m.LOGICAL
     with pytest.raises(AssertionError, match="only a reader has an order"):
@@ -242,7 +242,7 @@ def _queue() -> Queue:
 
 @pytest.mark.parametrize("way", [{"group_id": group_id("A")}, {"correlation_id": b"k"}])
 def test_many_members_that_are_not_due_do_not_hide_available_ones(way: Any) -> None:
-    """A get with a selector ends, and finds messages behind a slice."""
+    """A get with a selector ends, and finds messages after a slice."""
     player = GroupPlayer()
     app = player.app("app")
     many = [
@@ -285,7 +285,7 @@ def test_message_that_does_not_fit_is_not_overtaken() -> None:
 
 
 def test_group_left_to_another_reader_hides_nothing() -> None:
-    """Others skip it, and its reader finds it behind their positions."""
+    """Other readers skip the group, and the new reader finds the group before their positions."""
     player = GroupPlayer()
     player("one: consume pinned credit=1")
     player("put A1 B1")
@@ -298,7 +298,7 @@ def test_group_left_to_another_reader_hides_nothing() -> None:
 
 
 def test_credit_does_not_search_groups_of_other_consumers() -> None:
-    """One search for a credit of one, however many groups have more members."""
+    """One search serves a credit of one, however many groups have more members."""
     store = CountingStore()
     manager = Manager(store)
     app = manager.connect()
@@ -318,7 +318,7 @@ def test_credit_does_not_search_groups_of_other_consumers() -> None:
 
 @pytest.mark.parametrize("action", [m.RENEW, m.REJECT])
 def test_member_that_is_taken_back_cannot_be_settled(action: int) -> None:
-    """In the same turn in which the preceding one returned."""
+    """The preceding member returned in the same turn."""
     player = GroupPlayer()
     app = player.app("app")
     player("put A1 A2 A3!")
@@ -337,16 +337,16 @@ def test_member_that_is_taken_back_cannot_be_settled(action: int) -> None:
 
 
 def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
-    """Otherwise a new group would be held by a reader that no longer exists."""
+    """Otherwise a closed reader would hold a new group."""
     player = GroupPlayer()
     assert player("get wait=10000") == "asks"
-    assert player("close") == "closed\nwaited in vain"
+    assert player("close") == "closed\nreceived no message"
     player("put A1 A2!")
     assert player("other: get count=2") == "has +A1 A2"
 
 
 def test_incomplete_groups_do_not_let_others_pass() -> None:
-    """E6, E11: behind a slice of them, a complete group still precedes a later message."""
+    """E6, E11: after a slice of these, a complete group still precedes a later message."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
@@ -372,9 +372,9 @@ def test_group_at_the_end_of_a_slice_is_not_skipped(order: int) -> None:
 
 
 def test_messages_without_a_group_are_available_during_the_sweep_of_a_start() -> None:
-    """Lost messages no longer count in the depth, but still as members until they are swept."""
+    """Until the sweep, lost messages count as members, but not in the depth."""
     free = 0
-    for _ in range(2):  # The second round has as many as the first one counts.
+    for _ in range(2):  # The second round has as many messages as the first one counts.
         app = _sweeping(free).connect("app")
         app.send(m.Get(app.next_id(), "Q", 1, 0, 0, 1 << 20, order=m.LOGICAL))
         app.manager.turn()
@@ -384,7 +384,7 @@ def test_messages_without_a_group_are_available_during_the_sweep_of_a_start() ->
 
 
 def _sweeping(free: int) -> Manager:
-    """Returns a manager that has begun to sweep, with so many messages without a group."""
+    """Returns a manager that has begun to sweep, with *plain* messages without a group."""
     manager, count = Manager(), 3_000
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
