@@ -14,7 +14,8 @@ from qmgr_protocol import messages as m
 
 # Maximum bytes of messages in a frame. A longer message has a separate frame.
 DELIVER_MAX_BYTES = 1024 * 1024
-ENOUGH_BYTES = 1024 * 1024  # bytes of one turn above which a connection is held
+# Bytes made by one turn, or not fetched yet, above which a connection is held.
+ENOUGH_BYTES = 1024 * 1024
 SHARE_BYTES = 16 * 1024  # the same limit, and the longest frame, if the room is short
 COUNTED_BYTES = 1024  # size from which an answer is counted, as a turn has many short answers
 _ELEMENT_BYTES = 5  # size of a number, or of the head of any other element

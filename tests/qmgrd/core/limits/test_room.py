@@ -74,8 +74,8 @@ def test_refusals_have_numbers() -> None:
         f"{80 * MIB}; consume messages, or raise store.map_bytes"
     )
     assert at(10, 5).why_operators_wait == (
-        f"the disk has {5 * MIB} bytes free and the store's file 0, and requests that add rows stop "
-        f"below {10 * MIB} (store.free_disk_min_bytes)"
+        f"the disk has {5 * MIB} bytes free and the store's file 0, and requests that add rows "
+        f"stop below {10 * MIB} (store.free_disk_min_bytes)"
     )
 
 
