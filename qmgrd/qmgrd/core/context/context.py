@@ -222,7 +222,7 @@ class Context:
 
 
 def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
-    """Returns the error for a request that needs *size* bytes. An empty *why* stands for *room*."""
+    """Returns the error for a request of *size* bytes. Without a *why*, the error states *room*."""
     why = why or (
         f"the request may add {size} bytes, but only {max(room, 0)} bytes of the store are left "
         f"before {what} stop; consume messages, or raise store.map_bytes"

@@ -75,8 +75,8 @@ def make_room_for_all(
 ) -> None:
     """Makes room for a commit, which can no longer be refused.
 
-    The caller calls this function before and after (*is_put*) it appends the *held* puts. If all
-    other messages are leased, the second call evicts the oldest of these puts.
+    The caller calls this function before it appends the *held* puts, and again afterwards with
+    *is_put*. If all other messages are leased, the second call evicts the oldest of these puts.
     """
     if queue.bounds.overflow == "refuse":
         return

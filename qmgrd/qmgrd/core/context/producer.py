@@ -143,7 +143,7 @@ def used_ms_of(key: bytes, value: bytes) -> int | None:
     puts would be stored twice.
     """
     try:
-        used_ms = number(unpack(rows.unseal(key, value))[1], "the time of its last use")
+        used_ms = number(unpack(rows.unseal(key, value))[1], "the time of the last use")
     except rows.NONSENSE:
         return None
     return used_ms

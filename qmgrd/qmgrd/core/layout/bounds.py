@@ -28,8 +28,8 @@ class Bounds:
     dedup_retention_ms: int = 0  # time for which UIDs of consumed messages are remembered
     group_retention_ms: int = 30 * 24 * 3_600_000  # time for which an empty group is remembered
     group_incomplete_ms: int = 0  # time for which an incomplete group waits for its members
-    backout_threshold: int = 0  # failures after which a message moves to backout_queue
-    delivery_limit: int = 20  # returned deliveries without failure after which a message moves
+    backout_threshold: int = 0  # failures after which a message is backed out
+    delivery_limit: int = 20  # returns without a failure after which a message is backed out
     backout_queue: str = ""  # name of the backout queue; empty for the dead-letter queue
     retry_initial_ms: int = 0  # wait after the first failure
     retry_factor: float = 2.0  # factor by which each further wait is longer

@@ -78,7 +78,7 @@ class Counters:
         """Records that every current message may have been delivered before a crash."""
         self.maybe_before = self.next_arrival
 
-    # -- lanes: the messages that the queue has
+    # -- lanes: the messages on the queue
 
     def enter_lane(self, lane: int, size: int, arrival: int, *, is_volatile: bool) -> None:
         """Counts a message of *size* bytes that enters the ready, grouped or delayed lane."""
@@ -118,7 +118,7 @@ class Counters:
             self.volatile_bytes -= min(self.volatile_bytes, size)
         self.depth -= lane != keys.LANE_DELAYED
         self.delayed -= lane == keys.LANE_DELAYED
-        self.bytes -= min(self.bytes, size)  # A damaged entry may have been counted otherwise.
+        self.bytes -= min(self.bytes, size)  # The size in a damaged entry may differ.
 
     def lose_volatile(self) -> int:
         """Counts all messages that are not persistent as lost. Returns their number.
@@ -148,7 +148,7 @@ class Counters:
         self.acked += count
         self.depth -= count
         self.grouped -= grouped
-        self.bytes -= min(self.bytes, size)  # A damaged entry may have been counted otherwise.
+        self.bytes -= min(self.bytes, size)  # The size in a damaged entry may differ.
 
     # -- reasons for which a message entered or left the queue
 
@@ -248,4 +248,4 @@ class Counters:
 
 
 NAMES = tuple(field.name for field in fields(Counters))
-_values = attrgetter(*NAMES)  # dataclasses.astuple is ten times as slow.
+_values = attrgetter(*NAMES)  # This is ten times as fast as dataclasses.astuple.

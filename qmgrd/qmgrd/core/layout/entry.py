@@ -167,7 +167,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def encode_head(put_us: int, target: bytes = b"") -> bytes:
-    """Returns the head of a new entry without expiry, delay and flags."""
+    """Returns the head of a new entry without expiry, delay or flags."""
     return HEAD.pack(VERSION, INLINE, 0, len(target), 0, 0, put_us, 0, 0) + target
 
 

@@ -55,7 +55,7 @@ FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # progress of the fan-out of publications; exists only during a fan-out
-HISTORY = b"\x00\x05"  # state of the journal; exists when the journal has had rows
+HISTORY = b"\x00\x05"  # state of the journal, stored with its first row
 # A mark: complete groups are listed, or jobs are listing them (queue/group/chain.py).
 LISTED = b"\x00\x07"
 SECRET = b"\x00\x06"  # secret that proves sessions and leases; no answer contains it

@@ -24,13 +24,13 @@ class Stamper:
         self.last_us = max(self.last_us, wall_us - 1)
 
     def next(self, wall_us: int) -> bytes:
-        """Returns the next UID, encoded as in a record."""
+        """Returns the next UID in the encoding of a record."""
         self.catch_up(wall_us)
         self.last_us += 1
         return self.origin + self.last_us.to_bytes(8, "big")
 
     def observe(self, trailer: bytes, wall_us: int) -> None:
-        """Raises later timestamps above the timestamp of a received UID with this origin.
+        """Keeps later timestamps above the timestamp of a received UID with this origin.
 
         A queue manager that was restored from a snapshot may receive messages that it created after
         the snapshot. If new messages had the same timestamps, they would count as duplicates.

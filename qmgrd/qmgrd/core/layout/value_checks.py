@@ -38,6 +38,6 @@ def stored_ids(runs: Any) -> set[int]:
     """
     count = 0
     for first, length in typed(list, runs, "the runs"):
-        number(first, "the first of a run")
+        number(first, "the first id of a run")
         count += number(length, "the length of a run")
     return ids_of(runs) if number(count, "the number of ids", 0, IDS_MAX) else set()

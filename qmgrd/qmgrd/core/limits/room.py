@@ -90,7 +90,7 @@ class Marks(NamedTuple):
     operators: int  # used bytes of the map at which requests of operators stop
     disk_least_bytes: int  # minimum free disk space for puts
     rows_max: int  # limit of rows in a turn
-    plenty_pages: int  # number of free pages from which a turn has no further limit
+    plenty_pages: int  # free pages above which rows_max is the only limit of a turn
 
 
 def marks_of(config: Config, map_bytes: int) -> Marks:

@@ -18,8 +18,8 @@ class Timer:
 class Timers:
     """The timers of the core. Each call checks whether it is still needed.
 
-    Invariant: ``_cancelled`` is the number of timers in the heap without a call. It never exceeds
-    half of the heap by more than 64.
+    Invariant: ``_cancelled`` is the number of timers in the heap without a call. If this number
+    exceeds half of the heap by more than 64, a cancel rebuilds the heap.
     """
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ class UnreadReplies:
             self.held.add(connection)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
-        """Counts the last of *sends* if it is an answer to *connection*."""
+        """Counts the last message of *sends* if it answers a request of *connection*."""
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
             self.count_made(connection, estimated_bytes(sends[-1][1].value))
 

@@ -119,7 +119,7 @@ def _item(
         state |= STATE_LEASED
     topic = entries.publication(tx, entry).target if entry.shared else ""
     more, tail = tail_of(queue, tx, now, entry, arrival, topic)
-    # No lease number: a browser must not be able to settle messages.
+    # The item has no lease number, so a browsing client cannot settle messages.
     head = DELIVERY.pack(
         priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us
     )

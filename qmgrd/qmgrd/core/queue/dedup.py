@@ -50,7 +50,7 @@ class OriginTable:
         self._raised: dict[bytes, None] = {}
 
     def index_prefix(self, target: bytes = b"") -> bytes:
-        """Returns the part of a key of the UID index that precedes the encoded UID.
+        """Returns the prefix of the keys of the UID index before the encoded UID.
 
         A message may exist once per *target* on a transmission queue.
         """

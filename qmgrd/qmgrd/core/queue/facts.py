@@ -96,7 +96,7 @@ class MessageFacts:
         return group_id, number, bool(flags & records.LAST_IN_GROUP)
 
     def text(self, key: str) -> str | None:
-        """Returns the text under *key* of the envelope, outside the headers."""
+        """Returns the text field *key* of the envelope, or None if it is missing."""
         found = self._opened().get(key)
         return found if type(found) is str else None
 

@@ -178,7 +178,7 @@ class Consumer:
 
     @property
     def seeks(self) -> bool:
-        """Whether the consumer receives all messages under an index key, at a shared position."""
+        """Whether the consumer seeks through an index, at a position that it shares with others."""
         return bool(self.prefix) and not (self.is_ordered or self.all_available)
 
     @property

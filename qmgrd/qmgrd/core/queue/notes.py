@@ -15,7 +15,7 @@
     came      queue managers that an arrived message has passed; its route may restart here
 
 Every key may be absent. Only messages that failed, or came through another queue manager, have a
-note. Notes cost other messages nothing.
+note. Notes add no cost to other messages.
 """
 
 from collections.abc import Iterator

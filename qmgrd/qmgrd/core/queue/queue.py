@@ -268,7 +268,7 @@ class Queue:
     def remember(
         self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int
     ) -> None:
-        """Remembers the UID of a consumed message as a duplicate until *until_ms*."""
+        """Remembers the UID of a consumed message until *until_ms*, to detect duplicates."""
         lane, rank = keys.LANE_REMEMBERED, keys.PRIORITY_TOP - priority
         tx.put(self.origins.index_key(trailer), keys.POSITION.pack(lane, rank, arrival))
         self.shared.schedule.add(tx, until_ms, self.id, lane, priority, arrival, trailer)

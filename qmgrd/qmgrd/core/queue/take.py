@@ -44,9 +44,9 @@ _NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])
 def take(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
     """Leases up to *count* of the next messages to *consumer*. Returns their delivery items.
 
-    The consumer's credit and the queue's limit of leases may reduce the number. The items also end
-    before a message that makes the frame longer than ``consumer.frame_bytes``, unless it is the
-    first. Heads of items do not count, because *count* heads fit in the spare room of a frame.
+    The consumer's credit and the queue's limit of leases may reduce the number. The delivery also
+    ends before a message that makes the frame longer than ``consumer.frame_bytes``, unless it is
+    the first. Heads of items do not count, because *count* heads fit in the spare room of a frame.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []

@@ -68,7 +68,7 @@ class Waiting:
                 self.selecting[consumer] = None
 
     def leave(self, consumer: Consumer) -> None:
-        """Removes *consumer*, at a cost that does not depend on how many others wait."""
+        """Removes *consumer*. The cost does not depend on the number of waiting consumers."""
         self.consumer_count -= not consumer.is_get
         self.rotation.pop(consumer, None)
         self.resting.pop(consumer, None)
@@ -87,7 +87,7 @@ class Waiting:
         self.resting[consumer] = None
 
     def resume(self, consumer: Consumer) -> None:
-        """Returns *consumer* to the rotation if it has credit now."""
+        """Makes the pump serve *consumer* again if it has credit now."""
         if consumer.seeks:
             self.sought[consumer.prefix] = None
         elif consumer in self.resting and consumer.wants:

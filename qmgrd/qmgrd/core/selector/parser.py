@@ -227,7 +227,7 @@ class _Parser:
         return (conditions.not_between if is_not else conditions.between)(value, from_, to)
 
     def _in(self, part: Part) -> Condition:
-        value = _need(part, "IN looks for a number or a text", NUMBER, TEXT)
+        value = _need(part, "IN requires a number or a text", NUMBER, TEXT)
         texts: set[str] = set()
         numbers: set[int | float] = set()
         facts: list[Expression] = []

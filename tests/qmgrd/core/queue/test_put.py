@@ -104,7 +104,11 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
     ("bounds", "code", "text"),
     [
         ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q is full: it has 1 message, and the limit is 1"),
-        ((10, 60), ErrorCode.QUEUE_BYTES_FULL, "queue Q holds 36 bytes, 25 more are beyond its 60"),
+        (
+            (10, 60),
+            ErrorCode.QUEUE_BYTES_FULL,
+            "queue Q has 36 bytes, and 25 more exceed the limit of 60",
+        ),
     ],
 )
 def test_full_queue_says_so_and_when_to_retry(

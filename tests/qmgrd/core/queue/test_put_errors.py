@@ -40,8 +40,8 @@ def test_remembered_duplicate_reports_for_how_long() -> None:
     trailer = b"QM1" + (7).to_bytes(8, "big")
     error = put_errors.duplicate(a_queue(dedup_retention_ms=50), MemoryStore(), trailer, b"")
     assert error.code == ErrorCode.DUPLICATE_MESSAGE
-    assert "message QM1.7 was on queue Q" in error.text
-    assert "for 50 ms after it is consumed" in error.text
+    assert "message QM1.7 was consumed from queue Q" in error.text
+    assert "for 50 ms after consumption" in error.text
 
 
 def test_stored_duplicate_is_reported() -> None:

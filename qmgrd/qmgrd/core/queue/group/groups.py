@@ -278,7 +278,11 @@ class Groups:
         return [place] if self._notify_reader(group_id, row) else []
 
     def _notify_reader(self, group_id: bytes, row: GroupRow) -> bool:
-        """Makes readers examine a group that may have more members. Returns False if none can."""
+        """Offers a changed group to its reader, or to all readers if the group is free.
+
+        Returns:
+            Whether the group may have available members.
+        """
         held_group = self.held_groups.by_group.get(group_id)
         if held_group is not None:
             if held_group.reader is not None and not row.is_stopped:
@@ -352,7 +356,7 @@ class Groups:
         self._schedule.add(tx, row.due_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
 
     def is_due(self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes) -> bool:
-        """Returns whether a group expires now. The caller has removed its row of the schedule.
+        """Returns whether a group expires now. The caller has removed its row from the schedule.
 
         This function forgets a group that was empty for too long. It schedules the next check of
         any other group.

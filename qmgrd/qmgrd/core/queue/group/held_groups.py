@@ -23,7 +23,7 @@ from qmgrd.core.queue.group.group_heap import GroupHeap
 
 LAST_MAX = 10_000  # limit of groups whose last reader is remembered
 # Limit of leased members of one group. The limit keeps the list ``ahead`` in the row of the group
-# short, in any order of settles.
+# short, regardless of the order of settles.
 OUT_MAX = 500
 ASSIGNED_MAX = 100  # limit of groups that are assigned to a reader
 TAKEN_BACK_MAX = 100_000  # limit of remembered members that were taken back
@@ -303,7 +303,7 @@ class HeldGroups:
     def end(self, group_id: bytes) -> None:
         """Frees a group."""
         held_group = self.by_group.pop(group_id)
-        assert held_group.is_settled, "a member of it is leased"
+        assert held_group.is_settled, "a member of the group is leased"
         if held_group.reader is not None:
             self._leave(group_id, held_group.reader)
             if held_group.is_delivered:  # Otherwise the reader received no member.

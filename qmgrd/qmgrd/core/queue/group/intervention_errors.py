@@ -1,4 +1,4 @@
-"""The errors of interventions in groups. A dry run raises the same ones."""
+"""The errors of interventions in groups. A dry run raises the same errors."""
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown

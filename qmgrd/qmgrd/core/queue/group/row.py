@@ -180,7 +180,7 @@ class GroupRow:
             before[1] += runs.pop(at)[1]
         if runs[0][0] == self.done + 1:
             self.done += runs.pop(0)[1]
-        del runs[AHEAD_MAX_RUNS:]  # The numbers of deleted runs become gaps for an operator.
+        del runs[AHEAD_MAX_RUNS:]  # Deleted runs become gaps, which an operator can skip.
 
     def only_left(self, below: int) -> "GroupRow":
         """Returns a new row with only the numbers that have left.
