@@ -101,8 +101,8 @@ class Context:
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.
-        self.store_full = ""  # reason for which puts are refused, or ""
-        self.operators_full = ""  # reason for which requests of operators are refused, or ""
+        self.store_full = ""  # reason for refusing puts, or ""
+        self.operators_full = ""  # reason for refusing requests of operators, or ""
         self.room_bytes = 0  # bytes that puts may still add in this turn
         self.operator_bytes = 0  # bytes that requests of operators may still add in this turn
         self.put_pages = 0  # pages that puts to indexes may still change in this turn

@@ -150,7 +150,7 @@ class Counters:
         self.grouped -= grouped
         self.bytes -= min(self.bytes, size)  # The size in a damaged entry may differ.
 
-    # -- reasons for which a message entered or left the queue
+    # -- reasons for entering or leaving the queue
 
     def count_put(self, *, is_fast: bool) -> None:
         """Counts a put.

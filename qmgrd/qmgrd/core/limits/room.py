@@ -41,8 +41,8 @@ MAP_LEAST_BYTES = 16 * 1024 * 1024  # smallest map that the tests cover
 class TurnRoom(NamedTuple):
     """The room of one turn."""
 
-    why_full: str  # reason for which puts are refused, or ""
-    why_operators_wait: str  # reason for which requests of operators are refused, or ""
+    why_full: str  # reason for refusing puts, or ""
+    why_operators_wait: str  # reason for refusing requests of operators, or ""
     put_bytes: int  # bytes that puts may add
     operator_bytes: int  # bytes that requests of operators may add
     is_cramped: bool  # whether publications wait
@@ -133,7 +133,7 @@ def _put_pages(used_pages: int, free_pages: int) -> int:
 
 
 def _why(space: Space, mark: int, disk_bytes: int, least_bytes: int, what: str) -> str:
-    """Returns the reason for which *what* is refused, or ""."""
+    """Returns the reason for refusing *what*, or ""."""
     if space.used_bytes >= mark:
         held = f" ({space.held_bytes} for a snapshot)" if space.held_bytes else ""
         return (

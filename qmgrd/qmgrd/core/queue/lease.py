@@ -183,7 +183,7 @@ class Consumer:
 
     @property
     def has_own_position(self) -> bool:
-        """Whether the consumer has separate positions, because it skips messages for others."""
+        """Whether the consumer has separate positions, as it skips messages of other consumers."""
         if self.selector is not None or self.prefix:
             return not self.seeks
         return self.all_available and not self.is_ordered

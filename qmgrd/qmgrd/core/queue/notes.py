@@ -1,6 +1,6 @@
 """Notes: facts about a message that failed or is a dead letter, in a row next to its entry.
 
-    code      reason for which the message is a dead letter (ErrorCode); absent if it only failed
+    code      reason for the dead letter (ErrorCode); absent if the message only failed
     reason    short reason of the consumer that rejected the message
     text      detailed reason of that consumer
     queue     queue from which the message came
@@ -49,7 +49,7 @@ _OWN = (
 
 
 class Cause(NamedTuple):
-    """The reason for which a message becomes a dead letter."""
+    """The reason that a message becomes a dead letter."""
 
     code: int
     reason: str = ""  # reason of the consumer that rejected the message

@@ -225,7 +225,7 @@ class Queue:
 
     @property
     def notices_use(self) -> bool:
-        """Whether the daemon tracks the use of this queue: for subscribers and unused queues."""
+        """Whether the daemon tracks the use of this queue, as a subscription or for its expiry."""
         return self.references is not None or self._bounds.unused_expiry_ms > 0
 
     def wake_uid_seekers(self, trailer: bytes) -> None:

@@ -182,7 +182,7 @@ class _Round(Following):
             self._reader.current = group_id
         self._follow(group_id, held_group)
         if len(self._items) == before and self._reader.current == group_id:
-            self._reader.current = None  # The next member was removed, or leased physically.
+            self._reader.current = None  # The next member is not available to this reader.
             self._end_if_idle(group_id, held_group)
         return len(self._items) > before
 
