@@ -265,7 +265,7 @@ def test_queue_full_of_bytes_refuses_what_does_not_fit(app: Client) -> None:
     app.put("SMALL", bytes(600))
     (refused,) = app.put_records("SMALL", record(bytes(600)))
     assert refused.code is ErrorCode.QUEUE_BYTES_FULL
-    assert "are beyond its 1024" in refused.text
+    assert "exceed the limit of 1024" in refused.text
     app.put("SMALL", b"a small one fits")
 
 
