@@ -185,7 +185,7 @@ def test_cut_after_a_refusal_whose_answer_is_lost() -> None:
     pair = started()
     stored, refused, never_came = (pair.put() for _ in range(3))
     pair.hear(m.Put)
-    pair.cut().opened(3, [], [[3, ErrorCode.QUEUE_FULL, "refused when it came first"]])
+    pair.cut().opened(3, [], [[3, ErrorCode.QUEUE_FULL, "refused when it was first received"]])
     assert pair.done[stored] == PutResult(None, resent=True)
     assert pair.done[refused].code == ErrorCode.QUEUE_FULL
     assert never_came not in pair.done

@@ -112,13 +112,13 @@ class Scripted(HistoryFeed):
         return cast(HistoryPage, {"rows": found})
 
 
-DAMAGED = RequestError(ErrorCode.STORE_DAMAGED, "row of history id 3: its checksum is wrong")
+DAMAGED = RequestError(ErrorCode.STORE_DAMAGED, "history row id 3: its checksum is wrong")
 
 
 def test_damaged_and_missing_rows_are_lost_or_skipped() -> None:
     rows: dict[int, bytes | RequestError] = {1: b"", 2: b"", 3: DAMAGED, 4: b"", 6: b""}
     assert [seq for seq, _ in Scripted(rows, skip_lost=True).rows("", 0, 7)] == [1, 2, 4, 6]
-    with pytest.raises(DataLost, match="rows 3 to 3 of history: STORE_DAMAGED: row of"):
+    with pytest.raises(DataLost, match="rows 3 to 3 of history: STORE_DAMAGED: history row"):
         list(Scripted(rows, skip_lost=False).rows("", 0, 7))
     with pytest.raises(DataLost, match="row 5 of history is missing"):
         list(Scripted({4: b"", 6: b""}, skip_lost=False).rows("", 3, 6))

@@ -27,7 +27,7 @@ def test_complete_group_counts_what_waits_for_its_time(office: Path) -> None:
 def test_damaged_row_has_what_is_known_without_it(office: Path) -> None:
     group = by(rows(office, table="groups"), "group_id")[ROTTEN.hex()]
     assert (group["queue"], group["present_numbers"], group["state"]) == ("GROUPS", "1", None)
-    assert group["damage"].startswith("what is known of group ")
+    assert group["damage"].startswith("the row of group ")
     assert group["damage"].endswith(": its checksum is wrong")
 
 

@@ -121,7 +121,7 @@ def test_damaged_row_is_an_error_with_its_file(tmp_path: Path) -> None:
         happen(manager, 3)
         flip_last_byte(manager, keys.history(2))
         path = picture(manager, tmp_path, 1)
-    with pytest.raises(SnapshotUnreadable, match=r"data.mdb: damaged: .*row of history id 2: its"):
+    with pytest.raises(SnapshotUnreadable, match=r"data.mdb: damaged: .*history row id 2: its"):
         rows(path, table="history")
 
 

@@ -141,7 +141,7 @@ def test_group_is_reassigned_once_what_is_out_is_settled(
         assert message is not None
         alone = qm("group", "reassign", queue, "N1")
         for ended, who in (
-            (alone, f"nobody else reads groups of {queue}"),
+            (alone, f"no other connection reads groups of {queue}"),
             (
                 qm("group", "reassign", queue, "N1", "--connection", "9999"),
                 f"connection 9999 reads no groups of {queue}",

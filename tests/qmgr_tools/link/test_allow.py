@@ -31,7 +31,7 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
         assert time.monotonic() < until_s
         time.sleep(0.02)
     assert row["error"].startswith("PEER_NOT_ALLOWED: ")
-    assert row["error"].endswith(f"accepts no links from OWN; allow them, at {strict.name}")
+    assert row["error"].endswith(f"accepts no links from OWN; allow OWN at {strict.name}")
     assert 0 < row["retry_ms"] <= 30_000
     (finding,) = at("link", "doctor", strict.name, "-o", "json").json["links"][0]["findings"]
     assert finding["code"] == "refused-peer-not-allowed"

@@ -163,7 +163,7 @@ def test_full_queue_refuses(qm: Qmctl, queue: str) -> None:
         "code": "QUEUE_FULL",
         "exit_code": 6,
         "what": f"cannot put 2 of 4 messages on {name}",
-        "why": f"queue {name} holds 2 messages, at most 2 (QUEUE_FULL)",
+        "why": f"queue {name} is full: it has 2 messages, and the limit is 2 (QUEUE_FULL)",
         "remedy": "get or purge messages, or wait and put again",
     }
     ended = qm("put", name, "e")
@@ -175,7 +175,7 @@ def test_uid_is_taken_once(qm: Qmctl, queue: str) -> None:
     assert qm("put", queue, "x", "--uid", "my.app.17").out == f"put on {queue}: my.app.17\n"
     ended = qm("put", queue, "x", "--uid", "my.app.17")
     assert (ended.code, ended.out) == (6, "")
-    assert f"message my.app.17 is on queue {queue} already (DUPLICATE_MESSAGE)" in ended.err
+    assert f"message my.app.17 already exists on queue {queue} (DUPLICATE_MESSAGE)" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_puts_stop_at_the_high_water_mark_and_gets_go_on() -> None:
     manager.store.map_bytes = 10_000
     (refused,) = app.put_records("Q", record(b"x"))
     assert refused.code is ErrorCode.STORE_FULL
-    assert "bytes of its map, puts stop at 8000" in refused.text
+    assert "bytes of its map, and puts stop at 8000" in refused.text
     assert "puts stop at 8000" in app.ask(m.Status)["store_full"]
     assert app.ack(*app.get("Q", 20)) == []
     app.put("Q", b"again")
@@ -146,7 +146,8 @@ def test_put_larger_than_the_space_is_refused_with_both_sizes() -> None:
     manager, app = small()
     manager.store.map_bytes = 1 << 20
     (refused,) = app.put_records("Q", record(bytes(600_000)))
-    assert "bytes until puts stop, this may take 1200" in refused.text
+    assert "the request may add 1200" in refused.text
+    assert "bytes of the store are left before puts stop" in refused.text
 
 
 def test_puts_stop_where_the_disk_is_nearly_full() -> None:
@@ -156,7 +157,7 @@ def test_puts_stop_where_the_disk_is_nearly_full() -> None:
     (refused,) = app.put_records("Q", record(b"x"))
     assert refused.code is ErrorCode.STORE_FULL
     assert (
-        f"the disk has {LEAST_BYTES - 1} bytes free and the store's file 0, puts stop below "
+        f"the disk has {LEAST_BYTES - 1} bytes free and the store's file 0, and puts stop below "
         f"{LEAST_BYTES}" in refused.text
     )
     assert app.ack(*app.get("Q")) == []
@@ -180,7 +181,9 @@ def test_free_pages_of_the_store_need_no_disk_space() -> None:
     app.put("Q", b"1")
     manager.store.file_free_bytes = 999
     (refused,) = app.put_records("Q", record(b"x"))
-    assert "the disk has 24 bytes free and the store's file 999, puts stop below" in refused.text
+    assert (
+        "the disk has 24 bytes free and the store's file 999, and puts stop below" in refused.text
+    )
 
 
 def test_pages_held_by_a_snapshot_count_as_used() -> None:
@@ -190,7 +193,7 @@ def test_pages_held_by_a_snapshot_count_as_used() -> None:
     manager.store.held_bytes = 80_000
     (refused,) = app.put_records("Q", record(b"x"))
     assert refused.code is ErrorCode.STORE_FULL
-    assert "(80000 for a snapshot), puts stop at 80000" in refused.text
+    assert "(80000 for a snapshot), and puts stop at 80000" in refused.text
     assert app.ack(*app.get("Q")) == []
     manager.store.held_bytes = 0
     app.put("Q", b"again")

@@ -1,9 +1,9 @@
-"""Sets aside rows that make no sense, and work that failed twice. No turn touches them again.
+"""Sets aside invalid rows, and work that failed twice. No later turn processes them.
 
-An item is a stored row under its number. It states the work, the reason and the time. A row that a
-start could not use, or that was due, is moved into its item unchanged: an operator may restore it
-(*retry*) or delete it (*drop*). For other work the item is a mark: the work is skipped as long as
-the mark exists.
+Each item is a stored row with a number. The item states the work, the reason and the time. If an
+invalid row was found at the start or in the schedule, the row is moved into the item unchanged. An
+operator may restore the row (*retry*) or delete it (*drop*). For other work the item is a mark: the
+daemon skips the work as long as the mark exists.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 10_000
 WHY_MAX = 500  # characters
-MOVED = ("row", "due")  # kinds of items that contain a row, whose key is that of the work
+# Kinds of items that contain a moved row. The key of the work is the key of the row.
+MOVED = ("row", "due")
 
 
 class Item(NamedTuple):
-    """One item."""
+    """Work or a row that was set aside."""
 
     number: int
     work: WorkId
-    what: str  # in words
+    what: str  # description of the work for operators
     why: str
-    us: int  # wall clock
-    row: bytes = b""  # the value that was stored under the key, if the kind is in MOVED
+    us: int  # time when the item was set aside, wall clock in microseconds
+    row: bytes = b""  # value that was stored under the key, if the kind is in MOVED
 
     def describe(self) -> dict[str, Any]:
-        """Returns the item for people and scripts."""
+        """Returns the fields of the item for users and scripts."""
         return {
             "number": self.number,
             "kind": self.work.kind,
@@ -48,9 +49,9 @@ class Item(NamedTuple):
 
 
 class Aside:
-    """All items, the oldest first.
+    """All items that are set aside, the oldest first.
 
-    Invariant: ``works`` has the number of the latest item of each work in ``items``.
+    Invariant: ``works`` maps each work in ``items`` to the number of its latest item.
     """
 
     def __init__(self) -> None:
@@ -59,10 +60,10 @@ class Aside:
         self._next = 1
 
     def load(self, context: "Context") -> None:
-        """Reads all items; deletes and logs those that cannot be read.
+        """Reads all items. Deletes and logs each item that cannot be decoded.
 
         Raises:
-            RowDamaged: the checksum of one is wrong.
+            RowDamaged: The checksum of an item is wrong.
         """
         for key, row in list(rows.scan(context.tx, keys.SPACE_ASIDE)):
             number = int.from_bytes(key[keys.REST], "big")
@@ -83,7 +84,7 @@ class Aside:
         self.works[item.work] = item.number
 
     def add(self, context: "Context", work: WorkId, what: str, why: str, row: bytes = b"") -> None:
-        """Sets *work* aside, and reports it; deletes the oldest item if there are too many."""
+        """Sets *work* aside and reports the item. Deletes the oldest item above ITEMS_MAX."""
         if work in self.works and not row:
             return
         item = Item(self._next, work, what, why[:WHY_MAX], context.now.wall_us, row)
@@ -122,10 +123,10 @@ class Aside:
 
     @contextmanager
     def guard(self, context: "Context", key: bytes) -> Iterator[None]:
-        """Sets aside the row under *key* if the block finds that it makes no sense.
+        """Sets aside the row under *key* if the block finds that the row is invalid.
 
         Raises:
-            RowDamaged: the checksum of a row is wrong: the store is damaged.
+            RowDamaged: The checksum of a row is wrong, so the store is damaged.
         """
         try:
             yield
@@ -141,18 +142,18 @@ class Aside:
         """Returns the item with that number.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN.
+            RequestError: ASIDE_UNKNOWN if the item does not exist.
         """
         found = self.items.get(number)
         if found is None:
             raise RequestError(
                 ErrorCode.ASIDE_UNKNOWN,
-                f"item {number} does not exist among the items set aside, or no longer",
+                f"item {number} is not set aside: it never existed, or was deleted",
             )
         return found
 
     def remove(self, context: "Context", number: int) -> Item:
-        """Deletes an item with its row, and returns it."""
+        """Deletes the item with that number, and returns the item."""
         item = self.items.pop(number)
         if self.works.get(item.work) == number:
             del self.works[item.work]
@@ -164,7 +165,8 @@ class Aside:
         """Deletes an item, restores its row, and returns the item.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the key of the row is in use.
+            RequestError: ASIDE_UNKNOWN if the item does not exist. VALUE_INVALID if the key of the
+                row is in use.
         """
         item = self.find(number)
         key = item.work.key
@@ -172,34 +174,34 @@ class Aside:
             if context.tx.get(key) is not None:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
-                    f"item {number} cannot be restored: {item.what} exists again; delete that, "
-                    "or delete the item",
+                    f"item {number} cannot be restored because {item.what} exists again; delete "
+                    "the existing one, or drop the item",
                 )
             context.tx.put(key, item.row)
         return self.remove(context, number)
 
 
 def item_of(number: int, row: Any) -> Item:
-    """Returns the item of a stored *row*.
+    """Returns the item in a stored *row*.
 
     Raises:
-        ValueError, TypeError: it makes no sense.
+        ValueError, TypeError: The row is invalid.
     """
     kind, key, what, why, us, moved = row
     if [type(x) for x in (kind, what, why, us, moved)] != [str, str, str, int, bytes] or type(
         key
     ) not in (bytes, str, int):
-        raise ValueError("a field is of another type")
+        raise ValueError("a field has the wrong type")
     return Item(number, WorkId(kind, key), what, why, us, moved)
 
 
 def queue_ids(aside: Aside) -> set[int]:
-    """Returns the ids of queues whose definitions are set aside, as far as they are readable."""
+    """Returns the readable ids of queues whose definitions are set aside."""
     return {queue_id_of(item) for item in aside.items.values()} - {0}
 
 
 def queue_id_of(item: Item) -> int:
-    """Returns the queue id in the definition that *item* contains; 0 if there is none."""
+    """Returns the queue id in the definition that *item* contains, or 0 if it has none."""
     key = item.work.key
     if not (item.row and isinstance(key, bytes) and key[keys.SPACE] == keys.SPACE_QUEUE):
         return 0

@@ -1,10 +1,10 @@
-"""The runs in answers to producers: UIDs of their messages, and matching subscriptions."""
+"""Builds the runs in answers to producers: UIDs of messages, and matching subscriptions."""
 
 from collections.abc import Sequence
 
 
 def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) -> None:
-    """Adds to *runs* that *count* records from *first* on have timestamps from *timestamp* on."""
+    """Adds a run of *count* records with consecutive ids and timestamps to *runs*."""
     if runs:
         run = runs[-1]
         if run[0] + run[2] == first and run[1] + run[2] == timestamp:
@@ -14,7 +14,7 @@ def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) ->
 
 
 def add_matches(runs: list[list[int]], ids: Sequence[int], subscriptions: int) -> None:
-    """Adds to *runs* that each publication in *ids* matches so many *subscriptions*."""
+    """Adds the number of matching *subscriptions* of each publication in *ids* to *runs*."""
     for seq_id in ids:
         if runs and runs[-1][0] + runs[-1][1] == seq_id and runs[-1][2] == subscriptions:
             runs[-1][1] += 1

@@ -1,4 +1,4 @@
-"""The state that all parts of the core share: the open turn, and its effects."""
+"""The state that all parts of the core share: the open turn and its effects."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,49 +24,49 @@ from qmgrd.core.queue.totals import Totals
 
 
 class Dial(NamedTuple):
-    """A link needs a connection to this address. The shell answers: dialled or dial_failed."""
+    """A request for a connection of a link. The shell answers with dialled or dial_failed."""
 
     link: str
     address: str
-    number: int  # detects late answers: the link may have been deleted and created again
+    number: int  # number that detects a late answer after the link was deleted and created again
 
 
 class TakeSnapshot(NamedTuple):
-    """A client or the schedule needs a snapshot of the turn that just ended."""
+    """A request of a client or the schedule for a snapshot of the turn that just ended."""
 
-    connection: int  # 0: the schedule
+    connection: int  # connection of the client; 0 for the schedule
     request_id: int
-    directory: str  # or a URL
+    directory: str  # directory or URL of the snapshot
     turn_number: int
-    rate_bytes: int = 0  # to write per second, at most; 0: as configured
+    rate_bytes: int = 0  # limit in bytes per second; 0 for the configured limit
 
 
 class Note(NamedTuple):
-    """An event that operators may want in the log."""
+    """An event for the log."""
 
-    level: str  # info, warning, error
+    level: str  # info, warning or error
     event: str
     facts: dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """The effects of a turn once it is durable, in this order."""
+    """The effects of a turn, in the order in which the shell applies them after the commit."""
 
-    sends: list[tuple[int, m.Message]]  # connection and message
+    sends: list[tuple[int, m.Message]]  # pairs of connection and message
     closes: list[tuple[int, m.Goaway]]
     effects: list[Dial | TakeSnapshot]
     notes: list[Note]
 
 
-PAGES_OF_A_PUT = 3  # that it changes at random places: of its UID and other indexes
-CRAMPED_MS = 1_000  # until the next look whether publications have room to go out
+PAGES_OF_A_PUT = 3  # pages of the UID index and other indexes that a put changes
+CRAMPED_MS = 1_000  # time until the next check whether the store has room for publications
 Facts = tuple[tuple[str, Any], ...]
 
 
 class Context:
     """The queue manager's identity and limits, and the open turn.
 
-    ``turn_rows`` bounds the ``rows`` that a turn reads and changes, ``budget`` bounds its time.
+    ``turn_rows`` limits the ``rows`` that a turn reads and changes. ``budget`` limits its time.
     """
 
     tx: Transaction
@@ -85,7 +85,7 @@ class Context:
         self.name = name
         self.store_id = store_id
         self.boot = boot
-        self.life = salt  # differs at each start, even of a restored store
+        self.life = salt  # random bytes that differ at each start, even of a restored store
         self.ids = Ids(boot)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
@@ -95,68 +95,70 @@ class Context:
         self.totals = Totals()
         self.dials = 0
         self.turn_number = 0
-        self.turns = 0  # since this start, including those that wrote nothing
+        self.turns = 0  # turns since this start, including turns that wrote nothing
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.turn_rows = config.limits.turn_rows
-        # room.py explains these.
-        self.store_full = ""  # why puts are refused, or nothing
-        self.operators_full = ""  # why requests of operators are refused, or nothing
-        self.room_bytes = 0  # that puts may still add in this turn
-        self.operator_bytes = 0  # that requests of operators may still add in this turn
-        self.put_pages = 0  # that puts at random places may still change in this turn
+        # See limits/room.py for these limits.
+        self.store_full = ""  # reason for refusing puts, or ""
+        self.operators_full = ""  # reason for refusing requests of operators, or ""
+        self.room_bytes = 0  # bytes that puts may still add in this turn
+        self.operator_bytes = 0  # bytes that requests of operators may still add in this turn
+        self.put_pages = 0  # pages that puts to indexes may still change in this turn
         self.slice_rows = config.limits.turn_rows  # messages in one slice of each kind of work
-        self.is_small = False  # This turn does less, as few pages are free.
-        self.is_cramped = False  # Puts are refused, and publications wait, too.
+        self.is_small = False  # whether this turn does less work because few pages are free
+        self.is_cramped = False  # whether puts are refused and accepted publications wait
         self.dirty_queues: dict[int, Queue] = {}
-        self.awake_queues: dict[int, Queue] = {}  # They may have messages for a consumer.
-        self.wrote = False  # anything other than the queues
-        self.is_maintenance = False  # The daemon only answers requests.
+        self.awake_queues: dict[int, Queue] = {}  # queues that may have messages for a consumer
+        self.wrote = False  # whether this turn wrote rows other than those of queues
+        self.is_maintenance = False  # whether the daemon only answers requests
         self.aside = Aside()
-        self.working: WorkId | None = None  # what the turn does now, if it has a name
-        self.events: dict[tuple[str, Facts], int] = {}  # counts of this turn
+        self.working: WorkId | None = None  # current work of the turn, if the work has a name
+        self.events: dict[tuple[str, Facts], int] = {}  # number of times each event occurred
         self.outcome = Outcome([], [], [], [])
 
     @property
     def rows(self) -> int:
-        """The rows that this turn has read or changed so far."""
+        """The number of rows that this turn has read or changed so far."""
         return self.tx.rows_used
 
     def send(self, connection: int, message: m.Message) -> None:
-        """Sends *message* when this turn is durable."""
+        """Sends *message* after the commit of this turn."""
         self.outcome.sends.append((connection, message))
 
     def close(self, connection: int, code: int, text: str, retry_after_ms: int = 0) -> None:
-        """Closes *connection* when this turn is durable."""
+        """Closes *connection* after the commit of this turn."""
         self.outcome.closes.append((connection, m.Goaway(code, text, retry_after_ms)))
 
     def note(self, level: str, event: str, **facts: Any) -> None:
-        """Logs an event when this turn is durable."""
+        """Logs an event after the commit of this turn."""
         self.outcome.notes.append(Note(level, event, facts))
 
     def event(self, event: str, count: int = 1, **facts: Any) -> None:
-        """Reports an event to operators with this turn; counts equal ones."""
+        """Reports an event to operators with this turn. Equal events are counted."""
         key = event, tuple(facts.items())
         self.events[key] = self.events.get(key, 0) + count
 
     def begin_work(self, kind: str, key: Key = 0) -> bool:
-        """Names the work that follows; returns False if it is set aside and must be skipped."""
+        """Names the work that follows. Returns False if the work is set aside: skip it then."""
         work = self.working = WorkId(kind, key)
         return work not in self.aside.works
 
     def wake(self, queue: Queue) -> None:
-        """Wakes *queue*, which may have messages for any of its consumers."""
+        """Wakes *queue*, so that messages are offered to all of its consumers."""
         queue.waiting.unasked = 0
         self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:
-        """Reserves the room that *batch*, which is put in this turn, may need.
+        """Reserves room in the store for the puts of *batch* in this turn.
+
+        LMDB needs free pages even for deletions, so puts must stop at the high-water mark.
 
         Raises:
-            RequestError: STORE_FULL. Far beyond the high-water mark LMDB cannot even delete.
+            RequestError: STORE_FULL if the store has too little room.
         """
-        # Pages may be half full, and each message has its index rows.
+        # Pages may be only half full, and each message has index rows.
         size = 2 * sum(map(len, batch)) + 256 * len(batch)
         if self.store_full or size > self.room_bytes:
             raise _no_room(self.store_full, "puts", self.room_bytes, size)
@@ -167,10 +169,11 @@ class Context:
         """Reserves room for *size* bytes of rows that are added in this turn.
 
         Args:
-            is_operators: operators need them to make room, and may fill more of the store.
+            is_operators: Whether an operator adds the rows. Operators may fill more of the store,
+                because they need rows to make room.
 
         Raises:
-            RequestError: STORE_FULL.
+            RequestError: STORE_FULL if the store has too little room.
         """
         why, what, room = self.store_full, "puts", self.room_bytes
         if is_operators:
@@ -181,12 +184,13 @@ class Context:
         self.operator_bytes -= size
 
     def count_fitting(self, batch: Sequence[bytes], *, evicts: bool = False) -> int:
-        """Returns how many records of *batch*, at least one, have free pages in this turn.
+        """Returns the number of records of *batch* for which this turn has free pages.
 
-        All, unless the store is small or nearly full.
+        The number is at least 1. It is less than the whole batch only if the store is small or
+        nearly full.
 
         Args:
-            evicts: each record may evict an older message.
+            evicts: Whether each record may evict an older message.
         """
         if self.put_pages > PAGES_OF_A_PUT * len(batch):
             self.put_pages -= PAGES_OF_A_PUT * len(batch)
@@ -202,25 +206,25 @@ class Context:
         """Returns the error for records of a batch that :meth:`count_fitting` leaves out."""
         return RequestError(
             ErrorCode.STORE_FULL,
-            "the store has too few free pages to change more of them at once; try again, and get "
-            "messages, or raise store.map_bytes",
+            "the store has too few free pages for the whole batch; try again, consume messages, or "
+            "raise store.map_bytes",
             1_000,
         )
 
     def count_read(self, count: int, size_bytes: int) -> None:
-        """Counts *count* rows towards those of the turn, and more if their values are long."""
+        """Adds *count* rows to the rows of this turn, and more rows for long values."""
         self.tx.rows_used += count + size_bytes // VALUE_MAX_BYTES
 
     def mark_changed(self, queue: Queue) -> None:
-        """Writes *queue* at the end of this turn, and wakes it."""
+        """Wakes *queue*, and writes its state at the end of this turn."""
         self.dirty_queues[queue.id] = queue
         self.wake(queue)
 
 
 def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
-    """Returns the error for *what* needs *size* bytes: *why*, or that *room* is less."""
+    """Returns the error for a request of *size* bytes. Without a *why*, the error states *room*."""
     why = why or (
-        f"the store has room for {max(room, 0)} bytes until {what} stop, this may take {size}; "
-        "get messages, or raise store.map_bytes"
+        f"the request may add {size} bytes, but only {max(room, 0)} bytes of the store are left "
+        f"before {what} stop; consume messages, or raise store.map_bytes"
     )
     return RequestError(ErrorCode.STORE_FULL, why, 1_000)

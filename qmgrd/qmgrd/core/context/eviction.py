@@ -1,7 +1,8 @@
 """Evicts the oldest messages of a queue when a put finds it full.
 
-The oldest message of the lowest priority is evicted first. Delayed messages follow when no others
-are left. Leased messages stay, and so do messages that no dead-letter queue has room for.
+The oldest message of the lowest priority is evicted first. Delayed messages are evicted only when
+no other messages are left. Leased messages are never evicted. Messages for which no dead-letter
+queue has room are not evicted either.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,14 +21,23 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue
 
-EVICTED_MAX = 1_000  # for one put
-STUCK_MAX = 8  # After so many that no dead-letter queue takes, no others are tried.
-# Makes the message of a queue, key and entry a dead letter; returns where it is, or nothing.
+EVICTED_MAX = 1_000  # limit of messages that one put evicts
+STUCK_MAX = 8  # limit of messages refused by dead-letter queues before eviction stops
+# A function that makes a message a dead letter, given its queue, key, entry and cause. It returns
+# the name of the queue that accepted the message, or "" if no queue did.
 Bury: TypeAlias = Callable[[Queue, bytes, bytes, Cause], str]
 
 
 def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_: int) -> None:
-    """Evicts messages of *queue* until so many more fit, if its overflow policy allows that."""
+    """Evicts messages of *queue* to make room, if its overflow policy allows eviction.
+
+    Args:
+        context: The context of the current turn.
+        bury: The function that makes an evicted message a dead letter.
+        queue: The queue that needs room.
+        messages: The number of messages to make room for.
+        bytes_: The total size of these messages.
+    """
     bounds, overflow = queue.bounds, queue.bounds.overflow
     if overflow == "refuse" or queue.has_room(messages, bytes_):
         return
@@ -51,7 +61,7 @@ def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_:
 
 
 def _evict(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes) -> bool:
-    """Evicts a message; returns False if it stays, as no dead-letter queue takes it."""
+    """Evicts a message. Returns False if no dead-letter queue accepts the message."""
     if queue.bounds.overflow == "dead-letter-oldest":
         return bool(bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
     entry = lane.remove(queue, context.tx, key, value)
@@ -65,8 +75,8 @@ def make_room_for_all(
 ) -> None:
     """Makes room for a commit, which can no longer be refused.
 
-    Call it again once the puts that were *held* are appended (*is_put*): if all other messages are
-    leased, the oldest of these puts are evicted.
+    The caller calls this function before it appends the *held* puts, and again afterwards with
+    *is_put*. If all other messages are leased, the second call evicts the oldest of these puts.
     """
     if queue.bounds.overflow == "refuse":
         return
@@ -80,7 +90,7 @@ def make_room_for_all(
 def _oldest(
     queue: Queue, tx: Transaction, messages: int, bytes_: int, stuck: set[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the messages to evict, except those that are *stuck*."""
+    """Yields the messages to evict, except *stuck* messages."""
     excess = queue.messages + messages - queue.bounds.depth_max
     excess_bytes = queue.counters.bytes + queue.uncommitted.bytes + bytes_ - queue.bounds.bytes_max
     for key, value in islice(_from_the_least(queue, tx), EVICTED_MAX):
@@ -94,9 +104,9 @@ def _oldest(
 
 
 def _from_the_least(queue: Queue, tx: Transaction) -> Rows:
-    """Yields the messages that may be evicted, in order."""
+    """Yields the messages that may be evicted, in the order of eviction."""
     for priority, head in enumerate(queue.positions.ready):
-        # Messages before the position are leased, or their group is stopped.
+        # Messages before the position are leased, or belong to a stopped group.
         grouped_head = min(queue.positions.grouped[priority], queue.positions.stopped[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             arrival = keys.place(key)[1]

@@ -1,10 +1,13 @@
-"""The queue managers that links lead to, or may come from: their store ids, and who is allowed.
+"""The queue managers at the other end of links: their store ids and permissions.
 
-A link row defines where messages go. A row here defines from whom they are accepted: an operator
-allows a queue manager by name, before it opens its first link to here (LinkAllow). The row also
-pins the name to a store id, given by the operator or met at the first contact in either direction.
-A store id is an identifier and no proof: peers cannot prove who they are yet. So a queue manager
-that is not allowed, or comes with another store id, learns nothing about streams or messages.
+A link row defines the destination of messages. A peer row defines a permitted source. An operator
+must allow a queue manager by name (LinkAllow) before that queue manager can open a link to this
+one. The row also pins the name to a store id. The operator supplies the store id, or the daemon
+learns it at the first contact in either direction.
+
+A store id identifies a peer but proves nothing, because peers have no credentials yet. A queue
+manager that is not allowed, or that presents a different store id, learns nothing about streams or
+messages.
 """
 
 from dataclasses import dataclass, field, replace
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
     from qmgrd.core.context.context import Context
 
 STORE_ID_BYTES = 16
-ROW_BYTES = 1024  # of room for one definition
-REFUSED_MAX = 100  # names remembered of queue managers that were refused
+ROW_BYTES = 1024  # bytes of room in the store for one peer row
+REFUSED_MAX = 100  # number of refused queue managers that the daemon remembers
 _FIELDS = ("store_id", "allowed", "allowed_us", "seen_us")
 
 
@@ -31,11 +34,11 @@ _FIELDS = ("store_id", "allowed", "allowed_us", "seen_us")
 class LinkPeer:
     """The stored facts about another queue manager."""
 
-    store_id: bytes = b""  # empty until the first contact
-    is_allowed: bool = False  # may open links to here
-    allowed_us: int | None = None  # wall clock; None for a row of an older version
-    seen_us: int | None = None  # when it opened a link to here the last time
-    more: dict[str, Any] = field(default_factory=dict)  # from a newer version
+    store_id: bytes = b""  # pinned store id; empty until the first contact
+    is_allowed: bool = False  # whether the peer may open links to this queue manager
+    allowed_us: int | None = None  # time of the permission; None in a row of an older version
+    seen_us: int | None = None  # time when the peer last opened a link to this queue manager
+    more: dict[str, Any] = field(default_factory=dict)  # fields of a newer version
 
     def encode(self) -> bytes:
         """Returns the stored row."""
@@ -45,13 +48,13 @@ class LinkPeer:
 
 
 def decode(row: bytes) -> LinkPeer:
-    """Returns what *row* stores.
+    """Returns the peer that *row* stores.
 
-    Older versions stored the bare store id of each peer, whichever end had dialled, and accepted
-    links from all of them: such a peer stays allowed.
+    Older versions stored only the store id of each peer, and accepted links from all peers. So a
+    peer with such a row is allowed.
 
     Raises:
-        ValueError: the row is not one of a peer.
+        ValueError: The row is not a valid peer row.
     """
     if len(row) == STORE_ID_BYTES:
         return LinkPeer(row, is_allowed=True)
@@ -62,14 +65,16 @@ def decode(row: bytes) -> LinkPeer:
     if type(facts) is not dict or type(facts.get("store_id")) is not bytes:
         raise ValueError("not a map with a store id")
     if len(facts["store_id"]) not in (0, STORE_ID_BYTES):
-        raise ValueError(f"a store id of {len(facts['store_id'])} bytes, not {STORE_ID_BYTES}")
+        raise ValueError(
+            f"the store id has {len(facts['store_id'])} bytes instead of {STORE_ID_BYTES}"
+        )
     store_id, is_allowed, allowed_us, seen_us = (facts.pop(key, None) for key in _FIELDS)
     return LinkPeer(store_id, is_allowed is True, allowed_us, seen_us, facts)
 
 
 @dataclass(slots=True)
 class Refused:
-    """How often a queue manager of some name was refused since the daemon started."""
+    """The refusals of one queue manager since the daemon started."""
 
     store_id: bytes
     code: int
@@ -78,20 +83,21 @@ class Refused:
 
 
 class LinkPeers:
-    """The stored rows about other queue managers, and who was refused.
+    """The stored peer rows, and the refusals since the daemon started.
 
-    Invariant: ``allowed_count`` is the number of rows that allow links; a damaged row counts.
+    Invariant: ``allowed_count`` is the number of rows that allow links, including damaged rows.
     """
 
     def __init__(self, context: "Context") -> None:
         self.allowed_count = 0
-        self.refused: dict[str, Refused] = {}  # by name, the latest last
+        self.refused: dict[str, Refused] = {}  # refusals by peer name, the latest last
         self._context = context
 
     def load(self, tx: Transaction) -> None:
-        """Counts the rows; a damaged one is reported once it is needed.
+        """Counts the peers that are allowed.
 
-        A row under a name that is none is set aside: nobody could need it.
+        A damaged row is reported when the daemon needs the row. A row with an invalid name is set
+        aside, because no request can refer to the row.
         """
         for key, value in list(tx.scan(keys.SPACE_PEER, keys.after(keys.SPACE_PEER))):
             with self._context.aside.guard(self._context, key):
@@ -104,10 +110,10 @@ class LinkPeers:
                 self.allowed_count += 1
 
     def find(self, name: str) -> LinkPeer | None:
-        """Returns what is stored about *name*, or None.
+        """Returns the stored peer *name*, or None.
 
         Raises:
-            RequestError: STORE_DAMAGED.
+            RequestError: STORE_DAMAGED if the row is damaged.
         """
         key = keys.SPACE_PEER + name.encode()
         row = rows.find(self._context.tx, key)
@@ -117,12 +123,12 @@ class LinkPeers:
             raise rows.RowDamaged(f"the row of queue manager {name}", str(error)) from None
 
     def is_allowed(self, name: str) -> bool:
-        """Returns whether *name* may open links to here, as far as a damaged row is readable."""
+        """Returns whether *name* may open links to this queue manager. A damaged row allows it."""
         known = self._find_or_replace(name)
         return known is not None and known.is_allowed
 
     def _put(self, name: str, before: LinkPeer | None, after: LinkPeer | None) -> None:
-        """Stores *after* in place of *before*; None stands for no row."""
+        """Replaces the peer *before* with *after*. None means that the row does not exist."""
         key = keys.SPACE_PEER + name.encode()
         if after is None:
             self._context.tx.delete(key)
@@ -133,14 +139,15 @@ class LinkPeers:
         self._context.wrote = True
 
     def check(self, name: str, store_id: bytes, *, has_link: bool = False) -> LinkPeer | None:
-        """Returns the row of *name*, and changes nothing.
+        """Returns the peer *name* after a check of its store id. Changes nothing.
 
         Args:
-            has_link: a link dials *name*, so the new store is accepted by starting that link.
-                Otherwise the new store is allowed by its id.
+            has_link: Whether a link to *name* exists. If so, the error advises the operator to
+                accept the new store with that link. Otherwise the operator allows the new store id.
 
         Raises:
-            RequestError: PEER_STORE_CHANGED, the name is pinned to another store. STORE_DAMAGED.
+            RequestError: PEER_STORE_CHANGED if the name is pinned to a different store.
+                STORE_DAMAGED if the row is damaged.
         """
         known = self.find(name)
         if known is not None and known.store_id not in (b"", store_id):
@@ -151,26 +158,27 @@ class LinkPeers:
             raise RequestError(
                 ErrorCode.PEER_STORE_CHANGED,
                 f"queue manager {name} has a different store than before, now {store_id.hex()}: "
-                "either two queue managers have one name, or its store was created again; "
-                f"in that case, at {here}: {remedy}",
+                "either two queue managers have the same name, or the store was created again; "
+                f"if it was created again, at {here}: {remedy}",
             )
         return known
 
     def pin(self, name: str, store_id: bytes, *, has_link: bool = False) -> None:
-        """Pins *name* to its store at the first contact, unless it is pinned to it already.
+        """Pins *name* to its store at the first contact. Changes nothing if *name* is pinned.
 
         Raises:
-            RequestError: as :meth:`check`.
+            RequestError: See :meth:`check`.
         """
         known = self.check(name, store_id, has_link=has_link)
         if known is None or not known.store_id:
             self._put(name, known, replace(known or LinkPeer(), store_id=store_id))
 
     def admit(self, name: str, store_id: bytes, *, has_link: bool = False) -> None:
-        """Lets a queue manager that dialled open a link to here, if it is allowed to.
+        """Admits a link that the queue manager *name* opens, and records the contact.
 
         Raises:
-            RequestError: PEER_NOT_ALLOWED, LINKS_EXHAUSTED, or as :meth:`check`.
+            RequestError: PEER_NOT_ALLOWED if *name* is not allowed to open links.
+                LINKS_EXHAUSTED if too many queue managers are allowed. See also :meth:`check`.
         """
         try:
             before = self.check(name, store_id, has_link=has_link)
@@ -186,12 +194,12 @@ class LinkPeers:
             self._context.note("info", "peer pinned", peer=name, store_id=store_id.hex())
 
     def _define(self, name: str, known: LinkPeer | None) -> LinkPeer:
-        """Returns a new definition of *name* if anybody may open links, else raises."""
+        """Returns a new peer *name* if any queue manager may open links. Otherwise raises."""
         here = self._context.name
         if self._context.config.link.inbound != "any":
             raise RequestError(
                 ErrorCode.PEER_NOT_ALLOWED,
-                f"{here} accepts no links from {name}; allow them, at {here}",
+                f"{here} accepts no links from {name}; allow {name} at {here}",
             )
         self._check_room()
         self._context.take_room(ROW_BYTES)
@@ -203,39 +211,43 @@ class LinkPeers:
         if self.allowed_count >= limit:
             raise RequestError(
                 ErrorCode.LINKS_EXHAUSTED,
-                f"{amount(self.allowed_count, 'queue manager')} may open links to here, at most "
-                f"{limit} (link.peers_max); disallow some",
+                f"{amount(self.allowed_count, 'queue manager')} may already open links to "
+                f"{self._context.name}, and the limit is {limit} (link.peers_max); disallow some, "
+                "or raise the limit",
             )
 
     def refuse(self, name: str, store_id: bytes, error: RequestError) -> None:
-        """Counts that a queue manager was refused, and logs it when its name is new."""
+        """Counts a refusal of a queue manager. Logs the first refusal of each name."""
         if error.code == ErrorCode.STORE_DAMAGED:
-            return  # The fault is here, and logged as that.
+            return  # The fault is in this store, and the daemon logs it as such.
         before = self.refused.pop(name, None)
         count = before.count + 1 if before else 1
         now_us = self._context.now.wall_us
         if before is None and len(self.refused) < REFUSED_MAX:
             why = str(error)
             self._context.note("warning", "link from a peer refused", peer=name, why=why)
-        elif before is None:  # Names are free to make up: the log is not.
+        elif before is None:  # A peer can invent names, so further names are not logged.
             del self.refused[next(iter(self.refused))]
         self.refused[name] = Refused(store_id, error.code, count, now_us)
 
     def allow(self, name: str, store_id: bytes) -> bool:
-        """Lets the queue manager *name* open links to here; returns whether its pin changed.
+        """Allows the queue manager *name* to open links. Returns whether the pin changed.
 
         Args:
-            store_id: the only store accepted under that name; empty: the one pinned already, or
-                the first that comes.
+            name: The name of the queue manager to allow.
+            store_id: The store id to accept for *name*. If it is empty, the daemon accepts the
+                pinned store, or the store of the first contact.
 
         Raises:
-            RequestError: NAME_INVALID, PEER_WRONG, LINKS_EXHAUSTED, STORE_DAMAGED.
+            RequestError: NAME_INVALID if the name is not valid. PEER_WRONG if *name* is this queue
+                manager. LINKS_EXHAUSTED if too many queue managers are allowed. STORE_DAMAGED if
+                the row is damaged and no store id is given.
         """
         names.check(name)
         if name == self._context.name:
             raise RequestError(
                 ErrorCode.PEER_WRONG,
-                f"{name} is this queue manager itself; name the one that sends to here",
+                f"{name} is this queue manager itself; name the queue manager that sends to it",
             )
         known = self._find_or_replace(name) if store_id else self.find(name)
         if known is None or not known.is_allowed:
@@ -250,20 +262,22 @@ class LinkPeers:
         return bool(before.store_id) and after.store_id != before.store_id
 
     def _find_or_replace(self, name: str) -> LinkPeer | None:
-        """Returns what is stored about *name*; for a damaged row, what takes its place."""
+        """Returns the stored peer *name*. A new peer that is allowed replaces a damaged row."""
         try:
             return self.find(name)
         except rows.RowDamaged:
-            return LinkPeer(is_allowed=True)  # As it was counted.
+            return LinkPeer(is_allowed=True)  # load() counted the damaged row as allowed.
 
     def disallow(self, name: str, *, is_linked: bool) -> None:
-        """Ends that *name* may open links to here.
+        """Withdraws the permission of *name* to open links.
 
         Args:
-            is_linked: whether a link leads there, which needs the pin.
+            name: The name of the queue manager.
+            is_linked: Whether a link to *name* exists. Such a link still needs the pin.
 
         Raises:
-            RequestError: NAME_INVALID; LINK_UNKNOWN, it is not allowed.
+            RequestError: NAME_INVALID if the name is not valid. LINK_UNKNOWN if *name* is not
+                allowed to open links.
         """
         names.check(name)
         known = self._find_or_replace(name)
@@ -276,18 +290,18 @@ class LinkPeers:
         self._put(name, known, replace(known, is_allowed=False) if is_kept else None)
 
     def forget_link(self, name: str) -> None:
-        """Forgets the store of *name*, whose link is deleted, unless it may open links to here."""
+        """Deletes the peer *name* after its link was deleted, unless *name* may open links."""
         known = self._find_or_replace(name)
         if known is not None and not known.is_allowed:
             self._put(name, known, None)
 
     def repin(self, name: str, store_id: bytes) -> None:
-        """Pins *name* to the store with which it was refused, as an operator accepts that."""
+        """Pins *name* to a new store that an operator has accepted."""
         known = self._find_or_replace(name)
         self._put(name, known, replace(known or LinkPeer(), store_id=store_id))
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Returns the row of *name* for people and scripts."""
+        """Returns the fields of the peer *name* for users and scripts."""
         try:
             found, error = self.find(name) or LinkPeer(), ""
         except rows.RowDamaged as damaged:
@@ -302,7 +316,7 @@ class LinkPeers:
         }
 
     def allowed(self, rows_max: int) -> list[dict[str, Any]]:
-        """Returns the rows of up to *rows_max* queue managers that may open links to here."""
+        """Returns the fields of up to *rows_max* queue managers that may open links."""
         found: list[dict[str, Any]] = []
         for key, _ in self._context.tx.scan(keys.SPACE_PEER, keys.after(keys.SPACE_PEER)):
             row = self.describe(key[keys.REST].decode())
@@ -314,7 +328,7 @@ class LinkPeers:
         return found
 
     def refusals(self) -> list[dict[str, Any]]:
-        """Returns who was refused since the daemon started, the latest first."""
+        """Returns the refused queue managers since the daemon started, the latest first."""
         return [
             {
                 "peer": name,

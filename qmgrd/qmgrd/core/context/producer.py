@@ -1,9 +1,10 @@
-"""Sequenced producers: puts that may be sent again without ever being stored twice.
+"""Sequenced producers: a producer may repeat a put, and the message is still stored only once.
 
-A producer has a stable id and numbers its puts. The queue manager stores its window: the commit id
-and the ids held above it. Until the producer has seen them, it also stores which ids were refused
-and why, and which UIDs were given. A refused id enters the window like a stored one, so that a
-repeated put receives the same answer. The row is written in the same turn as the messages.
+A producer has a stable id and numbers its puts. The queue manager stores the window of the
+producer: the commit id and the received ids above it. The queue manager also stores the refused
+ids with their codes, and the assigned UIDs, until the producer has seen them. A refused id enters
+the window like a stored id, so a repeated put receives the same answer. The row is written in the
+same turn as the messages.
 """
 
 from collections.abc import Container
@@ -22,23 +23,24 @@ from qmgrd.core.layout.value_checks import number, stored_ids
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
-STAMP_RUNS_MAX = 128  # of the latest puts; more exist only if answers arrive very late
+# Runs of stamps of the latest puts. More runs exist only if answers arrive very late.
+STAMP_RUNS_MAX = 128
 
 
 @dataclass(slots=True)
 class Producer:
     """The receiving end of a producer's stream.
 
-    Invariant: ``refused`` has only ids above ``seen``, all of them received.
+    Invariant: ``refused`` contains only received ids above ``seen``.
     """
 
     producer_id: bytes
     inbox: Inbox
-    used_ms: int = 0  # store clock of its last opening or commit
-    seen: int = 0  # the producer has all answers up to here
-    refused: dict[int, int] = field(default_factory=dict)  # id to code
-    instance: int = 0  # of the program that opened it last, except resumptions
-    # Runs as in Committed, of ids above seen.
+    used_ms: int = 0  # time of the last opening or commit, store clock
+    seen: int = 0  # highest id up to which the producer has received all answers
+    refused: dict[int, int] = field(default_factory=dict)  # error code by refused id
+    instance: int = 0  # program instance that last opened the producer without resuming it
+    # Runs of ids above seen, in the format of Committed.
     stamps: list[list[int]] = field(default_factory=list)
 
     @property
@@ -67,7 +69,7 @@ class Producer:
         return row
 
     def note_seen(self, seen: int) -> None:
-        """Forgets refusals that the producer has seen."""
+        """Forgets the answers that the producer has seen."""
         if seen <= self.seen:
             return
         self.seen = min(seen, self.inbox.commit_id)
@@ -77,13 +79,13 @@ class Producer:
             self.stamps = [run for run in self.stamps if run[0] + run[2] > self.seen + 1]
 
     def note_stamps(self, first_id: int, timestamp: int, count: int) -> None:
-        """Remembers which UIDs were given, until the producer has seen them."""
+        """Remembers the assigned UIDs until the producer has seen them."""
         committed.add_stamps(self.stamps, first_id, timestamp, count)
         if len(self.stamps) > STAMP_RUNS_MAX:
             del self.stamps[0]
 
     def check(self, first_id: int, count: int) -> None:
-        """Raises if the ids from *first_id* on exceed the window of the producer."""
+        """Checks that *count* ids from *first_id* on do not exceed the window of the producer."""
         last_id = first_id + count - 1
         self.inbox.check(last_id)
         unseen = last_id - self.seen
@@ -92,15 +94,15 @@ class Producer:
             raise CreditExceeded("puts not marked as seen", unseen, limit)
 
     def answers(self, first_id: int, last_id: int) -> list[list[object]]:
-        """Returns the refusals from *first_id* to *last_id*, as in Committed."""
+        """Returns the refusals from *first_id* to *last_id*, in the format of Committed."""
         return [
-            [seq_id, code, f"refused when it came first: {name_of(code)}"]
+            [seq_id, code, f"refused when it was first received: {name_of(code)}"]
             for seq_id, code in self.refused.items()
             if first_id <= seq_id <= last_id
         ]
 
     def stamps_of(self, first_id: int, last_id: int) -> list[list[int]]:
-        """Returns the known runs of stamps from *first_id* to *last_id*, as in Committed."""
+        """Returns the known stamps from *first_id* to *last_id*, in the format of Committed."""
         found = []
         for first, timestamp, count in self.stamps:
             start, end = max(first, first_id), min(first + count, last_id + 1)
@@ -110,15 +112,15 @@ class Producer:
 
 
 def _stored_runs(runs: list[list[int]]) -> list[list[int]]:
-    """Returns the stamps of a stored row."""
+    """Returns the stamps of a stored row after a check of all numbers."""
     return [[number(x, "a stamp") for x in (run[0], run[1], run[2])] for run in runs]
 
 
 def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
-    """Returns the stored producer of that id, or None.
+    """Returns the stored producer with that id, or None.
 
     Raises:
-        RowDamaged: its row is.
+        RowDamaged: The row of the producer is damaged.
     """
     row = rows.find(tx, keys.SPACE_PRODUCER + producer_id)
     if row is None:
@@ -135,22 +137,23 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:
-    """Returns when the producer of a stored row was last used; None for a damaged row.
+    """Returns the time of the last use of the producer in a stored row; None for a damaged row.
 
-    A damaged row stays: without it the producer begins again, and repeated puts are stored twice.
+    A damaged row must not be evicted. Without the row the producer would begin again, and repeated
+    puts would be stored twice.
     """
     try:
-        used_ms = number(unpack(rows.unseal(key, value))[1], "the time of its last use")
+        used_ms = number(unpack(rows.unseal(key, value))[1], "the time of the last use")
     except rows.NONSENSE:
         return None
     return used_ms
 
 
 def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
-    """Forgets the longest unused of a few idle producers; returns whether there was one.
+    """Evicts the longest unused of a sample of idle producers. Returns whether one was evicted.
 
-    Ids are random, so those that follow *near* are a sample. If the forgotten producer repeats a
-    put, it is refused with PRODUCER_UNKNOWN, and not stored again.
+    Ids are random, so the producers after *near* are a random sample. If the evicted producer
+    repeats a put, the put is refused with PRODUCER_UNKNOWN and is not stored again.
     """
     key, space = keys.SPACE_PRODUCER + near, keys.SPACE_PRODUCER
     sample = list(islice(context.tx.scan(key, keys.after(space)), EVICT_SAMPLE))
@@ -171,11 +174,12 @@ def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
 
 
 def open_producer(context: Context, producer_id: bytes, resume: bool, count: int) -> Producer:
-    """Returns the producer with that id, a new one unless *resume* is set.
+    """Returns the producer with that id. Creates the producer unless *resume* is set.
 
     Raises:
-        RequestError: PRODUCER_UNKNOWN, there is nothing to resume: the row is past its retention,
-            or the store is another. PRODUCERS_EXHAUSTED. STORE_DAMAGED, its row is.
+        RequestError: PRODUCER_UNKNOWN if *resume* is set and the producer does not exist: its
+            retention has ended, or it is in another store. PRODUCERS_EXHAUSTED if the store has
+            too many producers. STORE_DAMAGED if the row of the producer is damaged.
     """
     window = context.config.limits.put_window_messages
     found = load(context.tx, producer_id, window)
@@ -184,13 +188,14 @@ def open_producer(context: Context, producer_id: bytes, resume: bool, count: int
     if resume:
         raise RequestError(
             ErrorCode.PRODUCER_UNKNOWN,
-            f"producer {producer_id.hex()} is not known here: its last use is longer ago than "
-            f"{context.config.producer.retention_ms} ms, or this is another store",
+            f"producer {producer_id.hex()} is unknown: it was last used more than "
+            f"{context.config.producer.retention_ms} ms ago, or in another store",
         )
     if count >= context.config.producer.producers_max:
         raise RequestError(
             ErrorCode.PRODUCERS_EXHAUSTED,
-            f"{count} producers are kept, at most {context.config.producer.producers_max}, and "
-            "none of those looked at is idle: try again later, or raise producer.producers_max",
+            f"the store has {count} producers, the limit is "
+            f"{context.config.producer.producers_max}, and none of the sampled producers is idle; "
+            "try again later, or raise producer.producers_max",
         )
     return Producer(producer_id, Inbox(window), context.now.ms)

@@ -1,7 +1,7 @@
-"""The entrance to a queue: every put, of a client or a link, comes through here.
+"""The entry point to a queue: every put of a client or a link calls this module.
 
-Most queues refuse a put that does not fit. A queue with another overflow policy first evicts its
-oldest messages (eviction.py).
+Most queues refuse a put that does not fit. A queue with a different overflow policy first evicts
+its oldest messages (eviction.py).
 """
 
 from collections.abc import Iterator
@@ -24,17 +24,17 @@ def put_records(
     target: str = "",
     extras: dict[int, Any] | None = None,
 ) -> PutOutcome:
-    """Puts *batch* on *queue*, which makes room first if its overflow policy says so.
+    """Puts *batch* on *queue*. Evicts messages first if the overflow policy requires it.
 
-    If a batch is larger than the queue may be, its later records evict the earlier ones.
+    If the batch exceeds the limits of the queue, its later records evict the earlier ones.
 
     Args:
-        context: of this turn.
-        bury: makes dead letters of messages that are evicted.
-        queue: where the records go.
-        batch: records, stamped or not.
-        target: where they go on from a transmission queue; else nothing.
-        extras: by index, what a link sent along with a record.
+        context: The context of the current turn.
+        bury: The function that makes an evicted message a dead letter.
+        queue: The queue that receives the records.
+        batch: The records, with or without UIDs.
+        target: The destination queue of the records on a transmission queue; otherwise "".
+        extras: The additional facts that a link sent with a record, by index of the record.
     """
     extras = extras or {}
     if queue.bounds.overflow == "refuse":
@@ -60,7 +60,7 @@ def _put(
 
 
 def _is_acceptable(context: Context, queue: Queue, record: bytes, target: str) -> bool:
-    """Returns whether *record* needs room: it is sound, new on *queue* and not too long."""
+    """Returns whether *record* needs room: it is valid, new on *queue* and not too long."""
     try:
         head = records.check(record)
         member_of(queue, context.tx, record, head)
@@ -73,7 +73,7 @@ def _is_acceptable(context: Context, queue: Queue, record: bytes, target: str) -
 
 
 def _stamped_bytes(context: Context, batch: list[bytes]) -> int:
-    """Returns the size of the records of *batch* once each has a UID."""
+    """Returns the total size of the records of *batch*, including the UIDs to be assigned."""
     trailer_bytes = len(context.stamper.origin) + TIMESTAMP.size
     return sum(
         len(record) + (0 if record[records.ORIGIN_LENGTH] > b"\0" else trailer_bytes)
@@ -82,9 +82,9 @@ def _stamped_bytes(context: Context, batch: list[bytes]) -> int:
 
 
 def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list[bytes]]:
-    """Yields *batch* in pieces that fit in *queue* if it is empty.
+    """Yields *batch* in pieces, each of which fits in an empty *queue*.
 
-    A record that is longer than the whole queue may be is a piece by itself.
+    A record that exceeds the limit of the queue is a separate piece.
     """
     piece: list[bytes] = []
     size = 0

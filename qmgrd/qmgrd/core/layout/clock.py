@@ -1,14 +1,14 @@
-"""The store's own clock, by which every stored deadline runs."""
+"""The store clock, which determines all stored deadlines."""
 
 from qmgrd.core.layout.kv import Now
 
 
 class StoreClock:
-    """Advances with the monotonic clock while the daemon runs.
+    """A clock that advances with the monotonic clock while the daemon runs.
 
-    A start advances it by the wall clock time since the last turn, at least 0 and at most
-    downtime_max_ms. So if the wall clock jumps by years, deadlines move by no more than that, and
-    never backwards.
+    At a start, the clock advances by the wall clock time since the last turn. The advance is at
+    least 0 and at most downtime_max_ms. So a jump of the wall clock by years moves deadlines by at
+    most downtime_max_ms, and never backwards.
     """
 
     def __init__(
@@ -19,5 +19,5 @@ class StoreClock:
         self._mono_ms = mono_ms
 
     def now(self, mono_ms: int, wall_us: int) -> Now:
-        """Returns both clocks, given those of the machine."""
+        """Returns the store time and the wall clock time, given the clocks of the machine."""
         return Now(self._start_ms + max(mono_ms - self._mono_ms, 0), max(wall_us, 0))

@@ -1,4 +1,4 @@
-"""The counters of a queue: one row, written once in each turn that changed the queue.
+"""The counters of a queue: one row, written once in each turn that changes the queue.
 
 26 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
           delivered returned refused maybe_before delayed expired dead moved lost
@@ -28,57 +28,57 @@ class Counters:
         puts = fast + slow
 
     The left side changes when a message enters or leaves a lane (``enter_lane``, ``leave_lane``,
-    ``count_parked``), the right side when the reason is counted (``count_put``, ``count_acked``
-    and so on). An operation that puts or removes a message does both, once each. An operation that
-    changes the lane of a message only leaves one lane and enters the other. The methods for
-    batches do both sides at once.
+    ``count_parked``). The right side changes when the reason is counted (``count_put``,
+    ``count_acked`` and so on). An operation that puts or removes a message changes each side once.
+    An operation that moves a message to another lane leaves one lane and enters the other. The
+    methods for batches change both sides at once.
     """
 
-    next_arrival: int = 1
+    next_arrival: int = 1  # arrival number of the next message
     depth: int = 0  # available and leased messages
-    bytes: int = 0  # of the records of these, and of delayed messages
+    bytes: int = 0  # bytes of the records of available, leased and delayed messages
     puts: int = 0
-    fast: int = 0  # puts whose UID was new by the table of origins
-    slow: int = 0  # puts whose UID was new by the index
+    fast: int = 0  # puts whose UID the table of origins showed to be new
+    slow: int = 0  # puts whose UID the UID index showed to be new
     duplicates: int = 0  # puts that were refused as duplicates
     acked: int = 0
     purged: int = 0
     damaged: int = 0  # messages that failed their checksum
-    delivered: int = 0  # deliveries; written with the next other change
+    delivered: int = 0  # deliveries; stored with the next change of another counter
     returned: int = 0
-    refused: int = 0  # puts without room, to an inhibited queue, or malformed
-    maybe_before: int = 0  # arrivals below this may have been delivered before a crash
+    refused: int = 0  # puts that were malformed, did not fit, or met an inhibited queue
+    maybe_before: int = 0  # arrival below which messages may have been delivered before a crash
     delayed: int = 0  # delayed messages
-    expired: int = 0  # messages that were removed as they had expired
-    dead: int = 0  # messages that left for a backout queue or the dead letters
+    expired: int = 0  # messages that were removed because they had expired
+    dead: int = 0  # messages that moved to a backout queue or a dead-letter queue
     moved: int = 0  # messages that jobs moved to another queue
     lost: int = 0  # messages that a restart lost
-    volatile: int = 0  # of depth: messages that are not persistent
-    volatile_delayed: int = 0  # the same of delayed
-    volatile_bytes: int = 0
-    volatile_from: int = 0  # the lowest arrival of these, or lower
-    grouped: int = 0  # members of groups in depth, and lost ones that no job has removed yet
-    parked: int = 0  # messages of a subscription that it returned too often
+    volatile: int = 0  # messages in depth that are not persistent
+    volatile_delayed: int = 0  # delayed messages that are not persistent
+    volatile_bytes: int = 0  # bytes of the records of all messages that are not persistent
+    volatile_from: int = 0  # lower bound of the arrivals of messages that are not persistent
+    grouped: int = 0  # group members in depth, and lost members that no job has removed yet
+    parked: int = 0  # messages that the subscriber returned too often
     missed: int = 0  # publications that a full or suspended subscription did not receive
 
     # -- arrivals
 
     def assign_arrival(self) -> int:
-        """Returns the next arrival. No other message of the queue gets the same."""
+        """Returns the next arrival number. Each number is assigned only once per queue."""
         arrival = self.next_arrival
         self.next_arrival = arrival + 1
         return arrival
 
     def skip_arrivals(self, next_arrival: int) -> None:
-        """Makes all arrivals below *next_arrival* unavailable to further messages."""
+        """Skips all arrival numbers below *next_arrival*."""
         if next_arrival > self.next_arrival:
             self.next_arrival = next_arrival
 
     def doubt_deliveries(self) -> None:
-        """Records that each message so far may have been delivered, as after a crash."""
+        """Records that every current message may have been delivered before a crash."""
         self.maybe_before = self.next_arrival
 
-    # -- lanes: the messages that the queue has
+    # -- lanes: the messages on the queue
 
     def enter_lane(self, lane: int, size: int, arrival: int, *, is_volatile: bool) -> None:
         """Counts a message of *size* bytes that enters the ready, grouped or delayed lane."""
@@ -100,8 +100,11 @@ class Counters:
         """Counts a message of *size* bytes that leaves its lane.
 
         Args:
-            is_lost: a restart lost it, so :meth:`lose_volatile` has counted it, except for its
-                group.
+            lane: The lane that the message leaves.
+            size: The size of the record of the message.
+            is_volatile: Whether the message is not persistent.
+            is_lost: Whether a restart lost the message. :meth:`lose_volatile` has already counted
+                such a message, except in ``grouped``.
         """
         if lane == keys.LANE_PARKED:
             self.parked -= 1
@@ -115,12 +118,12 @@ class Counters:
             self.volatile_bytes -= min(self.volatile_bytes, size)
         self.depth -= lane != keys.LANE_DELAYED
         self.delayed -= lane == keys.LANE_DELAYED
-        self.bytes -= min(self.bytes, size)  # A damaged entry may have been counted otherwise.
+        self.bytes -= min(self.bytes, size)  # The size in a damaged entry may differ.
 
     def lose_volatile(self) -> int:
-        """Removes all messages that are not persistent; returns how many there were.
+        """Counts all messages that are not persistent as lost. Returns their number.
 
-        They stay in ``grouped`` until a job removes their entries.
+        Lost members of groups stay in ``grouped`` until a job removes their entries.
         """
         count = self.volatile + self.volatile_delayed
         self.depth -= self.volatile
@@ -133,7 +136,7 @@ class Counters:
     # -- batches: both sides of the invariant
 
     def put_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
-        """Counts *count* plain puts of *size* bytes in all that enter the ready or grouped lane."""
+        """Counts *count* plain puts with a total of *size* bytes. *grouped* puts are members."""
         self.depth += count
         self.grouped += grouped
         self.bytes += size
@@ -141,19 +144,19 @@ class Counters:
         self.fast += count
 
     def acknowledge_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
-        """Counts *count* plain messages of *size* bytes in all that acknowledgements removed."""
+        """Counts *count* acknowledged plain messages with a total of *size* bytes."""
         self.acked += count
         self.depth -= count
         self.grouped -= grouped
-        self.bytes -= min(self.bytes, size)  # A damaged entry may have been counted otherwise.
+        self.bytes -= min(self.bytes, size)  # The size in a damaged entry may differ.
 
-    # -- why a message came, or left for good
+    # -- reasons for entering or leaving the queue
 
     def count_put(self, *, is_fast: bool) -> None:
         """Counts a put.
 
         Args:
-            is_fast: the table of origins alone showed that its UID is new.
+            is_fast: Whether the table of origins alone showed that the UID is new.
         """
         self.puts += 1
         self.fast += is_fast
@@ -172,7 +175,7 @@ class Counters:
         self.expired += 1
 
     def count_dead(self) -> None:
-        """Counts a message that left for a backout queue or the dead letters."""
+        """Counts a message that moved to a backout queue or a dead-letter queue."""
         self.dead += 1
 
     def count_moved(self) -> None:
@@ -198,11 +201,11 @@ class Counters:
         self.returned += 1
 
     def count_duplicate(self) -> None:
-        """Counts a put that was refused because its message exists or is remembered."""
+        """Counts a put that was refused because its UID exists or is remembered."""
         self.duplicates += 1
 
     def count_refused(self, count: int = 1) -> None:
-        """Counts *count* puts that were refused for another reason than a duplicate."""
+        """Counts *count* puts that were refused for a reason other than a duplicate."""
         self.refused += count
 
     def count_missed(self, count: int = 1) -> None:
@@ -215,14 +218,14 @@ class Counters:
         """Returns the stored row."""
         try:
             return _ROW.pack(*_values(self))
-        except struct.error:  # A stored counter was too low: it is negative now.
+        except struct.error:  # A stored counter was too low, so it is negative now.
             for name in NAMES:
                 setattr(self, name, max(getattr(self, name), 0))
             return _ROW.pack(*_values(self))
 
     @classmethod
     def decode(cls, row: builtins.bytes) -> "Counters":
-        """Returns the counters in a stored row; those that it does not have start at 0."""
+        """Returns the counters in a stored row. Counters that are missing at its end are 0."""
         padded = row[: _ROW.size].ljust(_ROW.size, b"\0")
         return cls(*_ROW.unpack(padded))
 
@@ -231,7 +234,7 @@ class Counters:
         """Returns the stored counters of that queue.
 
         Raises:
-            RowDamaged: the row is damaged or missing.
+            RowDamaged: The row is damaged or missing.
         """
         return cls.decode(rows.get(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), queue))
 
@@ -245,4 +248,4 @@ class Counters:
 
 
 NAMES = tuple(field.name for field in fields(Counters))
-_values = attrgetter(*NAMES)  # dataclasses.astuple is ten times as slow.
+_values = attrgetter(*NAMES)  # This is ten times as fast as dataclasses.astuple.

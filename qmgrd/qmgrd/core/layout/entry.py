@@ -1,34 +1,34 @@
-"""The entry: a stored message, the daemon's fields followed by the record of the producer.
+"""The entry: a stored message, which is the daemon's fields followed by the producer's record.
 
     byte 0   version       u8   2
-         1   flags         u8   bit 0 the record is in body rows, bit 1 it has a note, bit 2 a
-                                restart loses it, bit 3 on a transmission queue: its delay ends
-                                at due_ms, bit 4 its record is that of a publication, bit 5
-                                republished, bit 6 parked: republish it once its subscriber
-                                returns
+         1   flags         u8   bit 0: the record is in body rows; bit 1: the message has a note;
+                                bit 2: a restart loses the message; bit 3: on a transmission
+                                queue, the delay ends at due_ms; bit 4: the record is stored with
+                                a publication; bit 5: republished; bit 6: parked until the
+                                subscriber returns, then republished
          2   hops          u8
-         3   target_length u8   a transmission queue's entry names the queue it is bound for,
-                                a publication's its topic
-         4   delivered     u16  how often it returned after a delivery
-         6   failed        u16  how often of these it was released or its lease ended
-         8   put_us        u64  wall clock of the put here, microseconds
-        16   expires_ms    u64  store clock, 0 = never
-        24   due_ms        u64  store clock of its row in the schedule, 0 = none
+         3   target_length u8   length of the destination queue on a transmission queue, or of
+                                the topic of a publication
+         4   delivered     u16  number of returns after a delivery
+         6   failed        u16  number of these returns by a release or the end of a lease
+         8   put_us        u64  time of the put, wall clock in microseconds
+        16   expires_ms    u64  time of the expiry, store clock; 0 = never
+        24   due_ms        u64  time of the row in the schedule, store clock; 0 = no row
         32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
 
-A subscription has references to publications. A reference has only the length and UID of the
-record. Until it returns for the first time, and if it has no expiry or delay, it is shorter:
+A subscription stores references to publications. A reference has only the length and UID of the
+record. A reference without expiry and delay has a shorter form until its first return:
 
     byte 0   version       u8   3
          1   flags         u8   as above
          2   put_us        u64
         10   record bytes  u32, UID as in the record
 
-No value of the store is longer than VALUE_MAX: a longer record goes to rows of that size
-(DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5).
+No value of the store is longer than VALUE_MAX_BYTES. A longer record is stored in rows of that
+size (DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5 ms).
 
-A disk may change any byte. No checksum covers the daemon's fields. So nothing here raises if they
-make no sense: such an entry is UNREADABLE, and has an empty record, which is never delivered.
+A disk error may change any byte, and no checksum covers the daemon's fields. So this module never
+raises for invalid fields. Such an entry is UNREADABLE. Its record is empty and is never delivered.
 """
 
 import struct
@@ -60,16 +60,16 @@ HEAD_FIELDS = (
     "due_ms",
 )
 HEAD_BYTES = HEAD.size
-# The head of an entry without a target, and that of the record that follows; also with its group,
-# as in records.GROUPED_HEAD.
+# The head of an entry without a target and the head of the record that follows. GROUPED_HEADS also
+# has the group of the record, like records.GROUPED_HEAD.
 HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
 GROUPED_HEADS = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
-# A stamped record up to this follows the head; behind a target there is room for its name.
+# Maximum size of a stamped record in its entry. The difference leaves room for a target.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 FLAGS_AT, VERSION_AND_FLAGS = 1, slice(2)
 PUT_TIME = slice(2, 10)  # of a short entry
 _ROWS = struct.Struct(">QI")
-_REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
+_REST_MIN_BYTES = _ROWS.size  # minimum size of the rest; the head of a record is longer
 _SHORT = struct.Struct(">BBQ")
 _SIZE = struct.Struct(">I")
 _CHUNK_MAX = 0xFFFF_FFFF
@@ -95,27 +95,27 @@ class Entry(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """Whether it is a reference to a publication."""
+        """Whether the entry is a reference to a publication."""
         return self.flags != UNREADABLE and bool(self.flags & SHARED)
 
     @property
     def is_separate(self) -> bool:
-        """Whether its record is stored elsewhere."""
+        """Whether the record is stored outside the entry."""
         return self.flags != UNREADABLE and bool(self.flags & _APART)
 
     @property
     def noted(self) -> bool:
-        """Whether it has a note."""
+        """Whether the message has a note."""
         return self.flags != UNREADABLE and bool(self.flags & NOTED)
 
     @property
     def volatile(self) -> bool:
-        """Whether a restart loses it."""
+        """Whether a restart loses the message."""
         return self.flags != UNREADABLE and bool(self.flags & VOLATILE)
 
     @property
     def delayed(self) -> bool:
-        """Whether it is on a transmission queue and its delay has not ended."""
+        """Whether the message is on a transmission queue and its delay has not ended."""
         return self.flags != UNREADABLE and bool(self.flags & DELAYED)
 
 
@@ -126,7 +126,7 @@ _NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, 0, "", b"")
 
 
 def decode(value: bytes) -> Entry:
-    """Returns the entry in *value*; :func:`record` reads its record."""
+    """Returns the entry in *value*. Use :func:`record` to read the record."""
     if value[:1] == b"\x03":
         return _decode_short(value)
     try:
@@ -154,7 +154,7 @@ def _decode_short(value: bytes) -> Entry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Returns the value that :func:`decode` reads as *entry*, which is not UNREADABLE."""
+    """Returns the stored value of *entry*, which must not be UNREADABLE."""
     if entry.flags & SHARED and not any(entry[_HOPS:_PUT_US] + entry[_EXPIRES_MS:_REST]):
         return _SHORT.pack(SHORT, entry.flags, entry.put_us) + entry.rest
     target = entry.target.encode()
@@ -173,22 +173,22 @@ def encode(entry: Entry) -> bytes:
 
 
 def encode_head(put_us: int, target: bytes = b"") -> bytes:
-    """Returns the head of a new entry without expiry, delay and flags."""
+    """Returns the head of a new entry without expiry, delay or flags."""
     return HEAD.pack(VERSION, INLINE, 0, len(target), 0, 0, put_us, 0, 0) + target
 
 
 def raised_count(count: int, by: bool) -> int:
-    """Returns *count*, raised if asked, up to the most that an entry can store."""
+    """Returns *count*, plus 1 if *by* is set, up to COUNT_MAX."""
     return min(count + by, COUNT_MAX)
 
 
 def rows_of(record_bytes: int) -> int:
-    """Returns how many body rows a record needs; 0 if it fits in its entry."""
+    """Returns the number of body rows that a record needs, or 0 if it fits in its entry."""
     return 0 if record_bytes <= INLINE_MAX_BYTES else -(-record_bytes // VALUE_MAX_BYTES)
 
 
 def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> bytes:
-    """Stores *record* in body rows; returns the part of its entry that refers to them."""
+    """Stores *record* in body rows. Returns the part of its entry that refers to the rows."""
     for chunk, start in enumerate(range(0, len(record), VALUE_MAX_BYTES)):
         tx.put(keys.body(body_id, chunk), record[start : start + VALUE_MAX_BYTES])
     tx.rows_used += chunk + 1
@@ -196,19 +196,19 @@ def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> 
 
 
 def record(tx: Transaction, entry: Entry) -> bytes:
-    """Returns the record of *entry*; an empty or incomplete one if rows are missing."""
+    """Returns the record of *entry*. The record is empty or incomplete if rows are missing."""
     if not entry.is_separate:
         return entry.rest
     if entry.shared:
         found = record(tx, publication(tx, entry))
     else:
         found = b"".join(row for _, row in _rows(tx, entry))
-    # A damaged body id may lead to the rows of another message: the UID shows that.
+    # A damaged body id may refer to the rows of another message, whose UID differs.
     return found if found.endswith(uid_trailer(entry)) else b""
 
 
 def publication(tx: Transaction, entry: Entry) -> Entry:
-    """Returns the publication of a shared *entry*; an unreadable one if it is missing."""
+    """Returns the publication of a shared *entry*, or an UNREADABLE entry if it is missing."""
     position = tx.get(keys.publication_uid(uid_trailer(entry)))
     value = None if position is None else tx.get(keys.publication_at(position))
     return _NOTHING if value is None else decode(value)
@@ -225,7 +225,7 @@ def rest_of_reference(record_bytes: int, trailer: bytes) -> bytes:
 
 
 def is_sound(record: bytes) -> bool:
-    """Returns whether a stamped *record* is unchanged, including its origin_length."""
+    """Returns whether a stamped *record* is intact, including its origin_length."""
     if len(record) < records.HEAD_BYTES:
         return False
     head = records.HEAD.unpack_from(record)
@@ -244,13 +244,13 @@ class Sound(NamedTuple):
 
     entry: Entry
     record: bytes
-    trailer: bytes  # its encoded UID
+    trailer: bytes  # encoded UID
     checksum: int
-    topic: str = ""  # of a publication
+    topic: str = ""  # topic of a publication
 
 
 def open_sound(tx: Transaction, value: bytes) -> Sound | None:
-    """Returns the parts of an entry that a delivery needs, or None if it is damaged."""
+    """Returns the parts of an entry that a delivery needs, or None if the entry is damaged."""
     entry, topic = decode(value), ""
     if entry.shared:
         held = publication(tx, entry)
@@ -265,7 +265,7 @@ def open_sound(tx: Transaction, value: bytes) -> Sound | None:
 
 
 def front(tx: Transaction, entry: Entry) -> bytes:
-    """Returns the record of *entry*; of a long one at least the part before its envelope."""
+    """Returns the record of *entry*, or at least the part before the envelope of a long record."""
     if not entry.is_separate:
         return entry.rest
     if entry.shared:
@@ -280,12 +280,12 @@ def checksum_of(record: bytes) -> int:
 
 
 def delete_rows(tx: Transaction, entry: Entry) -> int:
-    """Deletes the body rows of *entry*; returns how many there were."""
+    """Deletes the body rows of *entry*. Returns the number of deleted rows."""
     if not entry.in_rows:
         return 0
     rows = list(_rows(tx, entry))
     if not b"".join(row for _, row in rows[-2:]).endswith(entry.rest[_ROWS.size :]):
-        return 0  # They are damaged, or belong to another message: they must stay.
+        return 0  # The rows are damaged or belong to another message, so they must stay.
     for key, _ in rows:
         tx.delete(key)
     tx.rows_used += len(rows)
@@ -298,7 +298,7 @@ def _rows(tx: Transaction, entry: Entry) -> Iterator[tuple[bytes, bytes]]:
 
 
 def body_rows(entry: Entry) -> int:
-    """Returns how many body rows *entry* has."""
+    """Returns the number of body rows of *entry*."""
     return rows_of(record_bytes(entry)) if entry.in_rows else 0
 
 
@@ -312,16 +312,16 @@ def record_bytes(entry: Entry) -> int:
 
 
 def separate_bytes(value: bytes) -> int:
-    """Returns the size of the record of an entry if it is stored elsewhere, without reading it.
+    """Returns the size of a record that is stored outside its entry, and otherwise 0.
 
-    Else 0. A disk may have changed the size.
+    The record is not read. The size may be wrong if the entry is damaged.
     """
     entry = decode(value)
     return record_bytes(entry) if entry.is_separate else 0
 
 
 def uid_trailer(entry: Entry) -> bytes:
-    """Returns the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
+    """Returns the encoded UID of *entry*: the origin and timestamp at the end of its record."""
     if entry.is_separate:
         return entry.rest[_SIZE.size if entry.flags & SHARED else _ROWS.size :]
     rest = entry.rest

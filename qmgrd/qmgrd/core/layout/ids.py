@@ -1,12 +1,12 @@
-"""Numbers for stored things, which never repeat."""
+"""Assigns numbers that never repeat to stored items."""
 
 COUNT_BITS = 40
 
 
 class Ids:
-    """The numbers of one boot: the boot number, then a count.
+    """The numbers of one boot: the boot number followed by a count.
 
-    A boot has 2**40 counts (months at full speed). There are 2**23 boots.
+    A boot has 2**40 counts, which last for months at full speed. The format allows 2**23 boots.
     """
 
     __slots__ = ("_end", "last")
@@ -16,7 +16,7 @@ class Ids:
         self._end = (boot + 1) << COUNT_BITS
 
     def next(self) -> int:
-        """Returns the next number for something stored."""
+        """Returns the next number."""
         self.last += 1
-        assert self.last < self._end, "all ids of this boot are used: start anew"
+        assert self.last < self._end, "all ids of this boot are used: restart the daemon"
         return self.last

@@ -1,11 +1,12 @@
-"""The rows that lead to a message, in addition to its UID: by correlation id, group and time.
+"""The index rows of a message, in addition to its UID: by correlation id, group and time.
 
     correlation id ────▶ place: 9 - priority, arrival     of messages that are not delayed
     group, number  ─┬──▶ lane and place                   of members (groups.py)
     due ────────────┘                                     of messages with an expiry or a delay
-    arrival ────────▶    its note                         of failed messages and dead letters
+    arrival ────────▶    note                             of failed messages and dead letters
 
-Their keys are made from the message, so they are made again when it is removed.
+The keys of these rows are derived from the message. When a message is removed, its keys are derived
+again.
 """
 
 from qmgr_protocol import record as records
@@ -14,7 +15,7 @@ from qmgrd.core.layout.entry import Entry
 
 
 def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
-    """Returns correlation id, group and number of a record that begins with *front*."""
+    """Returns the correlation id, and the group id and number, of a record with that *front*."""
     if len(front) < records.HEAD_BYTES:
         return b"", None
     correlation, group_flags = front[records.CORRELATION_LENGTH_AT], front[records.GROUP_FLAGS_AT]
@@ -27,12 +28,12 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
 
 
 def is_last(front: bytes) -> bool:
-    """Returns whether a record that begins with *front* is the last of its group."""
+    """Returns whether a record with that *front* is the last of its group."""
     return bool(front[records.GROUP_FLAGS_AT] & records.LAST_IN_GROUP)
 
 
 def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) -> bytes:
-    """Returns the key that leads to a message by its correlation id; nothing if it has none."""
+    """Returns the index key of a message by its correlation id, or b"" if it has none."""
     correlation_id = selected_by(front)[0]
     if not correlation_id:
         return b""
@@ -41,7 +42,7 @@ def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) ->
 
 
 def timed_keys(queue_id: int, entry: Entry, lane: int, priority: int, arrival: int) -> list[bytes]:
-    """Returns the keys of its row in the schedule, and of its note."""
+    """Returns the keys of the row in the schedule and of the note of a message, if they exist."""
     found = []
     if entry.due_ms:
         found.append(keys.due(entry.due_ms, queue_id, lane, priority, arrival))

@@ -1,13 +1,13 @@
-"""Every key of the store. One key space, big-endian, so that the order of bytes is the order asked.
+"""The keys of the store: one key space, big-endian, so the order of bytes is the order of scans.
 
     space  rest                                           value
-    00     what (u8)                                      store row, clock row, clean mark,
+    00     kind (u8)                                      store row, clock row, clean mark,
                                                           id of the next queue (u32), secret (32
                                                           random bytes: lease_number.py)
     01     queue name                                     queue row (msgpack map)
     02     link name                                      link row (msgpack map)
-    03     queue manager name                             its store id, whether it may open links to
-                                                          here (msgpack map; context/peers.py)
+    03     queue manager name                             store id, and permission to open links
+                                                          (msgpack map; context/peers.py)
     04     queue id (u32)                                 counters row
     05     pattern of names                               template row (msgpack map)
     06     topic                                          topic row (msgpack map)
@@ -15,37 +15,38 @@
     11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
            (of a transmission queue: u8 length and name of the target before the origin)
     12     queue id, origin                               highest timestamp of that origin (u64)
-    13     due (u64), queue id, lane, 9 - priority,       nothing; of a UID that is remembered, in
-           arrival                                        its lane: origin, timestamp (schedule.py)
-    14     queue id, correlation id with its length (u8)  nothing: what can be got
+    13     due (u64), queue id, lane, 9 - priority,       empty, or origin and timestamp of a
+           arrival                                        remembered UID (schedule.py)
+    14     queue id, correlation id with its length (u8)  empty: an available or leased message
            before it, 9 - priority, arrival
     15     queue id, group id (24), last number (u32)     lane, 9 - priority, arrival of the first,
-                                                          how many: a run of members that can be
-                                                          got, or wait for their time
+                                                          count: a run of available, leased or
+                                                          delayed members
                                                           (queue/group/index.py)
     16     queue id, arrival                              note (msgpack map)
     17     queue id, group id                             group row (msgpack)
-    18     queue id, 9 - priority, arrival                group id: its due member can be got
-    19     arrival of a publication                       how many hold it (u32)
+    18     queue id, 9 - priority, arrival                group id: the due member is available
+    19     arrival of a publication                       number of references (u32)
     1a     arrival of a publication, queue id             9 - priority: parked for that
                                                           subscription (parked.py)
     1b     topic                                          arrival of its retained publication
-    1c     queue id, 9 - priority, arrival                group id: as of 18, and all that has not
-                                                          left can be got (queue/group/chain.py)
+    1c     queue id, 9 - priority, arrival                group id: all remaining members are
+                                                          available (queue/group/chain.py)
     20     producer id (16)                               producer row (msgpack)
     21     stream id (24)                                 receiving window of a link (msgpack)
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
     50     number (u64)                                   row of history (journal.py)
-    51     name of an export cursor                       how far it is (msgpack map)
-    60     number (u64)                                   item of what is set aside (aside.py)
+    51     name of an export cursor                       progress (msgpack map)
+    60     number (u64)                                   item that is set aside (aside.py)
 
-A CRC-32 of key and value follows each value, except those of 10, 11, 13 to 15, 18, 1a, 1c and 30:
-see row.py. For the arrival of a publication see publications.py.
+A CRC-32 of key and value follows each value, except in the spaces 10, 11, 13 to 15, 18, 1a, 1c and
+30: see row.py. For the arrival of a publication see publications.py.
 
-To change a layout, raise FORMAT, and refuse older stores or migrate them by a job. The store row
-begins with store id and format in every format: they are read before the seal is checked.
+To change a layout, raise FORMAT, and refuse older stores or migrate them by a job. In every format,
+the store row begins with the store id and the format. The daemon reads both before it checks the
+seal.
 """
 
 import struct
@@ -53,10 +54,11 @@ import struct
 FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
-FAN_OUT = b"\x00\x04"  # progress of publications that are going out, if any are
-HISTORY = b"\x00\x05"  # state of the journal, once it has rows
-LISTED = b"\x00\x07"  # empty: complete groups are listed, or jobs list them (queue/group/chain.py)
-SECRET = b"\x00\x06"  # proves sessions and leases; no answer contains it
+FAN_OUT = b"\x00\x04"  # progress of the fan-out of publications; exists only during a fan-out
+HISTORY = b"\x00\x05"  # state of the journal, stored with its first row
+# A mark: complete groups are listed, or jobs are listing them (queue/group/chain.py).
+LISTED = b"\x00\x07"
+SECRET = b"\x00\x06"  # secret that proves sessions and leases; no answer contains it
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
@@ -73,30 +75,30 @@ LANE_READY = 0
 LANE_DELAYED = 1  # delayed messages
 LANE_GROUPED = 2  # members of groups, available or leased
 LANE_PARKED = 3  # messages that a subscriber returned too often, until they are republished
-LANES_READY = (LANE_READY, LANE_GROUPED)  # of available and leased messages
-LANE_GROUP = 13  # not a message: a group in the schedule
-LANE_REMEMBERED = 14  # not a message: the remembered UID of a consumed one
-LANE_DAMAGED = 15  # messages that failed their checksum: kept for forensics, never delivered
+LANES_READY = (LANE_READY, LANE_GROUPED)  # lanes of available and leased messages
+LANE_GROUP = 13  # groups in the schedule; this lane has no messages
+LANE_REMEMBERED = 14  # remembered UIDs of consumed messages; this lane has no messages
+LANE_DAMAGED = 15  # messages that failed their checksum; kept for forensics, never delivered
 
-STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
+STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; the name follows
 # store clock ms, wall us, last stamp us, turn number, producers
 CLOCK_ROW = struct.Struct(">QQQQQ")
 
 _QUEUE = struct.Struct(">cI")
 _LANE = struct.Struct(">cIB")
 _MESSAGE = struct.Struct(">cIBBQ")
-unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - priority, arrival
+unpack_place = struct.Struct(">6xBQ").unpack  # 9 - priority and arrival in the key of an entry
 DUE = struct.Struct(">cQIBBQ")
 _NOTE = struct.Struct(">cIQ")
 _GROUP = struct.Struct(">cI24sI")
-PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14, 18 and 1c
-GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # in a key of 15 and 17
+PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key in 14, 18 and 1c
+GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # offset and size of the group id in a key in 15 and 17
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
-POSITION_AT = _QUEUE.size  # in the key of an entry
-RANK_AT = _LANE.size  # 9 - priority
-POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
-# Slices of a key: its space, and what follows that; those named after a field are that field.
+POSITION_AT = _QUEUE.size  # offset of the position in the key of an entry
+RANK_AT = _LANE.size  # offset of 9 - priority in the key of an entry
+POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of the key of an entry
+# Slices of a key: its space, the rest, and the fields that the other slices are named after.
 SPACE, REST = slice(1), slice(1, None)
 OF_QUEUE, QUEUE_ID = slice(POSITION_AT), slice(1, POSITION_AT)
 OF_RANK, RANK = slice(RANK_AT + 1), slice(RANK_AT, RANK_AT + 1)  # in the key of an entry
@@ -104,15 +106,15 @@ DUE_MS, AFTER_DUE = slice(1, 9), slice(9, None)  # in a key of the schedule
 DUE_QUEUE_ID, DUE_LANE_AT = slice(9, 13), 13
 GROUP_ID, GROUP_NUMBER, BEFORE_NUMBER = slice(5, 29), slice(-4, None), slice(-4)
 BODY_ID, NOTE_ARRIVAL = slice(1, 9), slice(-8, None)
-# Of a POSITION: its lane, the PLACE in that, the arrival. Of a PLACE: 9 - priority.
+# Parts of a POSITION: the lane, the PLACE in the lane, and the arrival.
 LANE_AT, LANE, IN_LANE, ARRIVAL = 0, slice(1), slice(1, None), slice(2, None)
-PLACE_RANK_AT = 0
+PLACE_RANK_AT = 0  # offset of 9 - priority in a PLACE
 PRIORITY_TOP = 9
-PUBLICATIONS_ID = 2**32 - 2  # of the queue of publications; other ids rise from 1
-QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # the highest id of other queues
+PUBLICATIONS_ID = 2**32 - 2  # id of the queue of publications; other ids rise from 1
+QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # highest id of other queues
 PARKED = struct.Struct(">cQI")
 HISTORY_ROW = struct.Struct(">QQQQ")  # first row, next row, bytes, dropped rows
-FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, the last queue id that received it
+FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, last queue id that received it
 
 
 def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
@@ -197,7 +199,7 @@ def publication(arrival: int) -> bytes:
 
 
 def publication_uid(trailer: bytes) -> bytes:
-    """Returns the key of the UID index for the publication of that encoded UID."""
+    """Returns the key of the UID index for the publication with that encoded UID."""
     return _PUBLICATION_UID + trailer
 
 
@@ -232,10 +234,10 @@ def history(seq: int) -> bytes:
 
 
 def aside(number: int) -> bytes:
-    """Returns the key of an item of what is set aside."""
+    """Returns the key of an item that is set aside."""
     return _JOB.pack(SPACE_ASIDE, number)
 
 
 def after(prefix: bytes) -> bytes:
-    """Returns the first key after all keys with *prefix*, which is not all 0xff."""
+    """Returns the first key after all keys with *prefix*. Not all bytes of *prefix* may be 0xff."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

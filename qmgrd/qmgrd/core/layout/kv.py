@@ -1,6 +1,6 @@
 """The interface of a store: an ordered map of bytes with one write transaction at a time.
 
-Two implementations: ``qmgrd.store.lmdb_store`` and ``tests.memory_store``.
+The implementations are ``qmgrd.store.lmdb_store`` and ``tests.memory_store``.
 """
 
 from collections.abc import Iterator
@@ -8,73 +8,73 @@ from typing import NamedTuple, Protocol
 
 
 class Transaction(Protocol):
-    """The open write transaction of a turn. Sees its own writes."""
+    """The open write transaction of a turn. Reads return the transaction's own writes."""
 
     rows_used: int
-    """The rows that the core has read or changed, which bound the turn.
+    """The number of rows that the core has read or changed. This number limits the turn.
 
-    A store only starts it at 0. The modules that change the rows of a message (lane, entry, put)
-    count them, and a scan counts the rows that it reads: to count each call in the store would make
-    an ack a few percent slower.
+    The store sets the number to 0 at the begin. The modules that change the rows of a message
+    (lane, entry, put) count these rows, and a scan counts the rows that it reads. Counting each
+    call in the store would make an ack a few percent slower.
     """
 
     def get(self, key: bytes) -> bytes | None:
         """Returns the value of *key*, or None."""
 
     def put(self, key: bytes, value: bytes) -> object:
-        """Stores *value* under *key*, and replaces an older value."""
+        """Stores *value* under *key*. Replaces an older value."""
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> object:
-        """Stores many pairs: faster than one by one, fastest in the order of their keys."""
+        """Stores many pairs, faster than single puts. Pairs in key order are the fastest."""
 
     def delete(self, key: bytes) -> object:
-        """Removes *key*, if it exists."""
+        """Removes *key* if it exists."""
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yields pairs from *start* up to but not including *stop*, in order.
+        """Yields pairs in key order, from *start* up to but not including *stop*.
 
-        Nothing may be written until the iterator is exhausted or dropped.
+        The caller must not write until the iterator is exhausted or dropped.
         """
 
 
 class StoreFailed(Exception):
-    """The store failed, for a reason that no request caused: stop, and start again.
+    """The store failed for a reason that no request caused. The daemon must restart.
 
-    A commit that fails with this may or may not have happened.
+    A commit that raises this exception may or may not be durable.
     """
 
 
 class Space(NamedTuple):
-    """How full a store is."""
+    """The used and free space of a store."""
 
     used_bytes: int
     map_bytes: int
     disk_free_bytes: int
-    held_bytes: int  # of the used ones: kept only for a snapshot that is being made
-    file_free_bytes: int  # free ones inside the file, whose use does not take more disk space
+    held_bytes: int  # used bytes that are kept only for a snapshot in progress
+    file_free_bytes: int  # free bytes inside the file, whose use needs no more disk space
 
 
 class Store(Protocol):
-    """A place that makes turns durable."""
+    """A store that makes turns durable."""
 
     def begin(self) -> Transaction:
-        """Opens the write transaction; there is one at a time."""
+        """Opens the write transaction. Only one transaction may be open at a time."""
 
     def commit(self) -> None:
-        """Returns once all writes since :meth:`begin` are durable; at once if there were none."""
+        """Makes all writes since :meth:`begin` durable. Returns at once if there were none."""
 
     def abort(self) -> None:
-        """Undoes all writes since :meth:`begin`; does nothing without a transaction."""
+        """Undoes all writes since :meth:`begin`. Does nothing if no transaction is open."""
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Returns the failure of the store that *error* shows; None if it shows none."""
+        """Returns the failure of the store that caused *error*, or None for another cause."""
 
     def space(self) -> Space:
-        """Returns how full the store is, as of the last commit."""
+        """Returns the used and free space of the store as of the last commit."""
 
 
 class Now(NamedTuple):
-    """The two clocks that a turn is given."""
+    """The times of the two clocks that the shell passes to a turn."""
 
-    ms: int  # the store clock: it never goes back; deadlines use it
-    wall_us: int  # wall clock: it may jump; deadlines do not use it
+    ms: int  # store clock in milliseconds, which never goes back; used for deadlines
+    wall_us: int  # wall clock in microseconds, which may jump; never used for deadlines

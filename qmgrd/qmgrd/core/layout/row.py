@@ -1,10 +1,10 @@
-"""The small rows of the store, each with a seal: a damaged row is detected.
+"""The small rows of the store. Each row has a seal that detects damage.
 
     value = row, CRC-32 (as of zlib, u32) of the key and the row
 
-The seal covers the key, so that a row under a wrong key is detected, too. Entries and pieces of
-long records have no seal, as records have their own checksum. A row of the UID index is checked
-against its entry.
+The seal covers the key, so it also detects a row under a wrong key. Entries and pieces of long
+records have no seal, because records contain a checksum. A row of the UID index is checked against
+its entry.
 """
 
 import struct
@@ -23,8 +23,8 @@ _SINGLE = {
     keys.CLOCK: "the clock row",
     keys.CLEAN: "the mark of a clean stop",
     keys.NEXT_QUEUE: "the id of the next queue",
-    keys.FAN_OUT: "how far publications are out",
-    keys.HISTORY: "where the journal stands",
+    keys.FAN_OUT: "the progress of the fan-out",
+    keys.HISTORY: "the state of the journal",
     keys.SECRET: "the secret of sessions and leases",
     keys.LISTED: "the mark that complete groups are listed",
 }
@@ -41,22 +41,22 @@ _BY_NUMBER = {
     keys.SPACE_COUNTERS: "the counters of queue",
     keys.SPACE_LINK_OUTBOX: "the sending window of queue",
     keys.SPACE_JOB: "job",
-    keys.SPACE_HISTORY: "row of history",
-    keys.SPACE_HOLDERS: "the holders of publication",
-    keys.SPACE_ASIDE: "what is set aside, item",
+    keys.SPACE_HISTORY: "history row",
+    keys.SPACE_HOLDERS: "the reference count of publication",
+    keys.SPACE_ASIDE: "the set-aside item",
 }
 _BY_BYTES = {
     keys.SPACE_ORIGIN: "the highest timestamp of an origin",
     keys.SPACE_PRODUCER: "the window of producer",
     keys.SPACE_LINK_INBOX: "the receiving window of stream",
     keys.SPACE_NOTE: "the note of a message",
-    keys.SPACE_GROUP_ROW: "what is known of group",
+    keys.SPACE_GROUP_ROW: "the row of group",
     keys.SPACE_DUE: "a row of the schedule",
 }
 
 
 class RowDamaged(RequestError):
-    """A row is not as it was written: a start refuses the store, later the request fails."""
+    """A row has changed since it was written. A start refuses the store; a request fails."""
 
     def __init__(self, what: str, why: str = "its checksum is wrong") -> None:
         super().__init__(
@@ -73,10 +73,10 @@ class RowMissing(RowDamaged):
 
 
 class RowInvalid(RowDamaged):
-    """A row is as it was written, but cannot be true: it, or its subject, is set aside."""
+    """A row is intact, but its content is invalid. The row, or its subject, is set aside."""
 
 
-# Errors that decoding a senseless row may raise.
+# Errors that decoding an invalid row may raise.
 NONSENSE = (
     FrameMalformed,
     RequestError,
@@ -94,7 +94,7 @@ NONSENSE = (
 
 @contextmanager
 def decoding(key: bytes) -> Iterator[None]:
-    """Raises RowInvalid if the block finds that the row under *key* makes no sense."""
+    """Raises RowInvalid if the block finds that the row under *key* is invalid."""
     try:
         yield
     except RowDamaged:
@@ -112,10 +112,12 @@ def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
     """Returns the row in *value*, which is stored under *key*.
 
     Args:
-        queue: the name of the queue whose id is in *key*, if it is known.
+        key: The key of the row.
+        value: The stored value.
+        queue: The name of the queue whose id is in *key*, if the name is known.
 
     Raises:
-        RowDamaged: key or value have changed.
+        RowDamaged: The key or the value has changed.
     """
     row = value[:-SEAL_BYTES]
     if seal(key, row) != value:
@@ -129,20 +131,21 @@ def put(tx: Transaction, key: bytes, row: bytes) -> None:
 
 
 def find(tx: Transaction, key: bytes, queue: str = "") -> bytes | None:
-    """Returns the row of *key*, or None.
+    """Returns the row under *key*, or None.
 
     Raises:
-        RowDamaged: as :func:`unseal`.
+        RowDamaged: The row is damaged.
     """
     value = tx.get(key)
     return None if value is None else unseal(key, value, queue)
 
 
 def get(tx: Transaction, key: bytes, queue: str = "") -> bytes:
-    """Returns the row of *key*, which must exist.
+    """Returns the row under *key*, which must exist.
 
     Raises:
-        RowDamaged: as :func:`unseal`; RowMissing.
+        RowDamaged: The row is damaged.
+        RowMissing: The row does not exist.
     """
     row = find(tx, key, queue)
     if row is None:
@@ -154,14 +157,14 @@ def scan(tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yields the keys and rows of *space*.
 
     Raises:
-        RowDamaged: as :func:`unseal`.
+        RowDamaged: A row is damaged.
     """
     for key, value in tx.scan(space, keys.after(space)):
         yield key, unseal(key, value)
 
 
 def name_of(key: bytes, queue: str = "") -> str:
-    """Returns a description of the row under *key*, for people."""
+    """Returns a description of the row under *key* for operators."""
     space, rest = key[keys.SPACE], key[keys.REST]
     if space in _BY_NAME:
         return f"{_BY_NAME[space]} {rest.decode(errors='replace')}"

@@ -1,18 +1,17 @@
-"""The origin's clock: the timestamps that a queue manager gives to messages it creates."""
+"""Assigns the timestamps in the UIDs of new messages."""
 
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-AHEAD_MAX_US = (
-    1_000_000  # by which the clocks of a queue manager and of its restored copy may differ
-)
+# Maximum difference between the clocks of a queue manager and of its restored copy.
+AHEAD_MAX_US = 1_000_000
 
 
 class Stamper:
-    """Gives out (own name, next tick), each once, even if the wall clock jumps.
+    """Assigns UIDs of this queue manager. Each UID is unique, even if the wall clock jumps.
 
-    Invariant: every timestamp given out is above all before it. ``last_us`` is stored in the turn
-    that raised it, so this holds over restarts.
+    Invariant: each assigned timestamp is higher than all earlier ones, even across restarts,
+    because the turn that raises ``last_us`` stores it.
     """
 
     __slots__ = ("last_us", "origin")
@@ -22,25 +21,26 @@ class Stamper:
         self.last_us = last_us
 
     def catch_up(self, wall_us: int) -> None:
-        """Makes the next timestamp no earlier than *wall_us*."""
+        """Raises the next timestamp to at least *wall_us*."""
         self.last_us = max(self.last_us, wall_us - 1)
 
     def next(self, wall_us: int) -> bytes:
-        """Returns the next UID, encoded as in a record."""
+        """Returns the next UID in the encoding of a record."""
         self.catch_up(wall_us)
         self.last_us += 1
         return self.origin + self.last_us.to_bytes(8, "big")
 
     def observe(self, trailer: bytes, wall_us: int) -> None:
-        """Stays above a UID with our own name that comes from elsewhere.
+        """Keeps later timestamps above the timestamp of a received UID with this origin.
 
-        A store that was restored from a snapshot meets its own later messages again. If new
-        messages got the same timestamps, they would count as duplicates. No message that this queue
-        manager stamped is ahead of its clock. So a client that invents a UID of our name cannot
-        push the timestamps of all later messages into the future.
+        A queue manager that was restored from a snapshot may receive messages that it created after
+        the snapshot. If new messages had the same timestamps, they would count as duplicates.
+
+        No message of this queue manager is ahead of its clock. So a client that invents a UID with
+        this origin cannot push the timestamps of all later messages into the future.
 
         Raises:
-            RequestError: VALUE_INVALID, the timestamp is ahead of the wall clock.
+            RequestError: VALUE_INVALID if the timestamp is ahead of the wall clock.
         """
         if trailer[records.UID_ORIGIN] != self.origin:
             return
@@ -51,6 +51,7 @@ class Stamper:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"UID {self.origin.decode()}/{timestamp} is {timestamp - wall_us} us ahead of the "
-                f"clock: at most {AHEAD_MAX_US} us under this queue manager's own name",
+                f"clock, which exceeds the limit of {AHEAD_MAX_US} us for this queue manager's own "
+                "name",
             )
         self.last_us = timestamp

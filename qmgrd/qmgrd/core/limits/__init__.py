@@ -1,14 +1,14 @@
-"""Limits: how much time, rows and bytes a turn may use, and how much room the store has.
+"""Limits on the time, rows and bytes of a turn, and on the room in the store.
 
-* `budget.py` is the time of a turn, by a clock that the shell hands in. `timers.py` has the calls
-  that the core makes at a time of the store's clock.
-* `room.py` says how much room the store has, and for which operations it is reserved.
-* `unread_replies.py` holds connections whose peers have too much unread. `reads.py` lists the
-  requests that only read: they wait, or are dropped, in such cases.
-* `work.py` names the daemon's own work, so that work that keeps failing can be set aside.
-* `page.py` cuts pages from ordered lists, `sorted_map.py` keeps keys in order, and `amount.py`
-  writes a number with its noun.
+* `budget.py` is the time of a turn, measured by a clock that the shell passes. `timers.py` has the
+  calls that the core makes at a time of the store clock.
+* `room.py` computes the room in the store, and reserves it for operations.
+* `unread_replies.py` holds connections whose peers have too many unread answers. `reads.py` lists
+  the requests that only read. Such requests of held connections wait, or are dropped.
+* `work.py` names the daemon's own work, so work that keeps failing can be set aside.
+* `page.py` cuts pages from ordered lists. `sorted_map.py` keeps keys in order. `amount.py` writes a
+  number with its noun.
 
-Invariant: everything that a peer can make the daemon keep or do has a limit. Each kind of work does
-at least one slice per turn, so that no kind waits for ever.
+Invariant: every resource of the daemon that a peer can use has a limit. Each kind of work does at
+least one slice per turn, so no kind waits forever.
 """

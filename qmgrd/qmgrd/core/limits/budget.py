@@ -1,12 +1,13 @@
-"""The time that a turn may take, as nobody else is served while it runs.
+"""Limits the time of a turn, because the daemon serves no other client while a turn runs.
 
-The core reads no clock. The daemon passes its monotonic clock, the simulator a clock that follows
-from the seed, and a test by default a clock that never advances.
+The core reads no clock. The daemon passes its monotonic clock. The simulator passes a clock that
+depends on the seed. A test by default passes a clock that never advances.
 
     |  arrivals: 50 %  | work: 25 % | delivery: 25 %  of limits.turn_ms, at most
 
-Each part of a turn has its share, and does at least one slice. So no part starves the next one. No
-part uses the time that another left, as clients wait for the end of the turn.
+Each part of a turn has a share of the time, and does at least one slice of work. So no part starves
+the next one. A part never uses the time that an earlier part left, because clients wait for the end
+of the turn.
 """
 
 from collections.abc import Callable
@@ -17,18 +18,18 @@ ClockNs: TypeAlias = Callable[[], int]  # a monotonic clock in nanoseconds
 ARRIVALS = 50
 WORK = 25
 DELIVERY = 25
-SHARE = 10  # for one connection; then its further requests wait for the next turn
-LOOK_EACH = 16  # small pieces of work between two looks at the clock
+SHARE = 10  # percentage for one connection, whose further requests wait for the next turn
+LOOK_EACH = 16  # small pieces of work between two reads of the clock
 _MS_NS = 1_000_000
 
 
 def frozen_clock() -> int:
-    """Returns the time of a clock that never advances: no turn uses up its time."""
+    """Returns 0, as a clock that never advances. So no turn uses up its time."""
     return 0
 
 
 class Budget:
-    """The time of the current turn. Parts are percentages of the whole."""
+    """The time of the current turn. A part of the turn is a percentage of the whole time."""
 
     __slots__ = ("_turn_ns", "clock_ns", "end_ns", "share_ns")
 
@@ -39,16 +40,16 @@ class Budget:
         self.begin()
 
     def begin(self) -> None:
-        """Starts a turn, with the part for arrivals."""
+        """Starts a turn with the part for arrivals."""
         self.allow(ARRIVALS)
 
     def allow(self, part: int) -> None:
-        """Starts the next part of the turn, which may take *part* percent of it."""
+        """Starts the next part of the turn, which may take *part* percent of the time."""
         self.end_ns = self.clock_ns() + self._turn_ns * part // 100
 
     @property
     def is_over(self) -> bool:
-        """Whether the time of this part is used up. Check it once per slice."""
+        """Whether the time of this part is used up. Callers check this once per slice."""
         return self.clock_ns() >= self.end_ns
 
 

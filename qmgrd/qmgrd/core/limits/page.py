@@ -1,4 +1,4 @@
-"""Pages of ordered lists, at a cost that depends on the page, not on the list."""
+"""Cuts pages from ordered lists. The cost depends on the length of the page, not of the list."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ Row = TypeVar("Row")
 
 
 def page(ordered: Sequence[Key], after: Key, limit: int) -> tuple[list[Key], Key | None]:
-    """Returns up to *limit* keys after *after*, and the last of them if more follow."""
+    """Returns up to *limit* keys after *after*. Also returns the last key if more keys follow."""
     at = bisect_right(ordered, after)
     found = list(ordered[at : at + limit])
     return found, found[-1] if len(ordered) > at + limit else None
@@ -21,9 +21,9 @@ def page(ordered: Sequence[Key], after: Key, limit: int) -> tuple[list[Key], Key
 def shown(
     keys: list[Key], further: Key | None, show: Callable[[Key], Row], budget: Budget
 ) -> tuple[list[Row], Key | None]:
-    """Returns the rows of a page, and where the next one begins.
+    """Returns the rows of a page, and the key after which the next page begins.
 
-    The page is shorter if it takes longer than one connection may use of a turn.
+    The page is cut short when it has used up the time share of one connection.
     """
     end_ns = budget.clock_ns() + budget.share_ns
     found: list[Row] = []
@@ -35,6 +35,6 @@ def shown(
 
 
 def below_of(topics: Sequence[str], topic: str) -> Iterator[str]:
-    """Yields those of the sorted *topics* that are below *topic*, which need not be one of them."""
+    """Yields the topics below *topic* from the sorted *topics*. *topic* need not be in the list."""
     end = topic + chr(ord(MARK) + 1)
     yield from topics[bisect_left(topics, topic + MARK) : bisect_left(topics, end)]

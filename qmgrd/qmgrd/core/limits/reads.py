@@ -1,4 +1,4 @@
-"""Requests that only read, or select, as their declarations in qmgr_protocol.messages say."""
+"""The requests that only read or that select messages, as qmgr_protocol.messages declares."""
 
 from collections.abc import Callable
 
@@ -17,10 +17,10 @@ def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Message]]:
 
 READS = _requests(lambda traits: traits.right in (Right.SHOW, Right.BROWSE))
 
-# Their answers may be up to a frame long, so they wait until there is room for that.
+# Requests whose answers may be as long as a frame. They wait until the room suffices for a frame.
 LONG = _requests(lambda traits: traits.is_long)
 
-# Once the connection is closed, nobody receives their answers, and they have no other effect.
+# Requests without an effect other than their answer. They are dropped if their connection closes.
 DROPPED = _requests(lambda traits: traits.is_dropped)
 
 # They have a selector. This is no set, so that type checkers know their field.

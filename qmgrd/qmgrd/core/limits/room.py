@@ -1,19 +1,19 @@
-"""The room that the store has for a turn, and how it is divided.
+"""The room that the store has for a turn, and the division of the room.
 
     ├── used ──┬─────────────┬──────────────┬──────────────────────────┤ end of the map
             puts stop   publications   operators stop   acks, deletions and the
-            (the mark)      stop                        daemon's own rows go on
+            (the mark)      stop                        daemon's own rows continue
 
 1. Puts, and all other requests that add rows (growth.py), stop at ``store.high_water_percent`` of
    the map.
-2. Accepted publications go out until a quarter of the rest is used.
-3. Requests with which operators make room, such as a purge, stop when half of the rest is used.
-4. The remainder is for acks and deletions, and for the daemon's own rows. None of these adds more
-   than it removes.
+2. The fan-out of accepted publications stops when a quarter of the rest is used.
+3. Operators' requests that make room, such as a purge, stop when half of the rest is used.
+4. The remainder is for acks, deletions and the daemon's own rows. None of these operations adds
+   more than it removes.
 
-LMDB copies a page that changes, and the old page is free two turns later. So a deletion needs
-room, too. In a map with few free pages a turn does less (``turn_rows``): a slice of each kind of
-work, and the last arrival, need a page for each row that they change, twice.
+LMDB copies a page that changes, and frees the old page two turns later. So even a deletion needs
+room. In a map with few free pages, a turn does less work (``turn_rows``). A slice of each kind of
+work, and the last arrival, may need two pages for each row that they change.
 """
 
 from typing import NamedTuple
@@ -23,57 +23,58 @@ from qmgr_protocol import record as records
 from qmgrd.core.layout.kv import Space
 
 PAGE_BYTES = 4_096
-ROWS_MIN, SLICE_MIN = 50, 12  # even if few pages are free
-TURN_SHARE = 16  # of the free pages: the rows of a turn
-SLICE_SHARE = 4  # of these rows: messages in one slice of work, each of which has many rows
-PUT_SHARE = 4  # of the free pages: those that the puts of a turn may change at random places
-UNIT_SHARE = 4  # of the pages above the mark: the rows of one commit
-SETTLE_SHARE = 32  # of the pages above the mark: messages in one piece of a settle
-DISK_LEAST_BYTES = 32 * 1024 * 1024  # kept with any configuration, as deletions need pages, too
-MAP_SHARE = 8  # A small store needs only this part of its map on the disk.
+ROWS_MIN, SLICE_MIN = 50, 12  # minimum of turn_rows and slice_rows when few pages are free
+# Each SHARE is a divisor of a number of pages or rows.
+TURN_SHARE = 16  # free pages per row of a turn
+SLICE_SHARE = 4  # rows of a turn per message in a slice of work, as a message has many rows
+PUT_SHARE = 4  # free pages per page that puts may change in indexes in one turn
+UNIT_SHARE = 4  # pages above the mark per row of one commit
+SETTLE_SHARE = 32  # pages above the mark per message in one piece of a settle
+DISK_LEAST_BYTES = 32 * 1024 * 1024  # minimum free disk space, because deletions need pages
+MAP_SHARE = 8  # bytes of a small map per byte of required free disk space
 UNBOUNDED = 1 << 40
-ADDITIONS = "requests that add rows"  # of operators, in texts
-_NOTHING = bytes(10)  # expiry, length of the correlation id, flags of the group: of a record
-MAP_LEAST_BYTES = 16 * 1024 * 1024  # Tests do not show that a smaller map survives everything.
+ADDITIONS = "requests that add rows"  # name of operators' requests in error texts
+_NOTHING = bytes(10)  # empty expiry, correlation id length and group flags of a record
+MAP_LEAST_BYTES = 16 * 1024 * 1024  # smallest map that the tests cover
 
 
 class TurnRoom(NamedTuple):
     """The room of one turn."""
 
-    why_full: str  # why puts are refused, or nothing
-    why_operators_wait: str  # why requests of operators are refused, or nothing
-    put_bytes: int  # what puts may add
-    operator_bytes: int  # what requests of operators may add
+    why_full: str  # reason for refusing puts, or ""
+    why_operators_wait: str  # reason for refusing requests of operators, or ""
+    put_bytes: int  # bytes that puts may add
+    operator_bytes: int  # bytes that requests of operators may add
     is_cramped: bool  # whether publications wait
-    put_pages: int  # that puts may change at random places
+    put_pages: int  # pages that puts may change in indexes
     turn_rows: int
     slice_rows: int
 
 
 def put_limit_bytes(store: StoreConfig) -> int:
-    """Returns how many bytes of the map may be used before puts are refused."""
+    """Returns the number of used bytes of the map at which puts are refused."""
     return store.map_bytes * store.high_water_percent // 100
 
 
 def pages_kept(store: StoreConfig) -> int:
-    """Returns how many pages the map has above the mark."""
+    """Returns the number of pages of the map above the mark."""
     return (store.map_bytes - put_limit_bytes(store)) // PAGE_BYTES
 
 
 def settle_handles(store: StoreConfig) -> int:
-    """Returns how many messages a piece of a settle may name."""
+    """Returns the maximum number of messages in one piece of a settle."""
     return max(pages_kept(store) // SETTLE_SHARE, 1)
 
 
 def unit_rows(config: Config) -> int:
-    """Returns how many rows a commit of a unit of work may write, as it is one turn."""
+    """Returns the maximum rows of a unit of work, because its commit is a single turn."""
     return min(config.unit.rows_max, max(pages_kept(config.store) // UNIT_SHARE, SLICE_MIN))
 
 
 def is_in_sequence(record: bytes) -> bool:
-    """Returns whether a put of *record* only changes pages that the previous put changed.
+    """Returns whether a put of *record* changes only pages that the previous put changed.
 
-    It does if the record has no UID, correlation id, group, expiry or delay.
+    This is true if the record has no UID, correlation id, group, expiry or delay.
     """
     return (
         record[records.ORIGIN_LENGTH] == b"\0"
@@ -86,12 +87,12 @@ class Marks(NamedTuple):
     """The marks at which requests stop, computed once for a map."""
 
     map_bytes: int
-    puts: int  # bytes of the map in use
-    publications: int
-    operators: int
-    disk_least_bytes: int  # free on the disk, for puts
-    rows_max: int  # of a turn
-    plenty_pages: int  # free pages with which a turn has no further limit
+    puts: int  # used bytes of the map at which puts stop
+    publications: int  # used bytes of the map at which publications stop
+    operators: int  # used bytes of the map at which requests of operators stop
+    disk_least_bytes: int  # minimum free disk space for puts
+    rows_max: int  # limit of rows in a turn
+    plenty_pages: int  # free pages above which rows_max is the only limit of a turn
 
 
 def marks_of(config: Config, map_bytes: int) -> Marks:
@@ -106,7 +107,7 @@ def marks_of(config: Config, map_bytes: int) -> Marks:
 
 
 def room_of(marks: Marks, space: Space) -> TurnRoom:
-    """Returns the room in a store that has so much *space*."""
+    """Returns the room in a store that has the given *space*."""
     used = space.used_bytes
     disk_bytes = space.disk_free_bytes + space.file_free_bytes
     free_pages = (marks.map_bytes - used) // PAGE_BYTES
@@ -128,23 +129,23 @@ def room_of(marks: Marks, space: Space) -> TurnRoom:
 
 
 def _put_pages(used_pages: int, free_pages: int) -> int:
-    """Returns how many pages puts at random places may change, at most the free ones."""
+    """Returns the number of pages that puts may change in indexes."""
     share = free_pages // PUT_SHARE
     return share if used_pages > share else UNBOUNDED
 
 
 def _why(space: Space, mark: int, disk_bytes: int, least_bytes: int, what: str) -> str:
-    """Returns why *what* is refused, or nothing."""
+    """Returns the reason for refusing *what*, or ""."""
     if space.used_bytes >= mark:
         held = f" ({space.held_bytes} for a snapshot)" if space.held_bytes else ""
         return (
-            f"the store uses {space.used_bytes} bytes of its map{held}, {what} stop at {mark}; "
-            "get messages, or raise store.map_bytes"
+            f"the store uses {space.used_bytes} bytes of its map{held}, and {what} stop at {mark}; "
+            "consume messages, or raise store.map_bytes"
         )
     if disk_bytes < least_bytes:
         return (
             f"the disk has {space.disk_free_bytes} bytes free and the store's file "
-            f"{space.file_free_bytes}, {what} stop below {least_bytes} "
+            f"{space.file_free_bytes}, and {what} stop below {least_bytes} "
             "(store.free_disk_min_bytes)"
         )
     return ""

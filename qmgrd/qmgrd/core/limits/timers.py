@@ -7,7 +7,7 @@ from qmgrd.core.limits.budget import ENDLESS, Budget
 
 
 class Timer:
-    """A call to make, or None once it is made or cancelled."""
+    """A timer. Its call is None after the call was made or cancelled."""
 
     __slots__ = ("call",)
 
@@ -16,9 +16,10 @@ class Timer:
 
 
 class Timers:
-    """Calls to make at a time of the store clock. Each call checks whether it is still needed.
+    """The timers of the core. Each call checks whether it is still needed.
 
-    Invariant: ``_cancelled`` timers of the heap have no call, never much more than half of them.
+    Invariant: ``_cancelled`` is the number of timers in the heap without a call. If this number
+    exceeds half of the heap by more than 64, a cancel rebuilds the heap.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class Timers:
         self._cancelled = 0
 
     def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
-        """Makes *call* in the first turn at or after *due_ms*."""
+        """Schedules *call* for the first turn at or after *due_ms*."""
         self._count += 1
         timer = Timer(call)
         heappush(self._heap, (due_ms, self._count, timer))
@@ -58,16 +59,17 @@ class Timers:
         budget: Budget = ENDLESS,
         begin: Callable[[str, str], bool] = lambda kind, key: True,
     ) -> None:
-        """Makes at most *count* of the calls that are due, and at least one.
+        """Makes up to *count* due calls, and at least one.
 
-        Timers that these calls set, and calls for which *budget* has no time, wait for the next
-        turn.
+        Two kinds of calls wait for the next turn: calls whose timers were set by one of these
+        calls, and calls for which *budget* has no time.
 
         Args:
-            now_ms: of the store clock.
-            count: of calls, at most.
-            budget: of the turn.
-            begin: names the work of a call; returns whether the call may be made.
+            now_ms: The time of the store clock.
+            count: The maximum number of calls.
+            budget: The time budget of the turn.
+            begin: The function that names the work of a call. It returns whether the call may be
+                made.
         """
         due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
         while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:

@@ -1,70 +1,72 @@
-"""Limits what is sent to connections that have not fetched earlier answers.
+"""Limits the bytes that are sent to connections that have not fetched earlier answers.
 
-A connection is *held* while its peer has too much to fetch. The daemon takes no further request
-from it, and delivers nothing to its consumers. So large messages are read from the store only when
-a peer fetches them.
+A connection is *held* while its peer has too many bytes to fetch. The daemon then accepts no
+further requests from the connection, and delivers nothing to its consumers. So large messages are
+read from the store only when a peer fetches them.
 
-All connections share a room. Normally a frame may have the full length. When the room is *tight*,
-each frame has at most SHARE_BYTES, and longer messages wait.
+All connections share the room for unread bytes. Normally a frame may have the full length. When the
+room is *short*, each frame has at most SHARE_BYTES, and longer messages wait.
 """
 
 from typing import Any
 
 from qmgr_protocol import messages as m
 
-DELIVER_MAX_BYTES = 1024 * 1024  # of messages in a frame; a longer message has its own frame
-ENOUGH_BYTES = 1024 * 1024  # made by a turn for one connection, or not fetched yet
-SHARE_BYTES = 16 * 1024  # the same, and the longest frame, if the room is tight
-COUNTED_BYTES = 1024  # less does not count, as a turn has many short answers
-_ELEMENT_BYTES = 5  # of a number, and of the head of anything else
+# Maximum bytes of messages in a frame. A longer message has a separate frame.
+DELIVER_MAX_BYTES = 1024 * 1024
+# Bytes made by one turn, or not fetched yet, above which a connection is held.
+ENOUGH_BYTES = 1024 * 1024
+SHARE_BYTES = 16 * 1024  # the same limit, and the longest frame, if the room is short
+COUNTED_BYTES = 1024  # size from which an answer is counted, as a turn has many short answers
+_ELEMENT_BYTES = 5  # size of a number, or of the head of any other element
 
 
 class UnreadReplies:
-    """The connections that have not fetched what they were sent.
+    """The connections that have unread replies.
 
-    Invariant: ``held`` has the blocked connections, and during a turn also those for which the turn
-    has made enough.
+    Invariant: ``held`` contains the blocked connections. During a turn, it also contains the
+    connections for which the turn has made enough bytes.
     """
 
     def __init__(self, longest_bytes: int = DELIVER_MAX_BYTES) -> None:
-        """Begins with unlimited room.
+        """Starts with unlimited room.
 
         Args:
-            longest_bytes: of a frame.
+            longest_bytes: The size of the longest frame.
         """
         self.held: set[int] = set()
         self.is_room_short = False
-        self.frame_bytes = DELIVER_MAX_BYTES  # of a frame, at most, now
+        self.frame_bytes = DELIVER_MAX_BYTES  # current maximum bytes of a frame
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
         self._made: dict[int, int] = {}
         self._room_bytes: float = float("inf")
 
     def block(self, connection: int) -> None:
-        """Holds *connection*, whose peer has too much to fetch."""
+        """Holds *connection*, whose peer has too many bytes to fetch."""
         self._blocked.add(connection)
         self.held.add(connection)
 
     def unblock(self, connection: int) -> None:
-        """Ends the hold on *connection*: its peer has fetched everything, or is gone."""
+        """Ends the hold on *connection* after its peer fetched everything or disconnected."""
         self._blocked.discard(connection)
         self.held.discard(connection)
 
     def set_room(self, room_bytes: float) -> None:
-        """Sets the bytes that may be sent to all connections before a peer fetches something."""
+        """Sets the number of bytes that may be sent to all connections before a peer fetches."""
         self._room_bytes = room_bytes
         self.is_room_short = room_bytes < self._longest_bytes
         self.frame_bytes = SHARE_BYTES if self.is_room_short else DELIVER_MAX_BYTES
 
     @property
     def long_answers(self) -> int:
-        """How many answers of the longest kind fit in the room."""
+        """The number of answers of maximum length that fit in the room."""
         return (
             0 if self.is_room_short else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
         )
 
     def count_made(self, connection: int, size_bytes: int) -> None:
-        """Counts bytes that this turn made for *connection*."""
+        """Counts *size_bytes* of answers that this turn made for *connection*."""
         if size_bytes < COUNTED_BYTES:
             return
         made = self._made[connection] = self._made.get(connection, 0) + size_bytes
@@ -73,7 +75,7 @@ class UnreadReplies:
             self.held.add(connection)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
-        """Counts the last of *sends* if it is an answer to *connection*."""
+        """Counts the last message of *sends* if it answers a request of *connection*."""
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
             self.count_made(connection, estimated_bytes(sends[-1][1].value))
 
@@ -88,7 +90,7 @@ class UnreadReplies:
 
 
 def estimated_bytes(value: Any) -> int:
-    """Returns about how many bytes *value* has on the wire."""
+    """Returns the approximate size of *value* on the wire."""
     kind = type(value)
     if kind is bytes or kind is str:
         return _ELEMENT_BYTES + len(value)

@@ -1,4 +1,4 @@
-"""The name of a piece of the daemon's own work, so that work that keeps failing can be set aside.
+"""Names pieces of the daemon's own work, so work that keeps failing can be set aside.
 
 begin_work(kind, key) ─▶ does it ─▶ raises: the turn fails, and its failure carries the name
                                           │ once: the core starts again from the store
@@ -8,23 +8,24 @@ begin_work(kind, key) ─▶ does it ─▶ raises: the turn fails, and its fail
 
 from typing import NamedTuple
 
+# The kinds of work. The comments describe the key of each kind.
 KINDS = (
-    "row",  # key: of a stored row that a start reads
-    "due",  # key: of a row of the schedule
-    "message",  # key: of its entry
-    "job",  # key: its number
-    "queue",  # key: its id; its consumers receive nothing
-    "groups",  # key: the id of their queue
-    "link",  # key: its name
-    "subscription",  # key: its name
-    "unused",  # key: the name of a queue or subscription
-    "fan-out",  # key: the first publication of a batch, and the queue id of a subscription
-    "publication",  # key: its number
-    "timer",  # key: the function that it calls
+    "row",  # key of a stored row that the daemon reads at the start
+    "due",  # key of a row of the schedule
+    "message",  # key of the entry of the message
+    "job",  # job number
+    "queue",  # queue id; the consumers of a queue that is set aside receive nothing
+    "groups",  # queue id of the groups
+    "link",  # link name
+    "subscription",  # subscription name
+    "unused",  # name of a queue or subscription
+    "fan-out",  # first publication of a batch, and queue id of a subscription
+    "publication",  # number of the publication
+    "timer",  # name of the function that the timer calls
     "events",  # no key
     "history",  # no key
 )
-FAILURES_MAX = 2  # of the same work, then it is set aside
+FAILURES_MAX = 2  # number of failures after which work is set aside
 _KNOWN_MAX = 1_000
 
 Key = bytes | str | int
@@ -38,13 +39,13 @@ class WorkId(NamedTuple):
 
     @property
     def shown_key(self) -> str:
-        """The key for people; nothing if the kind has none."""
+        """The key as text for users, or "" if the work has no key."""
         if isinstance(self.key, bytes):
             return self.key.hex()
         return str(self.key) if self.key else ""
 
     def __str__(self) -> str:
-        """Returns the name for people."""
+        """Returns the name of the work for users."""
         return f"{self.kind} {self.shown_key}".rstrip()
 
 
@@ -53,12 +54,12 @@ class Failures:
 
     def __init__(self) -> None:
         self._counts: dict[WorkId, int] = {}
-        self._recent: list[tuple[int, WorkId | None]] = []  # when, and at which work
+        self._recent: list[tuple[int, WorkId | None]] = []  # time and work of each failure
 
     def add(self, work: WorkId | None, now_ms: int) -> bool:
-        """Counts a turn that failed at *work*, if it has a name; returns whether to set it aside.
+        """Counts a turn that failed. Returns whether *work*, if any, must be set aside.
 
-        Work that is set aside does not fail again: its failures no longer count as recent.
+        Work that is set aside does not fail again, so its failures no longer count as recent.
         """
         self._recent.append((now_ms, work))
         if work is None:
@@ -73,6 +74,6 @@ class Failures:
         return False
 
     def since(self, since_ms: int) -> int:
-        """Returns how many turns failed after *since_ms*; older ones are forgotten."""
+        """Returns the number of turns that failed after *since_ms*. Forgets older failures."""
         self._recent = [one for one in self._recent if one[0] > since_ms]
         return len(self._recent)

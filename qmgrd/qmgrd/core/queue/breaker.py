@@ -1,13 +1,13 @@
-"""The circuit breaker: pauses delivery when most messages fail, as the backend is probably down.
+"""The circuit breaker pauses delivery when most messages fail, as the backend is probably down.
 
           share of failures reached            pause over
-    CLOSED ────────────────────────▶ OPEN ─────────────────▶ PROBING: one message is handed out
+    CLOSED ────────────────────────▶ OPEN ─────────────────▶ PROBING: one message is delivered
        ▲                              ▲                          │
        │          it is consumed      └──── it fails ────────────┤
        └─────────────────────────────────────────────────────────┘
 
-Without it, one message after the other fails, until all of them are dead letters. The window that
-is counted has two halves. The older half counts in proportion to the part of it that is left.
+Without the breaker, every message would fail in turn and become a dead letter. The breaker counts
+the consumed and the failed messages of the last two half windows.
 """
 
 from collections.abc import Container
@@ -18,7 +18,7 @@ from qmgrd.core.layout.bounds import Bounds
 
 
 class BreakerState(Enum):
-    """Whether messages are handed out."""
+    """The state of a breaker, which determines whether messages are delivered."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -26,20 +26,20 @@ class BreakerState(Enum):
 
 
 class Breaker:
-    """The breaker of one queue. It is in memory only: a restart closes it."""
+    """The breaker of one queue. The breaker is in memory only, so a restart closes it."""
 
     __slots__ = ("_half_ms", "_now", "_then", "probe", "state", "until_ms")
 
     def __init__(self) -> None:
         self.state = BreakerState.CLOSED
-        self.until_ms = 0  # OPEN: when one message is handed out to probe
-        self.probe = 0  # PROBING: the arrival of that message, 0 before it is handed out
+        self.until_ms = 0  # time in state OPEN at which one message is delivered as a probe
+        self.probe = 0  # arrival of the probe in state PROBING; 0 before its delivery
         self._half_ms = 0  # start of the newer half of the window
-        self._now = [0, 0]  # consumed and failed in the newer half
-        self._then = [0, 0]  # and in the older half
+        self._now = [0, 0]  # numbers of consumed and failed messages in the newer half
+        self._then = [0, 0]  # numbers of consumed and failed messages in the older half
 
     def note(self, bounds: Bounds, now_ms: int, consumed: int, failed: int) -> BreakerState | None:
-        """Counts messages that were consumed or failed; returns the new state if it changed."""
+        """Counts consumed and failed messages. Returns the new state, or None if unchanged."""
         if not bounds.breaker_percent:
             return None
         if self.state is BreakerState.PROBING:
@@ -61,10 +61,11 @@ class Breaker:
         return None
 
     def allowance(self, now_ms: int, leases: Container[int]) -> int | None:
-        """Returns how many messages may be handed out now, None for any number.
+        """Returns the number of messages that may be delivered now; None means no limit.
 
         Args:
-            leases: arrivals of leased messages. The probe may have returned unnoticed.
+            now_ms: The time of the store clock.
+            leases: The arrivals of leased messages. The probe is over if its lease is over.
         """
         if self.state is BreakerState.CLOSED:
             return None
@@ -75,13 +76,13 @@ class Breaker:
         return int(self.state is BreakerState.PROBING and not self.probe)
 
     def altered(self, bounds: Bounds) -> BreakerState | None:
-        """Closes the breaker if it is disabled now; returns the new state if it changed."""
+        """Closes the breaker if *bounds* disable it. Returns the new state if it changed."""
         if bounds.breaker_percent or self.state is BreakerState.CLOSED:
             return None
         return self._close()
 
     def handed(self, items: list[bytes]) -> None:
-        """Remembers the first of the delivery *items* as the probe, if one is due."""
+        """Remembers the first of the delivery *items* as the probe if a probe is due."""
         if self.state is BreakerState.PROBING:
             self.probe = DELIVERY.unpack_from(items[0])[1]
 

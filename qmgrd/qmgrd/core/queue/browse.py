@@ -1,9 +1,9 @@
-"""Reads a queue without leases: one page at a time, after a place.
+"""Reads a queue without leases, one page at a time.
 
-A place is a priority and an arrival. So a cursor stays valid whatever is put and consumed between
-pages, and the queue keeps no state for it. A browse misses messages that are put before its cursor,
-with a higher priority. In order of arrival it misses none: no message comes at or below
-``Queue.arrived``.
+A cursor contains a place: a priority and an arrival. So a cursor remains valid when messages are
+put or consumed between pages, and the queue keeps no state for it. A browse by priority misses new
+messages with a higher priority than its cursor. A browse in order of arrival misses no messages,
+because no message arrives at or below ``Queue.arrived``.
 """
 
 from collections.abc import Iterator
@@ -21,22 +21,24 @@ from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_available, state_of, tail_of
 from qmgrd.core.selector.selector import Selector
 
-LOOKED_AT_MAX = 1_000  # messages that do not match, for one page; fewer if the selector is costly
-DELAY_BYTES = 13  # at most, in a frame: index and ms of a delayed message
+# Limit of examined messages that do not match, per page. A costly selector lowers the limit.
+LOOKED_AT_MAX = 1_000
+DELAY_BYTES = 13  # maximum size of the index and time of a delayed message in a frame
 
-Place = tuple[int, int]
-Cursor = list[int]  # a place, and further fields by which a browse continues
-# Key and entry of a message, and the cursor after it. Without an entry: messages were skipped.
+Place = tuple[int, int]  # priority and arrival
+Cursor = list[int]  # place, and further fields from which a browse continues
+# Key and entry of a message, and the cursor after it. An empty entry means that messages were
+# skipped.
 Found = tuple[bytes, bytes, Cursor]
 
 
 class BrowsePage(NamedTuple):
     """One page of a browse."""
 
-    items: list[bytes]  # as in a delivery, without a lease
-    next: Cursor | None  # where to continue, None at the end
-    looked_at: int  # in rows: costly looks count more
-    delays: list[list[int]]  # index of a delayed item, ms until it is available
+    items: list[bytes]  # delivery items without leases
+    next: Cursor | None  # cursor of the next page; None at the end
+    looked_at: int  # number of examined rows; a costly selector counts as several rows
+    delays: list[list[int]]  # index of each delayed item, and milliseconds until it is available
 
 
 def browse(
@@ -48,9 +50,10 @@ def browse(
     bytes_max: int,
     selector: Selector | None = None,
 ) -> BrowsePage:
-    """Returns up to *count* of the messages *found* as delivery items.
+    """Returns a page of up to *count* of the messages *found*, as delivery items.
 
-    Their records have at most *bytes_max* bytes, and all items fit in a frame.
+    The records of a page have at most *bytes_max* bytes, except for a single longer one. All items
+    of a page fit in a frame.
     """
     items: list[bytes] = []
     delays: list[list[int]] = []
@@ -70,9 +73,8 @@ def browse(
             cursor = behind_it
             continue
         if items and frame_bytes + entries.separate_bytes(value) > DELIVER_MAX_BYTES:
-            return BrowsePage(
-                items, cursor, looked_at, delays
-            )  # Does not read a record that does not fit.
+            # The record does not fit in the frame, so it is not read.
+            return BrowsePage(items, cursor, looked_at, delays)
         record = entries.record(tx, entry)
         if not is_selected(selector, queue, tx, key, entry, record):
             cursor = behind_it
@@ -92,13 +94,13 @@ def browse(
 
 
 def by_arrival(queue: Queue, tx: Transaction, after: Place | None) -> Iterator[Found]:
-    """Yields keys and entries in order of arrival, after a place."""
+    """Yields keys and entries in order of arrival, after the place *after*."""
     for key, value in order.by_arrival(queue, tx, 0 if after is None else after[1] + 1):
         yield key, value, [*keys.place(key), 0, ARRIVAL]
 
 
 def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
-    """Yields keys and entries with their places as cursors."""
+    """Yields keys and entries, each with its place as the cursor."""
     for key, value in found:
         yield key, value, list(keys.place(key))
 
@@ -117,7 +119,7 @@ def _item(
         state |= STATE_LEASED
     topic = entries.publication(tx, entry).target if entry.shared else ""
     more, tail = tail_of(queue, tx, now, entry, arrival, topic)
-    # No lease number: a browser must not be able to settle messages.
+    # The item has no lease number, so a browsing client cannot settle messages.
     head = DELIVERY.pack(
         priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us
     )
@@ -127,9 +129,9 @@ def _item(
 def behind(
     queue: Queue, tx: Transaction, lane: int, after: Place | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and entries of a lane after a place, in the order of delivery.
+    """Yields keys and entries of a lane after the place *after*, in the order of delivery.
 
-    The ready lane includes members of groups here.
+    For the ready lane, this function also yields the members of groups.
     """
     priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
     priority = min(priority, keys.PRIORITY_TOP)
@@ -142,10 +144,15 @@ def behind(
 def indexed(
     queue: Queue, tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and entries that an index has under *prefix*, after a place.
+    """Yields keys and entries of the messages under *prefix* of an index.
 
     Args:
-        number: of the message at that place in its group; groups are in order of numbers.
+        queue: The queue of the messages.
+        tx: The transaction of the turn.
+        prefix: The prefix of the index keys.
+        after: The place after which the scan starts.
+        number: The number of the message at *after* in its group, as groups are in order of
+            numbers.
     """
     for place in places(tx, prefix, after, number):
         rank, arrival = keys.PLACE.unpack(place)
@@ -157,7 +164,7 @@ def indexed(
 def places(
     tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[bytes]:
-    """Yields 9 - priority and arrival of the messages that an index has under *prefix*."""
+    """Yields 9 - priority and arrival of the messages under *prefix* of an index."""
     tail = b""
     if after is not None:
         tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
@@ -180,7 +187,7 @@ def places(
 
 
 def number_at(queue: Queue, tx: Transaction, place: Place) -> int:
-    """Returns the number in its group of the message at *place*."""
+    """Returns the group number of the message at *place*, or 0 if it has no group."""
     row = queue.find(tx, *place)
     front = b"" if row is None else entries.front(tx, entries.decode(row[1]))
     group = index.selected_by(front)[1]

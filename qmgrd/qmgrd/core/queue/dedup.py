@@ -1,20 +1,21 @@
-"""Detects duplicates in constant time: a table per queue, from origin to highest timestamp.
+"""Detects duplicates in constant time with a table per queue: origin to highest timestamp.
 
-A message with a timestamp above the entry of its origin cannot be on the queue: it is appended
-without a look at any message (fast path). Only a timestamp at or below the entry needs a look at
-the stored UID index (slow path), which is O(log n). (IPCOM000015189D; the index in place of a scan
-is our design.)
+A message whose timestamp is above the entry of its origin cannot be on the queue. The daemon
+appends such a message without any lookup (fast path). A timestamp at or below the entry requires a
+lookup in the stored UID index (slow path), which takes O(log n). (IPCOM000015189D describes the
+method with a scan. The index is our design.)
 
-This rule makes it correct: for every message of origin o and timestamp t on the queue, in any
-state, entry[o] >= t. So entries are never lowered. A job removes the entry of an origin that has no
-message on the queue (origin_eviction.py). The turn that raises an entry writes it with the message.
+Invariant: entry[o] >= t for every message on the queue, where o is its origin and t its timestamp.
+So entries are never lowered. A job removes the entry of an origin that has no message on the queue
+(origin_eviction.py). The turn that raises an entry writes the entry together with the message.
 
 A queue may remember the UIDs of consumed messages (``dedup_retention_ms``). Such a UID stays in the
-index, under its own lane, until the schedule removes it.
+index, under a separate lane, until the schedule removes it.
 
 A row of the index counts only if the message at its position still has that UID. If the UID of a
-message is damaged, its row stays behind; the next message with that UID overwrites it. A damaged
-row of the table counts as the highest possible timestamp: from then on the index decides.
+message is damaged, its index row remains until the next message with that UID overwrites the row.
+A damaged row of the table counts as the highest possible timestamp, so every put of its origin then
+takes the slow path.
 """
 
 from enum import Enum
@@ -30,29 +31,29 @@ TIMESTAMP_MAX = 2**64 - 1
 
 
 class UidVerdict(Enum):
-    """Whether a UID is new, and how that was found out."""
+    """The result of a check whether a UID is new."""
 
-    FAST = "fast"  # new, as the table shows
-    SLOW = "slow"  # new, as the index shows
-    DUPLICATE = "duplicate"  # exists, or is remembered
+    FAST = "fast"  # new UID, shown by the table
+    SLOW = "slow"  # new UID, shown by the index
+    DUPLICATE = "duplicate"  # UID that exists or is remembered
 
 
 class OriginTable:
-    """The table of one queue: a cache of its stored rows."""
+    """The table of origins of one queue, as a cache of its stored rows."""
 
     def __init__(self, queue_id: int) -> None:
         self._has_targets = queue_id != keys.PUBLICATIONS_ID  # Publications have one copy.
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
         self._message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
-        self.born = 0  # a restart lost messages that are not persistent and arrived before this
+        self.born = 0  # arrival before which a restart lost messages that are not persistent
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
     def index_prefix(self, target: bytes = b"") -> bytes:
-        """Returns the part of a key of the UID index that precedes the encoded UID.
+        """Returns the prefix of the keys of the UID index before the encoded UID.
 
-        On a transmission queue a message is bound for a *target*, and may exist once for each.
+        A message may exist once per *target* on a transmission queue.
         """
         if not target or not self._has_targets:
             return self._index_prefix
@@ -63,9 +64,11 @@ class OriginTable:
         return self.index_prefix(target) + trailer
 
     def check_uid(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> UidVerdict:
-        """Returns whether a message with the encoded UID *trailer* may be put."""
-        origin = trailer[records.UID_ORIGIN]
-        timestamp = int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
+        """Returns the verdict on a put of a message with the encoded UID *trailer*."""
+        origin, timestamp = (
+            trailer[records.UID_ORIGIN],
+            int.from_bytes(trailer[records.UID_TIMESTAMP], "big"),
+        )
         highest = self._highest.get(origin)
         if highest is None:
             highest = self._load(tx, origin)
@@ -87,19 +90,19 @@ class OriginTable:
         )
 
     def is_lost(self, value: bytes, position: bytes) -> bool:
-        """Returns whether a restart lost the message at *position*; a job will remove it."""
+        """Returns whether a restart lost the message at *position*, which a job will remove."""
         arrival = int.from_bytes(position[keys.ARRIVAL], "big")
         return arrival < self.born and entries.decode(value).volatile
 
     def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
-        """Returns lane, 9 - priority and arrival of the message of that encoded UID, or None."""
+        """Returns the position of the message with that encoded UID, or None."""
         position = tx.get(self.index_key(trailer, target))
         if position is None or len(position) != keys.POSITION.size:
             return None
         return None if position[keys.LANE_AT] == keys.LANE_REMEMBERED else position
 
     def raise_to(self, tx: Transaction, origin: bytes, timestamp: int) -> None:
-        """Raises the entry of *origin* to *timestamp*, for messages that were put."""
+        """Raises the entry of *origin* to *timestamp* after a put."""
         highest = self._highest.get(origin)
         if highest is None:
             highest = self._load(tx, origin)
@@ -116,9 +119,9 @@ class OriginTable:
             self._highest.clear()
 
     def evict(self, tx: Transaction, origin: bytes) -> bool:
-        """Removes the entry of *origin*, which has no messages here; returns whether it could.
+        """Removes the entry of *origin*, which has no messages here. Returns False if it must stay.
 
-        An entry that was raised in this turn stays, as the turn writes it at its end.
+        An entry that was raised in this turn must stay, because the turn writes it at its end.
         """
         if origin in self._raised:
             return False
@@ -127,9 +130,10 @@ class OriginTable:
         return True
 
     def entries(self, tx: Transaction, after: str, limit: int) -> tuple[dict[str, int], str | None]:
-        """Returns up to *limit* entries after the origin *after*: origin to highest timestamp.
+        """Returns up to *limit* entries after the origin *after*.
 
-        Also returns the last of these origins, if more follow.
+        Returns:
+            The highest timestamps by origin, and the last of these origins if more follow.
         """
         found: dict[str, int] = {}
         start = self._prefix + after.encode() + b"\0" if after else self._prefix
@@ -144,13 +148,13 @@ class OriginTable:
         value = tx.get(key)
         highest = -1 if value is None else timestamp_of(key, value)
         if highest == TIMESTAMP_MAX:
-            self._raised[origin] = None  # It may be damaged: written again, it is sound.
+            self._raised[origin] = None  # The row may be damaged. Writing it again repairs it.
         self._highest[origin] = highest
         return highest
 
 
 def timestamp_of(key: bytes, value: bytes) -> int:
-    """Returns the timestamp in a row of the table; the highest possible one if it is damaged."""
+    """Returns the timestamp in a row of the table, or TIMESTAMP_MAX if the row is damaged."""
     try:
         return int.from_bytes(rows.unseal(key, value), "big")
     except rows.RowDamaged:

@@ -1,8 +1,8 @@
 """Looks up the names in a message selector.
 
-A name is, in this order: a built-in fact such as priority, or its name in JMS; a fact of a dead
-letter; a header of the message. A name in double quotes is always a header. The envelope contains
-the headers. It is unpacked once per message, and only if a name needs it.
+A lookup tries these facts in order: a built-in fact such as priority, by its own or its JMS name; a
+fact of a dead letter; a header of the message. A name in double quotes is always a header. Headers
+are in the envelope, which is unpacked at most once per message.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _NO_HEAD = records.Head(*(0,) * len(records.Head._fields))
 class MessageFacts:
     """The facts of one message, whose record may be damaged.
 
-    If the lengths in its head do not add up, only the arguments are known.
+    If the lengths in the head of the record are inconsistent, only the arguments are known.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class MessageFacts:
         self.put_us = put_us
 
     def value_of(self, name: str) -> Value | None:
-        """Returns the value of *name*, None if it has none. Never raises."""
+        """Returns the value of *name*, or None if the message has no such fact. Never raises."""
         fact = _FACTS.get(name)
         if fact is not None:
             return fact(self)
@@ -66,13 +66,13 @@ class MessageFacts:
         return self._header(name)
 
     def head(self) -> records.Head:
-        """Returns the head of the record; all fields are 0 if its lengths do not add up."""
+        """Returns the head of the record. All fields are 0 if its lengths are inconsistent."""
         if self._head is None:
             self._head = _head(self._record)
         return self._head
 
     def uid(self) -> records.Uid | None:
-        """Returns the UID, or None of a record without one."""
+        """Returns the UID, or None if the record has none."""
         length = self.head().origin_length
         if not length:
             return None
@@ -80,7 +80,7 @@ class MessageFacts:
         return records.Uid(self._record[-8 - length : -8].decode(errors="replace"), timestamp)
 
     def correlation_id(self) -> str | None:
-        """Returns the correlation id as text, in hexadecimal digits if it is not UTF-8."""
+        """Returns the correlation id as text, or as hexadecimal digits if it is not UTF-8."""
         found = self._record[records.HEAD_BYTES : self._group_at()]
         try:
             return found.decode() or None
@@ -88,7 +88,7 @@ class MessageFacts:
             return found.hex()
 
     def group(self) -> tuple[bytes, int, bool] | None:
-        """Returns the group's id, the number in it, and whether it is the last."""
+        """Returns the group id, the number in the group, and whether the message is the last."""
         flags = self.head().group_flags
         if not flags:
             return None
@@ -96,7 +96,7 @@ class MessageFacts:
         return group_id, number, bool(flags & records.LAST_IN_GROUP)
 
     def text(self, key: str) -> str | None:
-        """Returns the text in the envelope under *key*, which is not a header."""
+        """Returns the text field *key* of the envelope, or None if it is missing."""
         found = self._opened().get(key)
         return found if type(found) is str else None
 
@@ -108,7 +108,7 @@ class MessageFacts:
         return records.HEAD_BYTES + self.head().correlation_length
 
     def _opened(self) -> dict[str, Any]:
-        """Returns the envelope; an empty one if it is damaged."""
+        """Returns the envelope, or an empty envelope if it is damaged."""
         if self._envelope is None:
             head = self.head()
             start = self._group_at() + (records.GROUP.size if head.group_flags else 0)
@@ -132,7 +132,7 @@ def _unpacked(data: bytes) -> dict[str, Any]:
 
 
 def _value(found: Any) -> Value | None:
-    """Returns *found* if selectors support its type; NaN is NULL."""
+    """Returns *found* if selectors support its type, else None. NaN also becomes None."""
     if type(found) is str or type(found) is int or type(found) is bool:
         return found
     return found if type(found) is float and found == found else None

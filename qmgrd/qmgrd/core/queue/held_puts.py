@@ -1,4 +1,4 @@
-"""Puts that a unit of work holds until its commit appends them."""
+"""The puts that a unit of work holds until its commit appends them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,12 +17,13 @@ class HeldPut(NamedTuple):
 
     queue: Queue
     prepared: Prepared
-    arrival: int  # 0 if the commit assigns it, as ids of a link have no gaps
-    index_key: bytes  # of its UID, which no other put may use
+    # Arrival of the message. It is 0 if the commit assigns it, because ids of a link have no gaps.
+    arrival: int
+    index_key: bytes  # key of the UID index, which no other put may use
 
 
 def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
-    """Stores what a unit of work *held* of *queue*."""
+    """Stores the puts to *queue* that a unit of work *held*."""
     write, prefixes, has_seekers = tx.put, queue.positions.prefixes, bool(queue.waiting.seeking)
     count = size = 0
     trailer = b""

@@ -1,16 +1,16 @@
-"""The journal: the history of messages, of the queues that keep one.
+"""The journal: the message history of all queues that keep a history.
 
     put, take, settle ... ──Account──▶ sections, in memory ──with the turn──▶ rows 1, 2 ... stored
                                                                   │
-                                    export cursors: each has all rows up to its own
+                                    export cursors: each has exported all rows up to its position
 
 A turn that writes stores its events in the same transaction, so the journal is always correct. A
-delivery does not write. Its event is stored with the next turn that writes, at most PENDING_MS
-later; a crash before that loses it.
+delivery does not write. Its event is stored by the next turn that writes, at most PENDING_MS later.
+A crash in the meantime loses the event.
 
-Rows stay until every export cursor has passed them. If no cursor exists, they stay up to a limit in
-bytes and age. Beyond the limit the oldest rows are dropped, wanted or not. Operators are warned
-before that.
+Rows are kept until every export cursor has passed them. Without cursors, rows are kept up to a
+limit on bytes and age. Above the limit, the oldest rows are dropped even if no cursor has passed
+them. Operators receive a warning before the limit is reached.
 """
 
 import struct
@@ -30,52 +30,54 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import journal_rows
 
-PENDING_MS = 1_000  # until events of turns that wrote nothing are stored
+PENDING_MS = 1_000  # time until events of turns that wrote nothing are stored
 PENDING_SECTIONS_MAX = 1_000
-TRIM_ROWS = 64  # removed in a turn; more if more were written
-MAP_SHARE = 8  # The journal takes this part of the store's map at most.
-WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: warn from here, and again after this
-REPORT_MS = 60_000  # between two events about dropped rows
-REPORT_UNWANTED_MS = 24 * 3_600_000  # the same without cursors
-_TRAILER_AT = 5  # in a key of the UID index
-# The fields of a lease; this module does not use the lessee.
+TRIM_ROWS = 64  # rows removed per turn, in addition to twice the rows written
+MAP_SHARE = 8  # bytes of the store's map per byte of the journal
+# Percentages of a limit: the journal warns at the first, and may warn again below the second.
+WARN_PERCENT, CALM_PERCENT = 80, 60
+REPORT_MS = 60_000  # minimum time between two events about dropped rows
+REPORT_UNWANTED_MS = 24 * 3_600_000  # minimum time between such events without cursors
+_TRAILER_AT = 5  # offset of the encoded UID in a key of the UID index
+# The fields of a lease. This module does not use the lessee.
 Leased: TypeAlias = tuple[int, Any, int, int, int, int, bytes, bytes, bool]
-_HEAD, _FACTS = "xQ8xHHxQ", 4  # of an item of a delivery: arrival, delivered, failed, put time
+# Format and number of the facts of a delivery item: arrival, delivered, failed, put time.
+_HEAD, _FACTS = "xQ8xHHxQ", 4
 
 
 class Cursor:
-    """The progress of an export, and its losses."""
+    """The progress of an export and the number of lost rows."""
 
     __slots__ = ("committed_us", "created_us", "lost", "position")
 
     def __init__(
         self, position: int, created_us: int, committed_us: int = 0, lost: int = 0
     ) -> None:
-        self.position = position  # the last row that it has exported
+        self.position = position  # number of the last exported row
         self.created_us = created_us
         self.committed_us = committed_us
-        self.lost = lost  # rows that were dropped before it exported them
+        self.lost = lost  # number of rows that were dropped before their export
 
     def row(self) -> dict[str, int]:
-        """Returns the fields that are stored and shown."""
+        """Returns the fields that are stored and displayed."""
         return {
             name: getattr(self, name) for name in ("position", "created_us", "committed_us", "lost")
         }
 
 
 class OpenTurn(Protocol):
-    """The turn with which the journal stores what is pending."""
+    """The turn in which the journal stores pending events."""
 
     tx: Transaction
     turn_number: int
     wrote: bool
 
     def event(self, event: str, count: int = 1, **facts: Any) -> None:
-        """Reports to operators what happened."""
+        """Reports an event to operators."""
 
 
 class JournalRow(NamedTuple):
-    """A stored row."""
+    """A stored row of the journal."""
 
     seq: int
     data: bytes
@@ -84,7 +86,7 @@ class JournalRow(NamedTuple):
 class Journal:
     """The stored history of all queues of a queue manager, and its pending events.
 
-    Invariant: the rows from ``first`` to before ``next`` are stored, and have ``bytes`` bytes.
+    Invariant: the rows from ``first`` to ``next - 1`` are stored, with a total of ``bytes`` bytes.
     """
 
     def __init__(self, bytes_max: int, age_max_ms: int) -> None:
@@ -97,7 +99,7 @@ class Journal:
         self._pending: list[Open | bytes] = []
         self._since_ms: int | None = None  # time of the first pending event
         self._oldest_ms: int | None = None
-        self.limit_bytes = bytes_max  # that, or less in a small store
+        self.limit_bytes = bytes_max  # current limit, which is lower in a small store
         self._is_cramped = False
         self._warned = False
         self._reported_ms = -REPORT_UNWANTED_MS
@@ -106,13 +108,15 @@ class Journal:
     def load(
         self, tx: Transaction, now: Now, guard: Callable[[bytes], AbstractContextManager[None]]
     ) -> None:
-        """Reads the state of the journal; if that cannot be true, finds it out from the rows.
+        """Reads the state of the journal. An invalid state is derived from the rows instead.
 
         Args:
-            guard: sets aside the row under a key if it makes no sense.
+            tx: The transaction of the turn.
+            now: The time of the turn.
+            guard: A context manager that sets aside the row under a key if the row is invalid.
 
         Raises:
-            RowDamaged: the checksum of a row is wrong.
+            RowDamaged: The checksum of a row is wrong.
         """
         self.now = now
         self.first, self.next = journal_rows.find(tx)
@@ -131,7 +135,7 @@ class Journal:
         self.limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
 
     def open(self, head: history.Head) -> list[Happening]:
-        """Returns the list to which events with that *head* are added."""
+        """Returns the list for events with that *head*. Callers append events to the list."""
         last = self._pending[-1] if self._pending else None
         if type(last) is not Open or last.head != head:
             last = Open(head, [])
@@ -139,7 +143,7 @@ class Journal:
         return last.happenings
 
     def add(self, head: history.Head, count: int, columns: Sequence[Any]) -> None:
-        """Adds events of *count* messages; see :func:`history.packed`."""
+        """Adds events of *count* messages. See :func:`history.packed` for the columns."""
         self._hold(history.packed(head, count, columns))
 
     def _hold(self, sections: Sequence[Open | bytes]) -> None:
@@ -149,7 +153,7 @@ class Journal:
 
     @property
     def due_ms(self) -> int | None:
-        """The time by which pending events must be stored; None without any."""
+        """The time by which pending events must be stored, or None without pending events."""
         return None if self._since_ms is None else self._since_ms + PENDING_MS
 
     @property
@@ -165,7 +169,7 @@ class Journal:
         self._pending, self._since_ms = [], None
 
     def write(self, turn: OpenTurn) -> None:
-        """Stores the pending events with the open turn, and removes rows that need not stay."""
+        """Stores the pending events in the open turn, and removes rows that are not needed."""
         tx, written = turn.tx, 0
         if self._pending:
             before, self._pending, self._since_ms = self._pending, [], None
@@ -182,13 +186,13 @@ class Journal:
             tx.rows_used += 1
 
     def _wanted_from(self) -> int:
-        """Returns the first row that an export has not passed."""
+        """Returns the number of the first row that some export has not passed."""
         if not self.cursors:
             return self.first
         return min(cursor.position for cursor in self.cursors.values()) + 1
 
     def _trim(self, turn: OpenTurn, count: int) -> int:
-        """Removes up to *count* of the oldest rows that are exported, or beyond a limit."""
+        """Removes up to *count* of the oldest rows that are exported or above a limit."""
         gone = dropped = 0
         wanted_from = self._wanted_from()
         while self.first < self.next and gone < count:
@@ -212,7 +216,7 @@ class Journal:
         return self.now.ms - self._oldest_ms > self.age_max_ms
 
     def _clock_of(self, tx: Transaction, seq: int) -> int:
-        """Returns the time at which a row was written; now, if it is damaged."""
+        """Returns the time at which a row was written, or the current time for a damaged row."""
         try:
             data = rows.find(tx, keys.history(seq))
             return self.now.ms if data is None else history.decode(data).clock_ms
@@ -231,7 +235,7 @@ class Journal:
             self.bytes = 0
 
     def _drop(self, turn: OpenTurn, count: int) -> None:
-        """Counts rows that were dropped, and reports them to operators now and then."""
+        """Counts dropped rows, and reports them to operators at intervals."""
         self.dropped += count
         self._unreported += count
         for name, cursor in self.cursors.items():
@@ -239,13 +243,13 @@ class Journal:
                 cursor.lost += min(count, self.first - 1 - cursor.position)
                 cursor.position = self.first - 1
                 self.store_cursor(turn, name)
-        # Without exports it is normal that the oldest rows are dropped.
+        # Dropping the oldest rows is normal without exports, so such reports are rare.
         if self.now.ms - self._reported_ms >= (REPORT_MS if self.cursors else REPORT_UNWANTED_MS):
             turn.event("history dropped", self._unreported, cursors=len(self.cursors))
             self._reported_ms, self._unreported = self.now.ms, 0
 
     def _warn(self, turn: OpenTurn) -> None:
-        """Warns operators once that the oldest rows will be dropped soon."""
+        """Warns operators once before the oldest rows are dropped."""
         percent = 100 * self.bytes // max(self.limit_bytes, 1)
         if self._oldest_ms is not None and self.first < self.next:
             age_ms = self.now.ms - self._oldest_ms
@@ -257,7 +261,7 @@ class Journal:
             turn.event("history nearly full", percent=percent, cursors=len(self.cursors))
 
     def store_cursor(self, turn: OpenTurn, name: str) -> None:
-        """Stores the row of a cursor, or deletes it if the cursor was deleted."""
+        """Stores the row of a cursor, or deletes the row of a deleted cursor."""
         key = keys.SPACE_CURSOR + name.encode()
         if name in self.cursors:
             rows.put(turn.tx, key, pack(self.cursors[name].row()))
@@ -267,12 +271,13 @@ class Journal:
         turn.wrote = True
 
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[JournalRow]:
-        """Yields the rows after *after* up to *until*: at least one, and at most *bytes_max* bytes.
+        """Yields the rows after *after* up to *until*, with a total of up to *bytes_max* bytes.
 
-        Stops before a damaged row. The next call, which begins with that row, raises the error.
+        The first row is yielded even if it is longer. The rows end before a damaged row. The next
+        call, which starts with the damaged row, raises the error.
 
         Raises:
-            RowDamaged: the first of them.
+            RowDamaged: The first row is damaged.
         """
         size = 0
         stop = min(until + 1, self.next)
@@ -294,13 +299,13 @@ class Journal:
 
 
 class Account:
-    """The recorder of events of one queue."""
+    """The recorder of the events of one queue."""
 
     __slots__ = ("_is_sent", "_journal", "_queue", "_queue_id")
 
     def __init__(self, journal: Journal, queue: str, queue_id: int) -> None:
         self._journal = journal
-        # Transmission queues and publications have one order for all priorities.
+        # The keys of transmission queues and publications contain no priority.
         self._is_sent = queue.startswith("@") or queue_id == keys.PUBLICATIONS_ID
         self._queue = queue
         self._queue_id = queue_id
@@ -315,10 +320,16 @@ class Account:
         front_bytes: int,
         target: str = "",
     ) -> None:
-        """Records a batch of puts, whose arrivals and timestamps rise by one from these on.
+        """Records a batch of puts with consecutive arrivals and timestamps.
 
         Args:
-            stored: their keys and values; in each value *front_bytes* precede the record.
+            kind: The kind of the event.
+            stored: The keys and values of the stored entries.
+            arrival: The first arrival.
+            origin: The origin of all messages.
+            timestamp: The first timestamp.
+            front_bytes: The number of bytes before the record in each value.
+            target: The destination queue on a transmission queue.
         """
         count, top, at = len(stored), keys.PRIORITY_TOP, keys.RANK_AT
         priorities: tuple[int | None, ...] = tuple([top - key[at] for key, _ in stored])
@@ -342,21 +353,21 @@ class Account:
         return kind, now_us, self._queue, self._queue_id, peer, target, code
 
     def delivered(self, client: str, items: list[bytes], leases: Mapping[int, Leased]) -> None:
-        """Records that *items* were delivered to *client*, and are leased."""
+        """Records the delivery of the leased *items* to *client*."""
         now_us = self._journal.now.wall_us
         for start in range(0, len(items), history.MESSAGES_MAX):
             some = items[start : start + history.MESSAGES_MAX]
             facts = _heads(len(some)).unpack(b"".join([item[: DELIVERY.size] for item in some]))
             delivered, failed = facts[1::_FACTS], facts[2::_FACTS]
             put = facts[3::_FACTS]
-            if max(put) > now_us:  # A damaged entry may have any time.
+            if max(put) > now_us:  # The time in a damaged entry may have any value.
                 put = tuple([min(put_us, now_us) for put_us in put])
             ages = tuple([now_us - put_us for put_us in put])
             leased = map(leases.__getitem__, facts[::_FACTS])
             self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
     def settled(self, client: str, leases: Sequence[Leased]) -> None:
-        """Records that *client* has consumed the leased messages."""
+        """Records that *client* consumed the leased messages."""
         for start in range(0, len(leases), history.MESSAGES_MAX):
             self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
 
@@ -384,7 +395,7 @@ class Account:
         target: str = "",
         code: int = 0,
     ) -> None:
-        """Records an event of the message whose entry is or was under *key*."""
+        """Records an event of the message whose entry is, or was, under *key*."""
         known, arrival = keys.place(key)
         is_read = entry.flags != entries.UNREADABLE
         priority: int | None = known
@@ -405,12 +416,12 @@ class Account:
 
 @lru_cache(maxsize=history.MESSAGES_MAX)
 def _heads(count: int) -> struct.Struct:
-    """Returns the struct that reads _FACTS from the heads of *count* delivery items."""
+    """Returns a struct that reads the facts from the heads of *count* delivery items."""
     return struct.Struct(">" + _HEAD * count)
 
 
 def facts_of(journal: Journal) -> dict[str, Any]:
-    """Returns the fields of *journal* that are shown."""
+    """Returns the fields of *journal* that are displayed."""
     return {
         "first": journal.first,
         "next": journal.next,

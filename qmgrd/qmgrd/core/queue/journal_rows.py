@@ -1,4 +1,4 @@
-"""Finds out which rows of the journal are stored, from the rows and from the row of its state."""
+"""Finds the stored rows of the journal, and checks its stored state against these rows."""
 
 from typing import Any
 
@@ -7,15 +7,18 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.layout.value_checks import number, typed
 
-_END = 2**63  # No row has a higher number.
+_END = 2**63  # upper bound of row numbers
 
 
 def find(tx: Transaction) -> tuple[int, int]:
-    """Returns the first stored row, and the number after the last, with one seek per bit."""
+    """Returns the number of the first stored row, and the number after the last stored row.
+
+    The search for the last row is binary: one seek per bit of the number.
+    """
     first = _at_or_behind(tx, 0)
     if first is None:
         return 1, 1
-    low, high = first, _END  # A row exists at or after low, and none at or after high.
+    low, high = first, _END  # A row exists at or after low. No row exists at or after high.
     while high - low > 1:
         middle = (low + high) // 2
         if _at_or_behind(tx, middle) is None:
@@ -34,36 +37,41 @@ def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, 
     """Returns the first row, the next row, the bytes and the dropped rows of the stored state.
 
     Args:
-        tx: the turn's.
-        first: the first row that is stored.
-        next_: the number after the last row.
+        tx: The transaction of the turn.
+        first: The number of the first stored row.
+        next_: The number after the last stored row.
 
     Raises:
-        RowDamaged: its checksum is wrong.
-        RowInvalid: rows exist that it does not include.
-        ValueError: it cannot be true.
+        RowDamaged: The checksum of the state is wrong.
+        RowInvalid: The state does not include all stored rows.
+        ValueError: A number of the state is out of range.
     """
     row = rows.find(tx, keys.HISTORY)
     if row is None and next_ == 1:
         return 1, 1, 0, 0
     if row is None:
-        raise rows.RowInvalid("where the journal stands", f"missing, though row {first} exists")
+        why = f"it is missing, although row {first} exists"
+        raise rows.RowInvalid("the state of the journal", why)
     known = keys.HISTORY_ROW.unpack(row)
     if known[1] < next_ or known[0] > known[1] or (known[0] > first and next_ > 1):
-        why = f"rows {first} to {next_ - 1} exist, yet the next is to be {known[1]}"
-        raise rows.RowInvalid("where the journal stands", why)
+        why = f"rows {first} to {next_ - 1} exist, but the stored next row is {known[1]}"
+        raise rows.RowInvalid("the state of the journal", why)
     for value in known:
-        number(value, "where the journal stands")
+        number(value, "a number in the state of the journal")
     return known[0], known[1], known[2], known[3]
 
 
 def cursor(row: Any, last: int) -> dict[str, int]:
-    """Returns the fields in the *row* of an export cursor; *last* is the last row of history.
+    """Returns the fields in the *row* of an export cursor.
+
+    Args:
+        row: The decoded row of the cursor.
+        last: The number of the last row of the journal.
 
     Raises:
-        ValueError, KeyError: it makes no sense.
+        ValueError, KeyError: The row is invalid.
     """
     typed(dict, row, "the row")
-    number(row["position"], "its position", 0, last)
+    number(row["position"], "the position", 0, last)
     known = ("position", "created_us", "committed_us", "lost")
     return {name: number(row[name], name) for name in known if name in row}

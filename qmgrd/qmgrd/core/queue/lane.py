@@ -1,13 +1,13 @@
-"""Stores and removes a message in a lane of its queue, with all rows that lead to it.
+"""Stores and removes a message in a lane of its queue, together with its index rows.
 
     lane ready       available and leased messages
-    lane grouped     the same for members of groups
+    lane grouped     available and leased members of groups
     lane delayed     messages whose delay has not ended
     lane parked      messages that a subscriber returned too often (parked.py)
     lane damaged     messages that failed their checksum, kept for forensics
 
-Damaged messages are removed, too. So nothing here trusts the content of an entry, and rows of other
-messages are never touched.
+This module also removes damaged messages. So it never trusts the content of an entry, and never
+changes rows of other messages.
 """
 
 from qmgr_protocol import history
@@ -17,7 +17,7 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.queue import Queue
 
-ROWS_OF_A_PUT = 2  # the entry and its UID
+ROWS_OF_A_PUT = 2  # the entry and its row in the UID index
 
 
 def add(
@@ -29,13 +29,19 @@ def add(
     priority: int,
     arrival: int,
 ) -> None:
-    """Stores *entry* with all rows that lead to it.
+    """Stores *entry* together with its index rows.
+
+    A transmission queue sends a delayed message at once, because the ids of a link have no gaps.
+    The peer then waits for the rest of the delay.
 
     Args:
-        entry: its ``due_ms`` is the end of its delay; 0 = none. On a transmission queue a delayed
-            message is sent at once, as ids have no gaps: the peer waits for the rest of the delay.
-        front: the first bytes of its record.
-        trailer: its encoded UID.
+        queue: The queue that receives the message.
+        tx: The transaction of the turn.
+        entry: The entry. Its ``due_ms`` is the end of the delay, or 0 without a delay.
+        front: The first bytes of the record.
+        trailer: The encoded UID.
+        priority: The priority of the message.
+        arrival: The arrival of the message.
     """
     ready_ms, expires_ms, is_sent = entry.due_ms, entry.expires_ms, queue.is_transmission
     lane, due_ms = keys.LANE_READY, expires_ms
@@ -53,7 +59,7 @@ def add(
     rank = keys.PRIORITY_TOP if queue.is_transmission else priority
     key = keys.message(queue.id, lane, rank, arrival)
     if queue.is_publications:
-        due_ms = ready_ms  # Expiry is up to the references.
+        due_ms = ready_ms  # The references expire, not the publication.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     rows = 2
     if entry.shared:
@@ -68,7 +74,7 @@ def add(
         queue.groups.enter(
             tx, member, key[keys.POSITION_AT :], is_last=index.is_last(front), put_us=entry.put_us
         )
-        rows += 1  # Other rows of its group are written once, at the end of the turn.
+        rows += 1  # The other rows of the group are written once, at the end of the turn.
     if lane != keys.LANE_DELAYED and not is_sent:
         if index_key := index.correlation_key(queue.id, front, rank, arrival):
             tx.put(index_key, b"")
@@ -78,7 +84,7 @@ def add(
 
 
 def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
-    """Returns the group and number that a message has on *queue*; None if it has no group there."""
+    """Returns the message as a member of its group on *queue*, or None if it is not a member."""
     group = index.selected_by(front)[1]
     if group is None:
         return None
@@ -90,7 +96,7 @@ def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
 def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
     """Makes the delayed message under *key* available. The caller has removed its schedule row.
 
-    A message that a restart lost is removed, so that it is not counted again.
+    A message that a restart lost is removed instead, so it is not counted again.
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entry, arrival):
@@ -107,21 +113,32 @@ def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> Non
 def remove(
     queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
-    """Removes the message under *key*, damaged or not, with all of its rows; returns its entry."""
+    """Removes the message under *key*, even a damaged one, with all of its rows.
+
+    Returns:
+        The entry of the message.
+    """
     entry = unlink(queue, tx, key, value, for_good=for_good)
     release_record(queue, tx, entry, keys.place(key)[1])
     return entry
 
 
 def lose(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
-    """Removes a message that a restart lost, and counted then."""
+    """Removes a message that a restart lost. The restart has already counted the loss."""
     entry = remove(queue, tx, key, value, for_good=False)
     queue.record_history(history.LOST, key, entry)
     return entry
 
 
 def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival: int) -> None:
-    """Removes the record of an unlinked message; a publication with its last reference."""
+    """Removes the record of an unlinked message. A publication is removed with its last reference.
+
+    Args:
+        queue: The queue of the message.
+        tx: The transaction of the turn.
+        entry: The entry of the message.
+        arrival: The arrival of the message.
+    """
     if queue.references is not None:
         queue.references.remove(arrival)
     else:
@@ -131,10 +148,18 @@ def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival:
 def unlink(
     queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
-    """Removes a message as :func:`remove` does, except its record, which may move elsewhere.
+    """Removes a message except its record, which may move to another queue.
 
     Args:
-        for_good: its group continues after it; otherwise the group has a gap there.
+        queue: The queue of the message.
+        tx: The transaction of the turn.
+        key: The key of the entry.
+        value: The value of the entry.
+        for_good: Whether the group of the message continues after it. Otherwise the group has a
+            gap at its number.
+
+    Returns:
+        The entry of the message.
     """
     entry = entries.decode(value)
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
@@ -176,7 +201,7 @@ def _leave_group(
 def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
     """Moves an entry that failed its checksum to the lane of damaged messages, and counts it.
 
-    A message that a restart lost is only removed, as it was counted then.
+    A message that a restart lost is only removed, because the restart has counted the loss.
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entries.decode(value), arrival):
@@ -189,7 +214,7 @@ def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
 
 
 def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int) -> None:
-    """Schedules a message that has no row in the schedule for *due_ms*; 0 for never."""
+    """Schedules a message that has no row in the schedule. A *due_ms* of 0 means never."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     tx.rows_used += 1 + bool(due_ms)
     if due_ms:
@@ -197,7 +222,7 @@ def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, du
 
 
 def reschedule(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
-    """Schedules a message for its expiry, which may have passed while it was leased."""
+    """Schedules a message for its expiry. The expiry may have passed during the lease."""
     if entry.due_ms:
         tx.delete(keys.due(entry.due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key)))
     postpone(queue, tx, key, entry, entry.expires_ms)

@@ -1,6 +1,6 @@
-"""Leases, and the consumers that have them. They are in memory, and end with their connections.
+"""Leases and consumers. Both are in memory only, and end when their connection closes.
 
-A lease belongs to the session of its lessee: no other session can settle or renew it.
+A lease belongs to the session of its lessee. No other session can settle or renew the lease.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,32 +16,33 @@ if TYPE_CHECKING:
     from qmgrd.core.selector.selector import Selector
 
 
-AGAIN_MAX = (
-    1_000  # messages that a selecting consumer looks at again; beyond, its position goes back
-)
+# Limit of messages that a selecting consumer examines again. Above the limit, its position moves
+# back instead.
+AGAIN_MAX = 1_000
 
 
 class Lease(NamedTuple):
-    """A message that is handed to one consumer until it settles, or until the deadline."""
+    """A message that is delivered to one consumer, until it is settled or the deadline passes."""
 
     number: int
     lessee: "Lessee"
     deadline_ms: int
     priority: int
     arrival: int
-    size: int  # of its record
-    key: bytes
-    index_key: bytes
-    is_plain: bool  # To settle it, only these two rows are deleted; the entry is not read.
+    size: int  # size of the record in bytes
+    key: bytes  # key of the entry
+    index_key: bytes  # key of the row in the UID index
+    is_plain: bool  # whether a settle deletes only these two rows, and does not read the entry
 
 
 class Lessee:
-    """The leases of one connection on one queue that have the same length, by any request.
+    """The leases of one connection on one queue that have the same duration.
 
-    If it is not started, the client has not seen its messages yet: their return is not a failure.
+    A lessee that is not started has messages that the client has not seen yet. The return of such a
+    message is not a failure. Leases continue after the consumer or get that received them has
+    ended. One timer serves all leases of a lessee.
 
-    Invariant: ``leases`` is in the order of deadlines. Leases outlast the consumer or get that
-    received them. One timer serves all of them.
+    Invariant: ``leases`` is in the order of deadlines.
     """
 
     __slots__ = (
@@ -66,16 +67,18 @@ class Lessee:
         is_started: bool = True,
     ) -> None:
         self.queue = queue
-        self.numbers = numbers  # of its connection
+        self.numbers = numbers  # lease numbers of the connection
         self.lease_ms = lease_ms
-        self.client = client  # its name, for the history of failures
-        self.is_unit = is_unit  # They end with a unit of work, and have no deadline.
-        self.is_started = is_started  # else the first renewal starts a lease, with another lessee
-        self.leases: dict[int, Lease] = {}
-        self.timer_set = False  # one that rings no later than the first deadline
+        self.client = client  # name of the client, for the history of failures
+        self.is_unit = is_unit  # whether the leases end with a unit of work, without a deadline
+        # If a lessee is not started, the first renewal of a lease moves the lease to another lessee
+        # and starts it.
+        self.is_started = is_started
+        self.leases: dict[int, Lease] = {}  # leases by arrival
+        self.timer_set = False  # whether a timer is set for the first deadline or earlier
 
     def is_of(self, numbers: LeaseNumbers) -> bool:
-        """Returns whether it belongs to that session, on this connection or an earlier one."""
+        """Returns whether the lessee belongs to the session of *numbers*, on any connection."""
         return self.numbers is numbers or self.numbers.session_id == numbers.session_id
 
 
@@ -122,29 +125,29 @@ class Consumer:
         self.connection = connection
         self.request_id = request_id
         self.queue = lessee.queue
-        self.lessee = lessee  # its connection's own
+        self.lessee = lessee  # lessee of the same connection
         self.credit_messages = messages
         self.credit_bytes = bytes_
         self.lease_ms = lessee.lease_ms
         self.is_get = is_get
         self.selector = selector
-        self.heads = [0] * 10  # of its own, if it selects: by priority
-        # Messages that arrived before these since, by 9 - priority and arrival.
+        self.heads = [0] * 10  # positions by priority of a consumer that selects
+        # Messages before these positions that became available, by 9 - priority and arrival.
         self.again: dict[tuple[int, int], None] = {}
-        self.prefix = prefix  # of the index keys that it seeks; empty if it does not seek
-        self.reached = b""  # the index key from which it continues, if it selects there
-        self.wait_over = False  # It ends once it has looked at all messages.
-        self.timer: Timer | None = None  # of a get's wait
+        self.prefix = prefix  # prefix of the index keys to seek; empty without an index
+        self.reached = b""  # index key from which a consumer that selects in an index continues
+        self.wait_over = False  # whether the get ends after it has examined all messages
+        self.timer: Timer | None = None  # timer for the end of the wait of a get
         self.order = PHYSICAL
-        self.all_available = False  # It takes a group only if all of it is available.
+        self.all_available = False  # whether only completely available groups are delivered
         self.reader: Reader | None = None
-        self.owns_reader = False  # The reader ends with it.
+        self.owns_reader = False  # whether the reader ends with this consumer
         self.open = True
-        self.frame_bytes = DELIVER_MAX_BYTES  # of the next frame, at most
-        self.lacks_room = False  # The next message is longer than such a frame.
+        self.frame_bytes = DELIVER_MAX_BYTES  # maximum bytes of the next frame
+        self.lacks_room = False  # whether the next message is longer than this maximum
 
     def look_again(self, priority: int, arrival: int) -> None:
-        """Remembers to look at a message that is available, and may be before its position."""
+        """Remembers an available message to examine if it is before the position."""
         if self.prefix:
             self._look_again_in_index(priority, arrival)
             return
@@ -156,7 +159,7 @@ class Consumer:
             self.heads[priority] = arrival
 
     def _look_again_in_index(self, priority: int, arrival: int) -> None:
-        """Does the same for a consumer that selects in an index."""
+        """Remembers an available message for a consumer that selects in an index."""
         if len(self.again) < AGAIN_MAX:
             self.again[9 - priority, arrival] = None
         else:
@@ -165,29 +168,29 @@ class Consumer:
 
     @property
     def is_short(self) -> bool:
-        """Whether a message that is too long for a frame has to wait."""
+        """Whether a message that is too long for the next frame must wait."""
         return self.frame_bytes < DELIVER_MAX_BYTES
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it reads groups one member after the other."""
+        """Whether the consumer receives the members of a group in sequence."""
         return self.order != PHYSICAL
 
     @property
     def seeks(self) -> bool:
-        """Whether it wants all messages under an index key, and shares its position there."""
+        """Whether the consumer seeks through an index, at a position that it shares with others."""
         return bool(self.prefix) and not (self.is_ordered or self.all_available)
 
     @property
     def has_own_position(self) -> bool:
-        """Whether it steps over messages that others want, and so has its own position."""
+        """Whether the consumer has separate positions, as it skips messages of other consumers."""
         if self.selector is not None or self.prefix:
             return not self.seeks
         return self.all_available and not self.is_ordered
 
     @property
     def is_new(self) -> bool:
-        """Whether it reads no group now, and takes any group, as others of its order do."""
+        """Whether the consumer reads no group now and may begin any group."""
         reader = self.reader
         return (
             reader is not None
@@ -196,15 +199,15 @@ class Consumer:
         )
 
     def look_at_group(self, arrival: int) -> None:
-        """Looks again at a group that is complete now, and begins at *arrival*."""
+        """Moves the positions back to *arrival*, where a group begins that is now complete."""
         if self.all_available:
             self.heads, self.reached = [min(head, arrival) for head in self.heads], b""
-            if not self.prefix:  # The scan reaches those after the position anyway.
+            if not self.prefix:  # The scan reaches messages after the position anyway.
                 ahead = [x for x in self.again if x[1] >= self.heads[9 - x[0]]]
                 for place in ahead:
                     del self.again[place]
 
     @property
     def wants(self) -> bool:
-        """Whether it may be sent a message now."""
+        """Whether the daemon may send a message to the consumer now."""
         return self.open and self.credit_messages > 0 and self.credit_bytes > 0

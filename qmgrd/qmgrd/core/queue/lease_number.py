@@ -1,4 +1,4 @@
-"""Lease numbers: each proves that its message was handed to the session that shows the number.
+"""Lease numbers: each proves that its message was delivered to the session that shows the number.
 
     number (64 bits) = tag XOR (checksum << 12 | count)
 
@@ -6,38 +6,39 @@
     checksum   32 bits: of the record, which includes its UID
     count      1 to 4,095: distinguishes leases of one message by one session
 
-1. While a lease is out, only its own session settles it, with exactly this number.
-2. Once the lease is over, the daemon remembers nothing of it. A late or repeated acknowledgement
-   still settles its message if the number is right for the session, the place and the message at
-   that place. Any count will do: the session received this message under one lease or another.
-3. The key of the hash stays in the store, so 2. holds after a restart, too.
+1. While a lease is open, only its own session can settle it, with exactly this number.
+2. After the end of a lease, the daemon remembers nothing about it. A late or repeated
+   acknowledgement still settles its message if the number matches the session, the place and the
+   message at that place. The count may differ, because the session received this message under
+   some lease.
+3. The key of the hash stays in the store, so rule 2 also holds after a restart.
 
-To settle a message that it never received, a client has to guess 52 bits: browsing shows places and
-checksums, but no tags. At a million guesses a second that takes about 70 years. The numbers of one
-session do not help another session, and do not reveal further numbers.
+To settle a message that it never received, a client must guess 52 bits. Browsing shows places and
+checksums, but no tags. At a million guesses per second, this takes about 70 years. The numbers of
+one session do not help another session, and do not reveal further numbers.
 
-One call of BLAKE2b makes the tags of eight arrivals: a call for each message takes a third of the
-time of a delivery. The input always has the same length, so the key is a prefix of it. That is
-faster than the keyed mode, and as safe.
+One call of BLAKE2b makes the tags of eight arrivals. A call for each message would take a third of
+the time of a delivery. The input always has the same length, so the key can be a prefix of the
+input. A prefix is faster than the keyed mode, and equally safe.
 """
 
 from hashlib import blake2b
 from hmac import compare_digest
 from struct import Struct
 
-BLOCK = 8  # arrivals
-IN_BLOCK = BLOCK - 1  # of an arrival: its place in its block
+BLOCK = 8  # number of arrivals in a block
+IN_BLOCK = BLOCK - 1  # mask for the index of an arrival in its block
 COUNT_BITS = 12
 NO_TAGS: tuple[int, ...] = ()
-_COUNTS = (1 << COUNT_BITS) - 1  # 0 is none of them
-_STRIDE = 1_021  # between the first counts of connections
+_COUNTS = (1 << COUNT_BITS) - 1  # number of counts; 0 is not a count
+_STRIDE = 1_021  # difference between the first counts of successive connections
 _KEY_BYTES = 32
 _tags = Struct(f">{BLOCK}Q")
 _place = Struct(">IQ").pack  # queue id, last arrival of the block
 
 
 class LeaseNumbers:
-    """The lease numbers of one session on one connection, and the identity of that session."""
+    """The lease numbers of one session on one connection."""
 
     __slots__ = ("_count", "_key", "session_id")
 
@@ -45,7 +46,9 @@ class LeaseNumbers:
         """Derives the key of a session from the *secret* of the store.
 
         Args:
-            connection: its number. A session that is resumed begins with other counts.
+            secret: The secret of the store.
+            session_id: The id of the session.
+            connection: The number of the connection. A resumed session starts with another count.
         """
         self.session_id = session_id
         self._key = blake2b(
@@ -54,12 +57,12 @@ class LeaseNumbers:
         self._count = connection * _STRIDE % _COUNTS
 
     def next_count(self) -> int:
-        """Returns the count for the next leases, which are of different messages."""
+        """Returns the count for the next leases. All of these leases are of different messages."""
         self._count = self._count % _COUNTS + 1
         return self._count
 
     def tags(self, queue_id: int, arrival: int) -> tuple[int, ...]:
-        """Returns the tags of all arrivals of the block in which *arrival* is."""
+        """Returns the tags of all arrivals in the block of *arrival*."""
         data = self._key + _place(queue_id, arrival | IN_BLOCK)
         return _tags.unpack(blake2b(data).digest())
 
@@ -69,8 +72,8 @@ class LeaseNumbers:
         return tag ^ (checksum << COUNT_BITS | self.next_count())
 
     def proves(self, number: int, queue_id: int, arrival: int, checksum: int) -> bool:
-        """Returns, in constant time, whether this session received that message as *number*."""
+        """Returns whether this session received that message as *number*, in constant time."""
         tag = self.tags(queue_id, arrival)[arrival & IN_BLOCK]
         expected = (tag >> COUNT_BITS ^ checksum).to_bytes(7, "big")
         is_right = compare_digest((number >> COUNT_BITS).to_bytes(7, "big"), expected)
-        return is_right and number != 0  # A browse shows 0.
+        return is_right and number != 0  # Items of a browse have the number 0.

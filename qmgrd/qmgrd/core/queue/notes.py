@@ -1,21 +1,21 @@
 """Notes: facts about a message that failed or is a dead letter, in a row next to its entry.
 
-    code      why it is a dead letter (ErrorCode); absent if it only failed
-    reason    a word of the consumer that rejected it, and its text
-    text
-    queue     where it comes from, and at which queue manager
-    manager
-    us        when it became a dead letter, wall clock
-    failed    its counts there
-    delivered
-    retries   how often it was moved back to its queue
-    left_ms   the time it had left
+    code      reason for the dead letter (ErrorCode); absent if the message only failed
+    reason    short reason of the consumer that rejected the message
+    text      detailed reason of that consumer
+    queue     queue from which the message came
+    manager   queue manager of that queue
+    us        time at which the message became a dead letter, wall clock
+    failed    number of failures on that queue
+    delivered number of deliveries on that queue
+    retries   number of times the message was moved back to its queue
+    left_ms   time until the expiry when the message became a dead letter
     attempts  [us, code, reason, text, client]: the first and the last few failures
-    hops      on a transmission queue: the queue managers that it came through so far
-    came      the same, for a message that arrived: it may start a new way from here
+    hops      queue managers that the message has passed, on a transmission queue
+    came      queue managers that an arrived message has passed; its route may restart here
 
 Every key may be absent. Only messages that failed, or came through another queue manager, have a
-note. Notes cost other messages nothing.
+note. Notes add no cost to other messages.
 """
 
 from collections.abc import Iterator
@@ -49,31 +49,31 @@ _OWN = (
 
 
 class Cause(NamedTuple):
-    """Why a message is a dead letter."""
+    """The reason that a message becomes a dead letter."""
 
     code: int
-    reason: str = ""  # the consumer's
-    text: str = ""
-    client: str = ""  # that consumer's name
-    delivered: bool = False  # whether this raises its counts again
-    failed: bool = False
-    failure: int = 0  # why it failed the last time, for its history
-    event_text: str = ""  # for operators, in the event, if the code alone would mislead
+    reason: str = ""  # reason of the consumer that rejected the message
+    text: str = ""  # text of that consumer
+    client: str = ""  # name of that consumer
+    delivered: bool = False  # whether the number of deliveries rises by 1
+    failed: bool = False  # whether the number of failures rises by 1
+    failure: int = 0  # error code of the last failure, for the history of the message
+    event_text: str = ""  # text for operators if the code alone would mislead
 
     @property
     def why(self) -> str:
-        """The reason in events for operators."""
+        """The reason that events show to operators."""
         return self.event_text or name_of(self.code)
 
 
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:
-    """Returns the note of a message; an empty one if it has none, or a damaged one."""
+    """Returns the note of a message, or an empty note if it is missing or damaged."""
     row = raw(tx, queue_id, arrival)
     return decode(row)
 
 
 def raw(tx: Transaction, queue_id: int, arrival: int) -> bytes:
-    """Returns the encoded note of a message; nothing if it has none, or a damaged one."""
+    """Returns the encoded note of a message, or b"" if it is missing or damaged."""
     try:
         return rows.find(tx, keys.note(queue_id, arrival)) or b""
     except rows.RowDamaged:
@@ -86,10 +86,10 @@ def write(tx: Transaction, queue_id: int, arrival: int, note: bytes) -> None:
 
 
 def encode(note: Note) -> bytes:
-    """Returns *note* as it is stored and sent: at most NOTE_MAX_BYTES.
+    """Returns the encoded *note*, which has at most NOTE_MAX_BYTES.
 
-    A longer note keeps its first attempt, and as many of the last ones as fit. If that is not
-    enough, it loses the keys that are unknown here.
+    A longer note keeps the first attempt and as many of the last attempts as fit. If the note is
+    still too long, its unknown keys are removed.
     """
     data: bytes = pack(note)
     for shorter in _shortened(note) if len(data) > NOTE_MAX_BYTES else ():
@@ -100,20 +100,20 @@ def encode(note: Note) -> bytes:
 
 
 def _shortened(note: Note) -> Iterator[Note]:
-    """Yields *note*, shorter each time; the last one always fits."""
+    """Yields shorter and shorter versions of *note*. The last version always fits."""
     attempts = note.get("attempts")
     known = attempts if type(attempts) is list else []
     for left_out in range(2, len(known)):
         yield note | {"attempts": [known[0], *known[left_out:]]}
     own = {key: note[key] for key in _OWN if key in note and _is_short(note[key])}
     if is_way(note.get("hops")):
-        own["hops"] = note["hops"]  # Without it a message may travel in a circle.
+        own["hops"] = note["hops"]  # Without the hops, a message may travel in a circle.
     yield own | {"attempts": known[-1:]}
     yield own
 
 
 def is_way(hops: object) -> bool:
-    """Returns whether *hops* is a list of names of queue managers, and not too long."""
+    """Returns whether *hops* is a valid list of at most HOPS_MAX queue manager names."""
     if type(hops) is not list or len(hops) > HOPS_MAX:
         return False
     return all(type(hop) is str and 0 < len(hop) <= NAME_MAX for hop in hops)
@@ -124,7 +124,7 @@ def _is_short(value: Any) -> bool:
 
 
 def checked(data: object) -> bytes:
-    """Returns the encoded note that a peer sent if it is valid, else nothing."""
+    """Returns the encoded note *data* from a peer, or b"" if it is not valid."""
     if type(data) is not bytes or len(data) > NOTE_MAX_BYTES:
         return b""
     return data if decode(data) else b""
@@ -133,7 +133,7 @@ def checked(data: object) -> bytes:
 def with_attempt(
     note: Note, us: int, code: int, reason: str = "", text: str = "", client: str = ""
 ) -> Note:
-    """Returns *note* with another failure; it keeps the first and the last few."""
+    """Returns *note* with another failure. The note keeps the first and the last few failures."""
     attempts = note.get("attempts")
     known = attempts if type(attempts) is list else []
     known = [*known, [us, code, reason, text, client]]
@@ -143,7 +143,7 @@ def with_attempt(
 
 
 def decode(data: bytes) -> Note:
-    """Returns the note that is encoded as *data*; an empty one if *data* is not a note."""
+    """Returns the decoded note *data*, or an empty note if *data* is not a valid note."""
     if not data:
         return {}
     try:
@@ -154,7 +154,7 @@ def decode(data: bytes) -> Note:
 
 
 def facts_of(note: Note) -> dict[str, Any]:
-    """Returns the facts of a dead letter for selectors, by name."""
+    """Returns the facts of a dead letter by their names in selectors."""
     code = note.get("code")
     return {
         "dead_code": name_of(code) if type(code) is int else None,

@@ -1,7 +1,8 @@
 """Scans the messages of a queue in physical order: by priority, then arrival, grouped or not.
 
-The scan merges the ready and the grouped lane; if the queue has no groups, it reads only the first.
-A scan in order of arrival includes delayed messages, and merges all priorities of all lanes.
+A scan merges the ready and the grouped lane. If the queue has no groups, the scan reads only the
+ready lane. A scan in order of arrival includes delayed messages, and merges all priorities of all
+lanes.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ Rows = Iterator[tuple[bytes, bytes]]
 
 
 def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
-    """Yields keys and entries of available and leased messages, from that place on."""
+    """Yields keys and entries of available and leased messages, starting at that place."""
     return _merged(
         queue,
         tx,
@@ -29,7 +30,7 @@ def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
 def of_priority(
     queue: Queue, tx: Transaction, priority: int, arrival: int, grouped_arrival: int
 ) -> Rows:
-    """Yields the same for one priority, from an arrival on in each lane."""
+    """Yields keys and entries of one priority, starting at a given arrival in each lane."""
     ready, grouped = queue.positions.prefixes[priority], queue.positions.grouped_prefixes[priority]
     return _merged(
         queue,
@@ -56,7 +57,7 @@ def _merged(queue: Queue, tx: Transaction, *ranges: tuple[bytes, bytes]) -> Rows
 
 
 def _place(row: tuple[bytes, bytes]) -> bytes:
-    """Returns the part of a key that orders messages: 9 - priority, then the arrival."""
+    """Returns the part of a key that determines the order: 9 - priority, then the arrival."""
     return row[0][-keys.PLACE.size :]
 
 

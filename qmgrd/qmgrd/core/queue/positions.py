@@ -1,8 +1,8 @@
-"""Where the entries of a queue are stored, by priority, and how far each priority is handed out.
+"""The positions of a queue, up to which the messages of each priority are delivered.
 
-Every message before the position of its priority is leased or gone. Taking moves a position
-forward, a message that comes back lowers it, and a scan steps over what is leased. So the next
-message is found by a seek, whatever the depth.
+Every message before the position of its priority is leased or removed. A delivery moves a position
+forward, and a returned message moves it back. A scan skips leased messages. So one seek finds the
+next message, at any depth of the queue.
 """
 
 from qmgr_protocol import record as records
@@ -13,7 +13,7 @@ PRIORITIES = range(records.PRIORITY_MAX + 1)
 
 
 class Positions:
-    """The keys of entries, and the positions, of a queue. Lists have an item for each priority."""
+    """The positions and key prefixes of a queue. Each list has one item per priority."""
 
     __slots__ = (
         "correlation_prefix",
@@ -29,7 +29,7 @@ class Positions:
     )
 
     def __init__(self, queue_id: int, *, is_transmission: bool) -> None:
-        # Ids order transmission, priority orders queues.
+        # A transmission queue is ordered by id, other queues by priority and arrival.
         self.prefixes = [
             keys.entry_prefix(queue_id, keys.PRIORITY_TOP if is_transmission else priority)
             for priority in PRIORITIES
@@ -39,17 +39,18 @@ class Positions:
         ]
         self.ready_end = keys.after(keys.lane(queue_id, keys.LANE_READY))
         self.correlation_prefix = keys.of_queue(keys.SPACE_CORRELATION, queue_id)
-        self.ready = [0] * len(PRIORITIES)  # in the ready lane
-        self.grouped = [0] * len(PRIORITIES)  # in the grouped lane, for physical order
-        # The least arrival before these that was stepped over, as its group is stopped.
+        self.ready = [0] * len(PRIORITIES)  # positions in the ready lane
+        self.grouped = [0] * len(PRIORITIES)  # positions in the grouped lane, in physical order
+        # Lowest arrivals before the positions that were skipped because their group is stopped.
         self.stopped = [NEVER] * len(PRIORITIES)
-        self.sent_id = 0  # of a transmission queue: up to here messages are under way, and stay
-        # By the four bytes from origin_length to flags of a record that is not stamped yet.
+        # Id up to which the messages of a transmission queue are in transit and must stay.
+        self.sent_id = 0
+        # Key prefixes by the four bytes from origin_length to flags of a record without a UID.
         self.plain_prefixes: dict[bytes, bytes] = {}
         self.plain_grouped: dict[bytes, bytes] = {}
 
     def set_default_priority(self, default: int) -> None:
-        """Sets the priority of messages that leave theirs to the queue."""
+        """Sets the priority of messages that use the queue's priority."""
         self.plain_prefixes = {
             bytes([0, records.VERSION, priority, flags]): self.prefixes[
                 default if flags else priority
@@ -63,6 +64,6 @@ class Positions:
         }
 
     def start_over(self) -> None:
-        """Lowers the positions of groups, so that all their messages are looked at once more."""
+        """Resets the positions of groups, so all members are examined again."""
         self.grouped = [0] * len(PRIORITIES)
         self.stopped = [NEVER] * len(PRIORITIES)

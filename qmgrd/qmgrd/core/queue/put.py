@@ -1,10 +1,13 @@
-"""Puts a batch on a queue: checks, identifies and appends each record, or refuses it alone.
+"""Puts a batch on a queue: checks, identifies and appends each record, or refuses the record.
 
-Most records are plain: they belong to no group, have no delay or expiry and no UID yet, and are
-short, and the queue has room. They go through one tight loop, in which a busy daemon spends most of
-its time. Any other record is prepared, then appended. That does the same step by step, and finds
-what is wrong; a test checks that both ways store the same bytes. A unit of work holds prepared
-records until its commit (units.py, held_puts.py). It prepares plain ones in the same tight loop.
+Most records are plain: they are short, have no group, delay, expiry or UID, and fit in the queue.
+One tight loop appends all plain records. A busy daemon spends most of its time in this loop.
+
+Any other record is first prepared and then appended, step by step. This path also finds the reason
+for a refusal. A test checks that both paths store the same bytes.
+
+A unit of work holds prepared records until its commit (units.py, held_puts.py). It prepares plain
+records in the same tight loop.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,12 +29,12 @@ from qmgrd.core.queue.group.run import may_begin_run, put_run
 from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large
 from qmgrd.core.queue.queue import Queue
 
-RUN_MAX_RECORDS = 256  # given to the tight loop at once: to copy all that is left is quadratic
+# Limit of records per call of the tight loop. Copying all remaining records would be quadratic.
+RUN_MAX_RECORDS = 256
 _HEAD = records.JOINED_HEAD
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
-_REST_CORRELATION_AT = (
-    records.HEAD_BYTES - records.SUMMED_AT
-)  # in the part that the checksum covers
+# Offset of the correlation id in the part of a record that the checksum covers.
+_REST_CORRELATION_AT = records.HEAD_BYTES - records.SUMMED_AT
 _NEVER = bytes(8)
 _NO_EXTRAS: Mapping[str, Any] = {}
 _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
@@ -40,25 +43,25 @@ _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 class PutOutcome(NamedTuple):
     """The results of one put."""
 
-    refused: list[tuple[int, RequestError]]  # index and reason
-    stamped: list[list[int]]  # runs: index of the first, its timestamp, how many
+    refused: list[tuple[int, RequestError]]  # index and error of each refused record
+    stamped: list[list[int]]  # runs: first index, first timestamp, number of records
 
 
 class Prepared(NamedTuple):
     """A record that is checked and identified, with the fields of its entry."""
 
-    record: bytes  # stamped
-    trailer: bytes  # its encoded UID
-    is_new: bool  # got its UID from this put
+    record: bytes  # record with its UID
+    trailer: bytes  # encoded UID
+    is_new: bool  # whether this put assigned the UID
     verdict: UidVerdict
     priority: int
     put_us: int
-    expires_ms: int  # store clock, 0 = never
-    ready_ms: int  # store clock of the end of its delay, 0 = none
+    expires_ms: int  # time of the expiry, store clock; 0 = never
+    ready_ms: int  # end of the delay, store clock; 0 = no delay
     volatile: bool
     target: bytes
     note: bytes = b""
-    head: bytes = b""  # of its entry, if it is plain
+    head: bytes = b""  # head of the entry of a plain record
     member: Member | None = None  # group and number
 
 
@@ -72,10 +75,17 @@ def put(
     target: str = "",
     extras: Mapping[int, Mapping[str, Any]] = _NO_EXTRAS_AT_ALL,
 ) -> PutOutcome:
-    """Appends the records of *batch*; returns why some are refused.
+    """Appends the records of *batch*, or refuses them one by one.
 
     Args:
-        extras: by index, what a link sent along with a record.
+        queue: The queue that receives the records.
+        tx: The transaction of the turn.
+        now: The time of the turn.
+        stamper: The source of new UIDs.
+        batch: The records, with or without UIDs.
+        message_max_bytes: The size limit of a message.
+        target: The destination queue of the records on a transmission queue.
+        extras: The additional facts that a link sent with a record, by index of the record.
     """
     refused: list[tuple[int, RequestError]] = []
     stamped: list[list[int]] = []
@@ -116,7 +126,7 @@ def _put_run(
     plain_max: int,
     bound_for: bytes,
 ) -> int:
-    """Appends the first records of *batch* in a tight loop; returns how many, 0 if it cannot."""
+    """Appends the first records of *batch* in a tight loop. Returns their number, possibly 0."""
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
     if may_begin_run(batch[0]) and not queue.is_transmission:
@@ -133,7 +143,7 @@ def _put_plain(
     plain_max: int,
     bound_for: bytes,
 ) -> int:
-    """Appends the first records of *batch* up to one that is not plain; returns how many."""
+    """Appends the first plain records of *batch*. Returns their number."""
     rows: list[tuple[bytes, bytes]] = []
     uids: list[tuple[bytes, bytes]] = []
     counters, add_row, add_uid = queue.counters, rows.append, uids.append
@@ -176,11 +186,11 @@ def _put_plain(
 def _plain(
     queue: Queue, stamper: Stamper, batch: list[bytes], plain_max: int
 ) -> Iterator[tuple[bytes, bytes, bytes, bytes, int]]:
-    """Yields the first records of *batch* up to one that is not plain, each with the next UID.
+    """Assigns UIDs to the first plain records of *batch*.
 
     Yields:
-        Its key up to the arrival, three pieces of the stamped record (the checksum, the part that
-        the checksum covers, the UID), and the length of its correlation id.
+        The prefix of the key before the arrival, three parts of the stamped record (the start with
+        the checksum, the middle, the UID), and the length of the correlation id.
     """
     unpack, front, prefix_of = (
         _HEAD.unpack_from,
@@ -210,19 +220,23 @@ def _plain(
 
 
 def kind_of(queue: Queue) -> int:
-    """Returns the kind of event that a put on *queue* is in its history."""
+    """Returns the kind of the history event for a put on *queue*."""
     return history.PUBLISHED if queue.is_publications else history.PUT
 
 
 def plain_max_bytes(queue: Queue, batch: list[bytes], message_max_bytes: int) -> int:
-    """Returns the longest plain record of *batch*; 0 if none is plain, or not all of it fits."""
+    """Returns the maximum size of a plain record, or 0 if the tight loops cannot be used.
+
+    The tight loops require that the whole batch fits in the queue, and that the queue does not
+    limit the expiry.
+    """
     if queue.bounds.expiry_max_ms or not queue.has_room(len(batch), bytes_max(batch)):
         return 0
     return min(_PLAIN_MAX_BYTES, message_max_bytes)
 
 
 def looks_plain(queue: Queue, record: bytes) -> bool:
-    """Returns whether *record*, which may be malformed, may begin a tight loop."""
+    """Returns whether a tight loop may start with *record*, which may be malformed."""
     return (
         record[records.ORIGIN_LENGTH_TO_FLAGS] in queue.positions.plain_prefixes
         and record[records.EXPIRY] == _NEVER
@@ -231,14 +245,14 @@ def looks_plain(queue: Queue, record: bytes) -> bool:
 
 
 def bytes_max(batch: list[bytes]) -> int:
-    """Returns the most bytes that *batch* may have once all of it has UIDs."""
+    """Returns the maximum size of *batch* after UIDs are assigned to its records."""
     return sum(map(len, batch)) + records.UID_MAX_BYTES * len(batch)
 
 
 def prepare_plain(
     queue: Queue, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int, bound_for: bytes
 ) -> list[Prepared]:
-    """Prepares the first records of *batch* up to one that is not plain."""
+    """Prepares the first plain records of *batch*."""
     head = entries.encode_head(now.wall_us, bound_for)
     found = [
         Prepared(
@@ -274,14 +288,23 @@ def prepare(
     is_held: bool = False,
     is_moved: bool = False,
 ) -> Prepared:
-    """Prepares *record*, so that it can be appended; writes nothing.
+    """Prepares *record* for an append. Writes nothing.
 
     Args:
-        is_moved: it comes from another queue: its number in its group is not checked.
-        is_held: its unit's commit evicts other messages for it, if the queue's policy allows that.
+        queue: The queue that will receive the record.
+        tx: The transaction of the turn.
+        now: The time of the turn.
+        stamper: The source of new UIDs.
+        record: The record, with or without a UID.
+        message_max_bytes: The size limit of a message.
+        bound_for: The destination queue of the record on a transmission queue.
+        extra: The additional facts that a link sent with the record.
+        is_held: Whether a unit of work holds the record. Its commit then evicts other messages, if
+            the overflow policy of the queue allows eviction.
+        is_moved: Whether the record comes from another queue. Its group number is then not checked.
 
     Raises:
-        RequestError: the record is refused.
+        RequestError: The record is refused.
     """
     found = records.check(record)
     size = records.own_bytes(record)
@@ -308,7 +331,8 @@ def prepare(
         now.wall_us,
         _expires_ms(queue, now, _ms_of(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
-        # A restart loses the references to such a publication, and with the last the publication.
+        # A restart loses the references to such a publication. The publication is deleted with its
+        # last reference.
         bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications,
         bound_for,
         notes.checked(extra.get(EXTRA_NOTE, b"")),
@@ -317,10 +341,10 @@ def prepare(
 
 
 def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) -> Member | None:
-    """Returns the group and number of *record* on *queue*; None if it has no group there.
+    """Returns *record* as a member of its group on *queue*, or None if it has no group there.
 
     Raises:
-        RequestError: as :meth:`Groups.check`.
+        RequestError: The group refuses the member. See :meth:`Groups.check`.
     """
     if not head.group_flags or queue.is_transmission:
         return None
@@ -331,7 +355,7 @@ def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) 
 
 
 def _ms_of(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
-    """Returns the time under *key* that a link sent along; *otherwise* if it sent none."""
+    """Returns the time under *key* that a link sent, or *otherwise* if the link sent none."""
     found = extra.get(key)
     return found if type(found) is int else otherwise
 
@@ -344,7 +368,7 @@ def _expires_ms(queue: Queue, now: Now, expiry_ms: int) -> int:
 
 
 def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> None:
-    """Stores a prepared record under that *arrival*."""
+    """Stores a prepared record with that *arrival*."""
     record, trailer = prepared.record, prepared.trailer
     flags = entries.VOLATILE if prepared.volatile else entries.INLINE
     rest = record
@@ -383,21 +407,22 @@ def _identify(
     head: records.Head,
     bound_for: bytes,
 ) -> tuple[bytes, UidVerdict]:
-    """Returns the encoded UID of *record*, and how it was found to be new.
+    """Returns the encoded UID of *record*, and the verdict that it is new.
 
     Raises:
-        RequestError: DUPLICATE_MESSAGE, DUPLICATE_UNCOMMITTED, or its UID is malformed.
+        RequestError: DUPLICATE_MESSAGE if the UID exists or is remembered. DUPLICATE_UNCOMMITTED if
+            an open unit of work holds the UID. RECORD_MALFORMED if the UID is malformed.
     """
     if not head.origin_length:
-        return stamper.next(now.wall_us), UidVerdict.FAST  # It is higher than any of this origin.
+        return stamper.next(now.wall_us), UidVerdict.FAST  # A new UID is higher than all others.
     records.uid_of(record, head.origin_length)
     trailer = record[records.TIMESTAMP_AT - head.origin_length :]
     stamper.observe(trailer, now.wall_us)
     if queue.is_uncommitted(trailer, bound_for):
         raise RequestError(
             ErrorCode.DUPLICATE_UNCOMMITTED,
-            f"message {records.decode_uid(trailer)} is in a unit of work on queue {queue.name} "
-            "that is not over yet",
+            f"message {records.decode_uid(trailer)} is in an open unit of work on queue "
+            f"{queue.name}",
             retry_after_ms=1_000,
         )
     verdict = queue.origins.check_uid(tx, trailer, bound_for)

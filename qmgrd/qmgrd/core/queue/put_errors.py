@@ -10,12 +10,12 @@ from qmgrd.core.queue.queue import Queue
 def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
     retention_ms = queue.bounds.dedup_retention_ms
     uid = records.decode_uid(trailer)
-    text = f"message {uid} is on queue {queue.name} already"
-    # Looks once more, if the UID may be remembered only.
+    text = f"message {uid} already exists on queue {queue.name}"
+    # If the queue remembers UIDs, a second lookup shows whether the message still exists.
     if retention_ms and queue.origins.place(tx, trailer, bound_for) is None:
         text = (
-            f"message {uid} was on queue {queue.name}, whose dedup_retention_ms has "
-            f"it remembered for {retention_ms} ms after it is consumed"
+            f"message {uid} was consumed from queue {queue.name}, which remembers UIDs for "
+            f"{retention_ms} ms after consumption (dedup_retention_ms)"
         )
     return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
 
@@ -23,8 +23,8 @@ def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -
 def full(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_FULL,
-        f"queue {queue.name} holds {amount(queue.messages, 'message')}, "
-        f"at most {queue.bounds.depth_max}",
+        f"queue {queue.name} is full: it has {amount(queue.messages, 'message')}, "
+        f"and the limit is {queue.bounds.depth_max}",
         retry_after_ms=1_000,
     )
 
@@ -32,8 +32,8 @@ def full(queue: Queue) -> RequestError:
 def bytes_full(queue: Queue, size: int) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_BYTES_FULL,
-        f"queue {queue.name} holds {amount(queue.counters.bytes, 'byte')}, {size} more are beyond "
-        f"its {queue.bounds.bytes_max}",
+        f"queue {queue.name} has {amount(queue.counters.bytes, 'byte')}, and {size} more exceed "
+        f"the limit of {queue.bounds.bytes_max}",
         retry_after_ms=1_000,
     )
 

@@ -4,16 +4,17 @@
              │          ▲                                        │
         delayed ──wake──┴──────────── return_to_queue ◀──────────┘
 
-Most of what is in memory is a cache of the store. Leases, positions and the puts of open units of
-work are not: a restart forgets them. A delivery writes nothing.
+Most of the state in memory is a cache of the store. Leases, positions and the puts of open units of
+work are in memory only, so a restart forgets them. A delivery writes nothing.
 
-Lanes. Messages that are delayed are in their own lane, where gets do not look. They return to the
-ready lane with their old arrival. Members of groups have their own lane, too. A consumer that reads
-group by group scans only the ready lane, and finds the groups through groups.py. A consumer that
-reads in physical order merges both lanes.
+Lanes. Delayed messages are in a separate lane, which gets do not scan. After the delay they enter
+the ready lane with their original arrival. Members of groups are also in a separate lane. A
+consumer that reads group by group scans only the ready lane, and finds groups through groups.py. A
+consumer that reads in physical order merges both lanes.
 
-Positions. positions.py defines where a queue looks for the next message. A consumer that selects
-has its own positions. Consumers that seek the same in an index share one (waiting.py).
+Positions. A queue searches for the next message from a position (positions.py). A consumer that
+selects has separate positions. Consumers that seek the same index key share one position
+(waiting.py).
 """
 
 from typing import Any, NamedTuple
@@ -40,16 +41,16 @@ from qmgrd.core.queue.waiting import Waiting
 class Shared(NamedTuple):
     """The parts that all queues of a queue manager share."""
 
-    ids: Ids  # of long bodies
+    ids: Ids  # source of body ids for long records
     schedule: Schedule
     journal: Journal | None
 
 
 class Queue:
-    """A local queue, a subscription, the transmission queue of a link, or that of publications.
+    """A local queue, a subscription, a transmission queue, or the queue of publications.
 
-    Invariant: ``counters.depth`` counts the entries of the ready and the grouped lane. The leased
-    messages are among them.
+    Invariant: ``counters.depth`` is the number of entries in the ready and the grouped lane,
+    including leased messages.
     """
 
     def __init__(
@@ -68,10 +69,11 @@ class Queue:
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
-        self.is_transmission = is_transmission  # of publications, too: one order, and no gets
+        # Whether the queue has a single order and no gets. This includes the publications queue.
+        self.is_transmission = is_transmission
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
-        self.references = references  # A subscription has references to publications, not records.
-        self.account: Account | None = None  # if its history is recorded
+        self.references = references  # references of a subscription to publications, or None
+        self.account: Account | None = None  # recorder of the history, or None without a history
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.waiting = Waiting()
@@ -81,7 +83,7 @@ class Queue:
         self.breaker = Breaker()
         self.deleted = self.is_full_reported = False
         self.shared = Shared(ids, schedule, journal)
-        # After a crash it is unknown which messages had been delivered.
+        # After a crash, the daemon does not know which messages had been delivered.
         if unclean:
             counters.doubt_deliveries()
         self.bounds = bounds
@@ -102,21 +104,24 @@ class Queue:
 
     @property
     def ready(self) -> int:
-        """How many messages a get can lease now."""
+        """The number of messages that a get can lease now."""
         return self.counters.depth - len(self.leases)
 
     @property
     def messages(self) -> int:
-        """How many messages there are in any state, including the puts of open units of work."""
+        """The number of messages in all states, including the puts of open units of work."""
         return self.counters.depth + self.counters.delayed + self.uncommitted.messages
 
     @property
     def arrived(self) -> int:
-        """The last arrival up to which no further message comes. Open units of work keep theirs."""
+        """The arrival up to which no further message can arrive.
+
+        Open units of work reserve arrivals, so later arrivals may already exist.
+        """
         return (self.uncommitted.lowest or self.counters.next_arrival) - 1
 
     def has_room(self, messages: int, bytes_: int) -> bool:
-        """Returns whether so many more messages and bytes may be put."""
+        """Returns whether a put of that many messages and bytes fits in the queue."""
         bounds = self._bounds
         return (
             self.messages + messages <= bounds.depth_max
@@ -124,7 +129,7 @@ class Queue:
         )
 
     def has_room_for_held(self, messages: int, bytes_: int) -> bool:
-        """Returns whether units may hold so many more, if all other messages are evicted."""
+        """Returns whether held puts of that size fit if all other messages are evicted."""
         bounds = self._bounds
         return (
             self.uncommitted.messages + messages <= bounds.depth_max
@@ -138,22 +143,22 @@ class Queue:
         return self.origins.check_uid(tx, trailer, bound_for) is not UidVerdict.DUPLICATE
 
     def is_uncommitted(self, trailer: bytes, bound_for: bytes) -> bool:
-        """Returns whether an open unit of work holds the message of that encoded UID."""
+        """Returns whether an open unit of work holds a message with that encoded UID."""
         arrivals = self.uncommitted.arrivals
         return bool(arrivals) and self.origins.index_key(trailer, bound_for) in arrivals
 
     def longest(self, message_max_bytes: int) -> int:
-        """Returns the longest message that may be put: *message_max_bytes*, or less."""
+        """Returns the size limit of a message: *message_max_bytes*, or the queue's lower limit."""
         return min(message_max_bytes, self._bounds.message_max_bytes or message_max_bytes)
 
     def priority_of(self, head: records.Head) -> int:
-        """Returns the priority of the message with that *head* of its record."""
+        """Returns the priority of a message whose record has that *head*."""
         if head.flags & records.FLAG_PRIORITY_OF_QUEUE:
             return self._bounds.priority_default
         return head.priority
 
     def key(self, priority: int, arrival: int) -> bytes:
-        """Returns the key of an entry of the ready lane."""
+        """Returns the key of an entry in the ready lane."""
         return keys.message(self.id, keys.LANE_READY, priority, arrival)
 
     def find(self, tx: Transaction, priority: int, arrival: int) -> tuple[bytes, bytes] | None:
@@ -165,11 +170,11 @@ class Queue:
         return None
 
     def next_arrival(self) -> int:
-        """Returns the next arrival. No other message gets the same."""
+        """Returns the next arrival number, which no other message of the queue has."""
         return self.counters.assign_arrival()
 
     def refresh_groups(self, tx: Transaction, now: Now) -> bool:
-        """Updates the order of groups; returns whether more of a group may be available now."""
+        """Updates the order of groups. Returns whether more members may be available now."""
         turns, whole_from = self.groups.refresh(tx, now, self._bounds)
         waiting = self.waiting
         for place in turns if waiting.selecting else ():
@@ -182,7 +187,7 @@ class Queue:
         return bool(turns)
 
     def start_over(self) -> None:
-        """Makes all consumers look at all messages once more."""
+        """Makes all consumers examine all messages again."""
         self.positions.start_over()
         self.waiting.start_over()
 
@@ -196,19 +201,19 @@ class Queue:
         target: str = "",
         code: int = 0,
     ) -> None:
-        """Records in the history what happens to the message under *key*, if a history is kept."""
+        """Records an event of the message under *key*, if the queue keeps a history."""
         if self.account is not None:
             self.account.entry(kind, key, entry, peer=peer, target=target, code=code)
 
     def record_arrival(
         self, kind: int, priority: int, arrival: int, entry: Entry, target: str = ""
     ) -> None:
-        """Records in the history that *entry* arrived at that place, if a history is kept."""
+        """Records the arrival of *entry*, if the queue keeps a history."""
         if self.account is not None:
             self.account.entry(kind, self.key(priority, arrival), entry, target=target)
 
     def lower_position(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
-        """Lowers the positions, so that a message which is available again is found."""
+        """Lowers the positions, so the next scan finds a message that became available."""
         if self.is_transmission:
             return
         positions = self.positions
@@ -220,17 +225,17 @@ class Queue:
 
     @property
     def notices_use(self) -> bool:
-        """Whether its use is watched: subscribers may return, and unused queues are deleted."""
+        """Whether the daemon tracks the use of this queue, as a subscription or for its expiry."""
         return self.references is not None or self._bounds.unused_expiry_ms > 0
 
     def wake_uid_seekers(self, trailer: bytes) -> None:
-        """Wakes the consumers that seek the message of that encoded UID."""
+        """Wakes the consumers that seek the message with that encoded UID."""
         waiting = self.waiting
         if waiting.seeking and (key := self.origins.index_key(trailer)) in waiting.seeking:
             waiting.sought[key] = None
 
     def wake_seekers(self, front: bytes, trailer: bytes, priority: int, arrival: int) -> None:
-        """Wakes the consumers that seek a message which is available now."""
+        """Wakes the consumers that seek a message that became available."""
         waiting = self.waiting
         if not waiting.seeking:
             return
@@ -241,12 +246,15 @@ class Queue:
         group = index.selected_by(front)[1]
         if group is not None:
             key = keys.group(self.id, *group)
-            for prefix in (key, key[keys.BEFORE_NUMBER]):  # this member, or any of the group
+            for prefix in (
+                key,
+                key[keys.BEFORE_NUMBER],
+            ):  # the prefix of this member, and of its group
                 if prefix in waiting.seeking:
                     waiting.seek_from(prefix, key)
 
     def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> None:
-        """Indexes the message under *key*, which was put now, by its correlation id."""
+        """Adds a new message to the index of correlation ids."""
         if self.is_transmission:
             return
         waiting, prefix = self.waiting, self.positions.correlation_prefix
@@ -263,7 +271,7 @@ class Queue:
     def remember(
         self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int
     ) -> None:
-        """Remembers the UID of a consumed message as a duplicate until *until_ms*."""
+        """Remembers the UID of a consumed message until *until_ms*, to detect duplicates."""
         lane, rank = keys.LANE_REMEMBERED, keys.PRIORITY_TOP - priority
         tx.put(self.origins.index_key(trailer), keys.POSITION.pack(lane, rank, arrival))
         self.shared.schedule.add(tx, until_ms, self.id, lane, priority, arrival, trailer)
@@ -275,14 +283,15 @@ class Queue:
             tx.delete(index_key)
 
     def is_lost(self, entry: Entry, arrival: int) -> bool:
-        """Returns whether a restart lost a message whose rows a job has still to remove."""
+        """Returns whether a restart lost a message. A job will remove the rows of that message."""
         return arrival < self.origins.born and entry.volatile
 
     def lose_volatile(self) -> tuple[int, int] | None:
-        """Loses all messages that are not persistent, as after a restart.
+        """Counts all messages that are not persistent as lost, after a restart.
 
         Returns:
-            The first arrival to sweep, and the arrival at which to stop; None if there were none.
+            The first arrival to sweep and the arrival before which to stop, or None if no message
+            was lost.
         """
         counters = self.counters
         if not counters.lose_volatile():
@@ -306,13 +315,13 @@ class Queue:
         return value
 
     def flush(self, tx: Transaction) -> None:
-        """Writes what this turn changed in addition to the messages."""
+        """Writes the changes of this turn to rows other than those of messages."""
         assert self.groups.is_fresh, f"{self.name}: groups are not refreshed"
         self.origins.flush(tx)
         self.counters.write(tx, self.id)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the counters and the state in memory, as queue show displays them."""
+        """Returns the counters and the state in memory for `qmctl queue show`."""
         shown: dict[str, Any] = self.counters.as_dict()
         shown |= {
             "ready": self.ready,
@@ -323,5 +332,6 @@ class Queue:
         shown["breaker"] = self.breaker.state.value
         if self.references is None:
             del shown["parked"], shown["missed"]
-            shown["arrived"] = self.arrived  # Retained publications reach a subscription later.
+            # A subscription lacks this field, because it receives retained publications later.
+            shown["arrived"] = self.arrived
         return shown

@@ -1,8 +1,8 @@
-"""Counts the references to each publication: it is stored once, and deleted with the last one.
+"""Counts the references to each publication, which is stored once and deleted with the last one.
 
 The changes of a turn are written at its end (publications.py). So a publication that many
-subscribers acknowledge in one turn costs one row. Subscribers receive a publication at about the
-same time. So the last publications are cached as they are delivered, and are read and checked once.
+subscribers acknowledge in one turn costs one row. Subscribers usually receive a publication at
+about the same time. So recent publications are cached, and each is read and checked only once.
 """
 
 from typing import NamedTuple
@@ -12,36 +12,36 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 
-KEPT_MAX = 1_024  # publications whose record is in their entry
+KEPT_MAX = 1_024  # limit of cached publications; only records inside their entry are cached
 
 
 class Opened(NamedTuple):
     """A publication that was read and checked."""
 
     record: bytes
-    trailer: bytes  # its encoded UID
+    trailer: bytes  # encoded UID
     checksum: int
-    topic: bytes  # as it follows the record in a delivery
-    is_plain: bool  # It has no group and no correlation id.
+    topic: bytes  # topic in the encoding that follows the record in a delivery
+    is_plain: bool  # whether the publication has no group and no correlation id
 
 
 class References:
-    """The changes of this turn. Subscriptions refer to a publication, and its topic may, too."""
+    """The changes of this turn. Subscriptions and retaining topics refer to publications."""
 
     def __init__(self) -> None:
-        self.changes: dict[int, int] = {}  # by arrival
-        self._kept: dict[int, Opened] = {}  # the oldest first
+        self.changes: dict[int, int] = {}  # change of the number of references by arrival
+        self._kept: dict[int, Opened] = {}  # cached publications by arrival, the oldest first
 
     def add(self, arrival: int) -> None:
         """Counts one more reference to the publication with that *arrival*."""
         self.changes[arrival] = self.changes.get(arrival, 0) + 1
 
     def remove(self, arrival: int) -> None:
-        """Counts one reference less."""
+        """Subtracts one reference from the publication with that *arrival*."""
         self.changes[arrival] = self.changes.get(arrival, 0) - 1
 
     def open(self, tx: Transaction, arrival: int) -> Opened | None:
-        """Returns the publication with that *arrival*; None if it is damaged or missing."""
+        """Returns the publication with that *arrival*, or None if it is damaged or missing."""
         found = self._kept.get(arrival)
         if found is not None:
             return found

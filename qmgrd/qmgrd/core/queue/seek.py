@@ -1,13 +1,13 @@
-"""Leases the messages that a consumer selects: through an index, or by looking at each one once.
+"""Leases the messages that a consumer selects, either through an index or by a scan.
 
-A consumer with a selector has its own positions. Messages before them do not match, are leased or
-are gone. A message that returns or is committed before a position is looked at separately. So each
-message is looked at once per selecting consumer, and once more each time it returns. A turn looks
-at a slice of them.
+A consumer with a selector has separate positions. Messages before these positions do not match, or
+are leased or removed. If a message returns or is committed before a position, the consumer examines
+it separately. So each selecting consumer examines each message once, and again after each return.
+Each turn examines a slice of the messages.
 
-Consumers that seek the same in an index share a position as long as one of them waits. All messages
-before it are leased or gone. A message that arrives before it lowers the position. Stepping over a
-leased message does not read its entry.
+Consumers that seek the same index key share a position as long as one of them waits. All messages
+before this position are leased or removed. A message that arrives before the position lowers it. A
+scan skips leased messages without reading their entries.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,15 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_available, state_of, tail_of
 
-LOOKED_AT_MAX = 500  # messages at once; fewer if the selector is costly
+LOOKED_AT_MAX = 500  # limit of examined messages per call; a costly selector lowers the limit
 
 
 class SeekResult(NamedTuple):
-    """The result of one look at a queue."""
+    """The result of one search for messages."""
 
     items: list[bytes]  # delivery items
-    looked_at: int  # in rows: costly looks count more
-    at_end: bool  # nothing more is available now
+    looked_at: int  # number of examined rows; a costly selector counts as several rows
+    at_end: bool  # whether no further message is available now
 
 
 def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> SeekResult:
@@ -71,22 +71,21 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.count_delivered(len(items))
-    for key, value in dict(damaged).items():  # A second look may find one twice.
+    for key, value in dict(damaged).items():  # A message may have been examined twice.
         lane.set_aside(queue, tx, key, value)
     return SeekResult(items, looked_at + 1, at_end)
 
 
 def move_past(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
-    """Moves the position past the message under *key*."""
+    """Moves the position of *consumer* past the message under *key*."""
     priority, arrival = keys.place(key)
     if consumer.seeks:
         queue.waiting.reached[consumer.prefix] = behind
         return
     place = keys.PRIORITY_TOP - priority, arrival
     if consumer.has_own_position and place in consumer.again:
-        del consumer.again[
-            place
-        ]  # Messages between it and the position may not have been looked at.
+        # The position stays, because messages between this one and the position may be unexamined.
+        del consumer.again[place]
         return
     if consumer.prefix:
         consumer.reached = behind or consumer.reached
@@ -107,7 +106,7 @@ def _wanted(
     value: bytes,
     damaged: list[tuple[bytes, bytes]],
 ) -> entries.Sound | None:
-    """Returns the message under *key* if it is available, and *consumer* selects it."""
+    """Returns the message under *key* if it is available and *consumer* selects it, else None."""
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
@@ -126,7 +125,7 @@ def _wanted(
 
 
 def _is_stopped(queue: Queue, tx: Transaction, group_id: bytes) -> bool:
-    """Returns whether messages of a group are not handed out now."""
+    """Returns whether no messages of a group are delivered now."""
     row = queue.groups.row(tx, group_id)
     return row is not None and row.is_stopped
 
@@ -149,10 +148,15 @@ def fits(
 def lease(
     queue: Queue, now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
 ) -> bytes:
-    """Leases a message; returns it as a delivery item, without the part after the record.
+    """Leases a message. Returns its delivery item without the part after the record.
 
     Args:
-        more: further flags of its state.
+        queue: The queue of the message.
+        now: The time of the turn.
+        consumer: The consumer that receives the message.
+        key: The key of the entry.
+        sound: The parts of the message.
+        more: Further flags for the state in the delivery item.
     """
     entry, record, trailer, checksum, _ = sound
     priority, arrival = keys.place(key)
@@ -177,7 +181,7 @@ def lease(
 
 
 def _note_single_lease(queue: Queue, key: bytes, record: bytes) -> None:
-    """Records that a member of a group was leased on its own."""
+    """Records that a group member was leased in physical order, without its group."""
     group = index.selected_by(record)[1]
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
         queue.groups.held_groups.lease_singly(Member(*group), keys.place(key)[1])
@@ -186,9 +190,11 @@ def _note_single_lease(queue: Queue, key: bytes, record: bytes) -> None:
 def candidates(
     queue: Queue, tx: Transaction, consumer: Consumer
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yields keys and entries that *consumer* may want, in the order of delivery.
+    """Yields the messages that *consumer* may select, in the order of delivery.
 
-    Also yields what follows each key in the index. The entry of a leased message is empty there.
+    Yields:
+        The key of the message, its entry, and the index key from which the scan continues. For a
+        leased message in an index, the entry is empty.
     """
     if consumer.prefix.startswith(keys.SPACE_UID):
         for key, value in indexed(queue, tx, consumer.prefix):
@@ -228,7 +234,7 @@ def _indexed(
 
 
 def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the messages of both lanes, from the positions on."""
+    """Yields the messages of both lanes, starting at the positions of the queue."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from order.of_priority(
             queue, tx, priority, queue.positions.ready[priority], queue.positions.grouped[priority]
@@ -236,7 +242,7 @@ def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _selectable(queue: Queue, tx: Transaction, consumer: Consumer) -> Iterator[tuple[bytes, bytes]]:
-    """Yields messages to look at again, and those from the positions of *consumer* on."""
+    """Yields messages to examine again, and the messages from the positions of *consumer* on."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from _again(queue, tx, consumer, keys.PRIORITY_TOP - priority)
         head = consumer.heads[priority]
@@ -246,10 +252,10 @@ def _selectable(queue: Queue, tx: Transaction, consumer: Consumer) -> Iterator[t
 def _again(
     queue: Queue, tx: Transaction, consumer: Consumer, rank: int
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields messages that arrived before its position since; *rank* is 9 - priority."""
+    """Yields messages to examine again with the priority 9 - *rank*."""
     for arrival in sorted(arrival for rank_, arrival in consumer.again if rank_ == rank):
         row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
         if row is None:
-            del consumer.again[rank, arrival]  # It was consumed in the meantime.
+            del consumer.again[rank, arrival]  # The message was consumed in the meantime.
         else:
             yield row

@@ -1,7 +1,7 @@
-"""Defines what a get, a consumer or a browse selects.
+"""Defines the selection of a get, a consumer or a browse.
 
-An index finds messages by UID, correlation id or group, at a cost that does not depend on the depth
-of the queue. A selector looks at each message once.
+An index finds messages by UID, correlation id or group. Its cost does not depend on the depth of
+the queue. A selector examines each message once.
 """
 
 from functools import lru_cache
@@ -17,12 +17,12 @@ from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.selector.selector import Selector, compile_selector
 
-ROW_STEPS = 10_000  # the steps of a selector that take as long as one row of the store
-UID_LEAST_BYTES = 9  # an origin of one letter, and the timestamp
+ROW_STEPS = 10_000  # steps of a selector that take as long as reading one row of the store
+UID_LEAST_BYTES = 9  # size of an encoded UID with an origin of one letter
 
 
 class Selection(NamedTuple):
-    """Messages under a ``prefix`` of an index, or those that ``selector`` matches, or all."""
+    """A selection of messages: by an index ``prefix``, by a ``selector``, or all messages."""
 
     selector: Selector | None = None
     prefix: bytes = b""
@@ -39,13 +39,22 @@ def selection(
     uid: bytes = b"",
     number: int = 0,
 ) -> Selection:
-    """Returns the selection of a request on *queue*; with *number*, of one member of a group.
+    """Returns the selection that a request on *queue* describes.
+
+    Args:
+        queue: The queue of the request.
+        where: A selector, or "".
+        correlation_id: A correlation id, or b"".
+        group_id: A group id, or b"".
+        uid: An encoded UID, or b"".
+        number: The number of one member of the group, or 0 for all members.
 
     Raises:
-        RequestError: SELECTOR_INVALID; VALUE_INVALID: it selects in more than one way.
+        RequestError: SELECTOR_INVALID if the selector is not valid. VALUE_INVALID if the request
+            combines several ways to select, or a value is not valid.
     """
     if number and not group_id:
-        raise RequestError(ErrorCode.VALUE_INVALID, f"number {number} is of no group: say which")
+        raise RequestError(ErrorCode.VALUE_INVALID, f"number {number} requires a group_id")
     if not (where or correlation_id or group_id or uid):
         return ALL
     given = [
@@ -60,18 +69,22 @@ def selection(
     ]
     if len(given) > 1:
         raise RequestError(
-            ErrorCode.VALUE_INVALID, f"select by one of {' and '.join(given)}, not by both"
+            ErrorCode.VALUE_INVALID,
+            f"{' and '.join(given)} cannot be combined; select by one of them",
         )
     if where:
         return Selection(compiled(where))
     if uid and queue.references is not None:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"{queue.name} is a subscription, which has no index of UIDs: select with where = "
-            "\"uid = '...'\", or ask which subscriptions lack a publication",
+            f"{queue.name} is a subscription, which has no index of UIDs; select with where = "
+            "\"uid = '...'\", or list the subscriptions that lack the publication",
         )
     if uid and len(uid) < UID_LEAST_BYTES:
-        raise RequestError(ErrorCode.VALUE_INVALID, f"uid: {len(uid)} bytes are no encoded UID")
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"the uid has {len(uid)} bytes, but an encoded UID has at least {UID_LEAST_BYTES}",
+        )
     if uid:
         return Selection(prefix=queue.origins.index_key(uid))
     if correlation_id:
@@ -82,15 +95,15 @@ def selection(
 
 
 def compile_weight(where: str) -> int:
-    """Returns the most rows of the store that compiling *where* counts for."""
-    return len(where) // 6 + 2 * where.count("%")  # Each may begin a piece to search for.
+    """Returns the maximum cost of compiling *where*, in rows of the store."""
+    return len(where) // 6 + 2 * where.count("%")  # Each % may start another piece of a pattern.
 
 
 def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
-    """Returns how many rows of the store a look at the message of an entry counts for.
+    """Returns the cost of examining the message of an entry, in rows of the store.
 
-    Rows bound a turn, and the looks of one request. So if a look takes long, as with many LIKE on
-    long texts, fewer fit in a turn.
+    A turn and a request have limits on rows. So a costly selector, for example with many LIKE on
+    long texts, examines fewer messages per turn.
     """
     if selector is None:
         return 1
@@ -104,7 +117,7 @@ def compiled(where: str) -> Selector:
     """Returns the compiled selector *where*.
 
     Raises:
-        RequestError: SELECTOR_INVALID.
+        RequestError: SELECTOR_INVALID if *where* is not a valid selector.
     """
     return compile_selector(where)
 
@@ -117,7 +130,7 @@ def is_selected(
     entry: entries.Entry,
     record: bytes,
 ) -> bool:
-    """Returns whether *selector* matches the message under *key*; None matches all."""
+    """Returns whether *selector* matches the message under *key*. None matches all messages."""
     if selector is None:
         return True
     priority, arrival = keys.place(key)
@@ -127,5 +140,6 @@ def is_selected(
         extra |= {"topic": topic, "subscription": queue.name}
     facts = MessageFacts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
     if queue.is_transmission:
-        facts.priority = facts.head().priority  # Its key has no priority there.
+        # The keys of a transmission queue contain no priority.
+        facts.priority = facts.head().priority
     return selector.matches(facts.value_of)

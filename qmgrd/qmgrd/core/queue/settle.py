@@ -1,9 +1,9 @@
 """Ends leases: removes the message, or returns it to its original position.
 
-Only the session of a lease settles it. A handle names the place of the message and the lease. After
-the lease has ended, the handle still proves that its session received the message
-(lease_number.py). So a client may send a settle twice, and a handle never settles another message,
-not even in a store that was restored.
+Only the session of a lease can settle it. A handle contains the place of the message and the lease
+number. After the end of the lease, the handle still proves that its session received the message
+(lease_number.py). So a client may send a settle twice. A handle never settles a different message,
+not even in a restored store.
 """
 
 from qmgr_protocol import history
@@ -23,20 +23,21 @@ _LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKE
 def ack_all(
     queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
 ) -> list[tuple[int, int]]:
-    """Removes the messages that *handles* name; returns the index and code of each failure.
+    """Removes the messages of *handles*. Returns the index and code of each failure.
 
     Args:
-        numbers: of the session that acknowledges.
+        queue: The queue of the messages.
+        tx: The transaction of the turn.
+        now: The time of the turn.
+        handles: The encoded handles.
+        numbers: The lease numbers of the session that acknowledges.
     """
     leases, delete, exceptions = queue.leases, tx.delete, []
     held_groups = queue.groups.held_groups
-    member_of, taken_back, last = (
-        held_groups.leased.get,
-        held_groups.taken_back,
-        b"",
-    )  # group of the last one
-    acked: dict[bytes, list[int]] = {}  # numbers, by group
-    is_forgetful = not queue.bounds.dedup_retention_ms  # else UIDs are remembered
+    # ``last`` is the group of the previous message.
+    member_of, taken_back, last = held_groups.leased.get, held_groups.taken_back, b""
+    acked: dict[bytes, list[int]] = {}  # numbers of acknowledged members by group
+    is_forgetful = not queue.bounds.dedup_retention_ms  # whether UIDs are not remembered
     references = queue.references
     settled: list[Lease] = []
     size = 0
@@ -83,10 +84,14 @@ def ack_all(
 def _count(
     queue: Queue, tx: Transaction, settled: list[Lease], size: int, acked: dict[bytes, list[int]]
 ) -> None:
-    """Counts the messages that were consumed, and records them in the history.
+    """Counts the consumed messages, and records them in the history.
 
     Args:
-        acked: the numbers of these messages by group.
+        queue: The queue of the messages.
+        tx: The transaction of the turn.
+        settled: The former leases of the messages.
+        size: The total size of their records.
+        acked: The numbers of consumed members by group.
     """
     if settled and queue.account is not None:
         queue.account.settled(settled[0].lessee.client, settled)
@@ -108,16 +113,15 @@ def _ack(
     number: int,
     numbers: LeaseNumbers,
 ) -> int:
-    """Removes a message; returns 0, or the code of the error.
+    """Removes a message. Returns 0, or the code of an error.
 
-    If the message does not exist, this ack was sent before: success. If the lease has ended and no
-    other lease exists, the number must prove that this session received the message. Then the
-    message is settled now, even if it is delayed or parked.
+    If the message does not exist, the client has repeated an ack, which succeeds again. If the
+    message exists without a lease, the number must prove that this session received the message.
+    Such a message is removed even if it is delayed or parked.
     """
     if arrival in queue.groups.held_groups.taken_back:
-        return (
-            ErrorCode.LEASE_LOST
-        )  # An earlier member of its group failed; this one is delivered again after it.
+        # An earlier member of the group failed. This member is delivered again after it.
+        return ErrorCode.LEASE_LOST
     if lease is not None:
         if lease.number != number or lease.lessee.is_unit or not lease.lessee.is_of(numbers):
             return ErrorCode.LEASE_LOST
@@ -131,7 +135,7 @@ def _ack(
             continue
         entry = entries.decode(value)
         if queue.is_lost(entry, arrival):
-            continue  # A restart lost it, and counted that; a job removes it.
+            continue  # A restart has lost and counted the message. A job removes it.
         checksum = entries.checksum_of(entries.record(tx, entry))
         if not numbers.proves(number, queue.id, arrival, checksum):
             return ErrorCode.LEASE_LOST
@@ -169,12 +173,17 @@ def return_to_queue(
 ) -> list[Lease]:
     """Ends *lease* and returns its message to its original position, with raised counts.
 
-    Returns:
-        The leases of later members of its group. The caller returns these messages, too.
-
     Args:
-        ready_ms: store clock from which it is available again; 0 for now.
-        note: its new note; empty to keep the one that it has.
+        queue: The queue of the message.
+        tx: The transaction of the turn.
+        lease: The lease to end.
+        delivered: Whether the number of deliveries rises by 1.
+        failed: Whether the number of failures rises by 1.
+        ready_ms: The store time from which the message is available again; 0 for now.
+        note: The new note of the message; b"" to keep its note.
+
+    Returns:
+        The leases of later members of the group. The caller must also return these messages.
     """
     groups, behind = queue.groups.held_groups.returned(lease.arrival)
     queue.end(lease)

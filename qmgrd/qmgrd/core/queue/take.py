@@ -1,9 +1,9 @@
-"""Leases the next messages of a queue, in order, to a consumer.
+"""Leases the next messages of a queue to a consumer, in order.
 
-A delivery writes nothing. It steps over leased messages, checks the record and remembers the lease.
-All of that is one loop, in which a busy daemon spends much of its time. The loop reads plain
-entries itself, and others with :func:`qmgrd.core.layout.entry.open_sound`. It steps over messages
-that have expired or that a restart lost: the schedule and a job remove these.
+A delivery writes nothing. It skips leased messages, checks the record and remembers the lease. A
+busy daemon spends much of its time in this single loop. The loop decodes plain entries directly,
+and other entries with :func:`qmgrd.core.layout.entry.open_sound`. It skips messages that have
+expired or that a restart lost. The schedule and a job remove such messages.
 """
 
 from typing import NamedTuple
@@ -28,22 +28,23 @@ from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 from qmgrd.core.queue.queue import Queue
 
-FULL = -2  # in place of a priority: the frame is full
+FULL = -2  # value in place of a priority if the frame is full
 _pack_item = DELIVERY.pack
 _HEADS = entries.HEADS
 _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
-_NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])  # to a publication; its put time follows
+# Start of a new reference to a publication. The put time follows.
+_NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])
 
 
 def take(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
-    """Leases up to *count* of the next messages to *consumer*; returns them as delivery items.
+    """Leases up to *count* of the next messages to *consumer*. Returns their delivery items.
 
-    Stops at the consumer's credit, at the queue's limit of leases, and before a message that makes
-    the frame longer than ``consumer.frame_bytes``, unless it is the first. Heads of items do not
-    count: *count* is so small that they fit in the spare room of a frame.
+    The consumer's credit and the queue's limit of leases may reduce the number. The delivery also
+    ends before a message that makes the frame longer than ``consumer.frame_bytes``, unless it is
+    the first. Heads of items do not count, because *count* heads fit in the spare room of a frame.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -70,12 +71,12 @@ def scan_ready(
     damaged: list[tuple[bytes, bytes]],
     stop: bytes,
 ) -> tuple[int, bool]:
-    """Adds to *items* the available messages of the ready lane before the key *stop*.
+    """Adds the available messages of the ready lane before the key *stop* to *items*.
 
     The caller counts credit and deliveries, and sets aside the *damaged* messages.
 
     Returns:
-        The bytes of all items, and whether the next message does not fit in their frame.
+        The bytes of all records, and whether the next message does not fit in the frame.
     """
     priority = keys.PRIORITY_TOP
     while len(items) < count and size < consumer.credit_bytes and priority >= 0:
@@ -98,7 +99,11 @@ def _scan(
     damaged: list[tuple[bytes, bytes]],
     stop: bytes,
 ) -> tuple[int, int]:
-    """Adds messages from *priority* on; returns all bytes, and the next priority, -1 or FULL."""
+    """Adds messages, starting at *priority*.
+
+    Returns:
+        The bytes of all records, and the next priority to scan, -1 at the end, or FULL.
+    """
     heads, leases, lessee = queue.positions.ready, queue.leases, consumer.lessee
     own, until_ms, numbers = lessee.leases, now.ms + consumer.lease_ms, lessee.numbers
     lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
@@ -108,7 +113,7 @@ def _scan(
     for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
         rank, arrival = place(key)
         if (found := keys.PRIORITY_TOP - rank) != priority and arrival < heads[found]:
-            return size, found  # A seek steps over the leased messages that follow.
+            return size, found  # The next scan seeks past the leased messages of this priority.
         priority = found
         heads[found] = arrival + 1
         if arrival in leases:
@@ -138,7 +143,7 @@ def _scan(
             or crc32(value[_SUMMED_AT:]) != checksum
         ):
             if _is_left(value, consumer, items, room - size):
-                heads[found] = arrival  # As below, without reading it.
+                heads[found] = arrival  # The unread message is the first of the next frame.
                 return size, FULL
             if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
                 continue
@@ -149,14 +154,14 @@ def _scan(
             is_plain = not (correlation or due_ms)
         length = len(record)
         if items and size + length > room:
-            heads[found] = arrival  # It is the first of the next frame.
+            heads[found] = arrival  # The message is the first of the next frame.
             return size, FULL
         if (last := arrival | IN_BLOCK) != tags_last:
             tags, tags_last = numbers.tags(queue.id, arrival), last
         number = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
         lease = (number, lessee, until_ms, found, arrival, length, key, index + trailer, is_plain)
-        leases[arrival] = own[arrival] = new(Lease, lease)  # faster than Lease(*lease)
-        is_new = not delivered and arrival >= maybe_before  # Most messages are.
+        leases[arrival] = own[arrival] = new(Lease, lease)  # This is faster than Lease(*lease).
+        is_new = not delivered and arrival >= maybe_before  # Most messages are new.
         state = more if is_new else state_of(delivered, arrival, maybe_before) | more
         add(_pack_item(found, arrival, number, delivered, failed, state, put_us) + record + tail)
         size += length
@@ -166,7 +171,7 @@ def _scan(
 
 
 def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) -> bool:
-    """Returns whether the record of *value* does not fit in the frame, as its length shows."""
+    """Returns whether the separate record of *value* is too long for the frame."""
     is_long = items and len(value) > 1 and value[entries.FLAGS_AT] & entries.IN_ROWS
     return bool((is_long or consumer.is_short) and entries.separate_bytes(value) > room)
 
@@ -176,9 +181,9 @@ class _Opened(NamedTuple):
     record: bytes
     trailer: bytes
     checksum: int
-    more: int  # flags of its state
-    tail: bytes  # what follows the record
-    is_plain: bool  # as Lease.is_plain
+    more: int  # further flags of the state in the delivery item
+    tail: bytes  # part of the delivery item after the record
+    is_plain: bool  # value of Lease.is_plain
 
 
 def _open(
@@ -190,9 +195,9 @@ def _open(
     value: bytes,
     damaged: list[tuple[bytes, bytes]],
 ) -> _Opened | None:
-    """Returns the fields of a message that is not plain.
+    """Returns the fields of a message that is not plain, or None if it is not available.
 
-    None if the message is not available: it is *damaged* or expired, or a restart lost it.
+    A message is not available if it is *damaged* or expired, or if a restart lost it.
     """
     if queue.references is not None and value[entries.VERSION_AND_FLAGS] == _NEW_REFERENCE:
         held = queue.references.open(tx, arrival)
@@ -220,14 +225,14 @@ def _open(
 
 
 def is_available(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> bool:
-    """Returns whether a message is available: it has not expired, and no restart lost it."""
+    """Returns whether a message has not expired, and was not lost by a restart."""
     return not (
         0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
     )
 
 
 def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
-    """Returns the flag that states whether the message was delivered before."""
+    """Returns the flag for an earlier delivery of the message, or 0 if there was none."""
     if delivered:
         return STATE_REDELIVERED
     return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0
@@ -236,7 +241,7 @@ def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
 def tail_of(
     queue: Queue, tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
 ) -> tuple[int, bytes]:
-    """Returns the part of a delivery that follows the record, and the flags that announce it."""
+    """Returns the flags for the part of a delivery item after the record, and that part."""
     if topic:
         return _tail_of_publication(queue, tx, now, entry, arrival, topic)
     note = notes.raw(tx, queue.id, arrival) if entry.noted else b""

@@ -1,35 +1,40 @@
-"""Puts of open units of work, as their queue counts them."""
+"""Counts the puts of open units of work on a queue."""
 
 from collections.abc import Mapping
 
 
 class Uncommitted:
-    """The puts to a queue that wait for the commits of their units.
+    """The puts to a queue that wait for the commits of their units of work.
 
-    Invariant: ``messages`` and ``bytes`` are the number of puts and the size of their records.
+    Invariant: ``messages`` is the number of puts, and ``bytes`` is the size of their records.
     """
 
     __slots__ = ("arrivals", "bytes", "messages")
 
     def __init__(self) -> None:
-        # Arrivals by key of the UID index, in order; 0 if the commit assigns them.
+        # Arrivals by key of the UID index, in order. An arrival is 0 if the commit assigns it.
         self.arrivals: dict[bytes, int] = {}
         self.messages = 0
         self.bytes = 0
 
     def add(self, arrivals: Mapping[bytes, int], size: int) -> None:
-        """Adds puts of *size* bytes in all: by key of the UID index, their arrivals."""
+        """Adds puts with a total of *size* bytes.
+
+        Args:
+            arrivals: The arrivals of the puts by key of the UID index.
+            size: The total size of their records.
+        """
         self.arrivals.update(arrivals)
         self.messages += len(arrivals)
         self.bytes += size
 
     def remove(self, index_key: bytes, size: int) -> None:
-        """Removes a put of *size* bytes, which is appended or given up."""
+        """Removes a put of *size* bytes after it was appended or rolled back."""
         self.arrivals.pop(index_key, None)
         self.messages -= 1
         self.bytes -= size
 
     @property
     def lowest(self) -> int:
-        """The lowest arrival that is kept for a put; 0 if none is."""
+        """The lowest arrival that is reserved for a put, or 0 if none is reserved."""
         return next(iter(self.arrivals.values()), 0)

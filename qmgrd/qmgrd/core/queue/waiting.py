@@ -1,8 +1,9 @@
-"""The consumers and gets that wait at a queue, and whom of them the pump looks after next.
+"""The consumers and gets that wait at a queue, in the order in which the pump serves them.
 
-A consumer that takes whatever comes, or has a selector, is in the rotation, or rests without
-credit. A consumer that seeks through an index is not: consumers that seek the same share a key of
-the index, and a position in it. They are looked after when something comes under that key.
+A consumer that selects nothing, or has a selector, is in the rotation. Without credit it rests. A
+consumer that seeks through an index is not in the rotation. Consumers that seek the same prefix of
+an index share a position in it. The pump serves these consumers when a message arrives under that
+prefix.
 """
 
 from collections import OrderedDict
@@ -17,7 +18,7 @@ class Waiting:
     """The consumers and waiting gets of a queue.
 
     Invariant: an open consumer is in ``rotation``, in ``resting`` or under its prefix in
-    ``seeking``. Those of ``selecting`` are in ``rotation`` or ``resting``, too.
+    ``seeking``. Each consumer in ``selecting`` is also in ``rotation`` or ``resting``.
     """
 
     __slots__ = (
@@ -33,18 +34,22 @@ class Waiting:
     )
 
     def __init__(self) -> None:
-        self.consumer_count = 0  # without gets
-        self.rotation: OrderedDict[Consumer, None] = OrderedDict()  # the next one first
-        self.resting: dict[Consumer, None] = {}  # without credit
-        self.unasked = 0  # of the rotation, the first ones, if the others want nothing; 0: all
-        self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # they have own positions
-        self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
-        self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by prefix of an index
-        self.sought: dict[bytes, None] = {}  # prefixes under which there may be something
-        self.reached: dict[bytes, bytes] = {}  # by prefix: the key of the index to look on from
+        self.consumer_count = 0  # number of consumers, without gets
+        self.rotation: OrderedDict[Consumer, None] = OrderedDict()  # consumers, the next one first
+        self.resting: dict[Consumer, None] = {}  # consumers without credit
+        # Number of consumers at the front of the rotation that the pump must still serve, because
+        # the others found nothing. 0 means all consumers.
+        self.unasked = 0
+        # Consumers with separate positions.
+        self.selecting: OrderedDict[Consumer, None] = OrderedDict()
+        self.ending: dict[Consumer, None] = {}  # gets that end after a last search
+        # Consumers that seek through an index, by prefix.
+        self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}
+        self.sought: dict[bytes, None] = {}  # index prefixes that may have an available message
+        self.reached: dict[bytes, bytes] = {}  # index key from which to continue, by prefix
 
     def __bool__(self) -> bool:
-        """Whether any consumer or get waits."""
+        """Returns whether any consumer or get waits."""
         return bool(self.rotation or self.resting or self.seeking)
 
     def __iter__(self) -> Iterator[Consumer]:
@@ -63,7 +68,7 @@ class Waiting:
                 self.selecting[consumer] = None
 
     def leave(self, consumer: Consumer) -> None:
-        """Removes *consumer*, at a cost that does not depend on how many others wait."""
+        """Removes *consumer*. The cost does not depend on the number of waiting consumers."""
         self.consumer_count -= not consumer.is_get
         self.rotation.pop(consumer, None)
         self.resting.pop(consumer, None)
@@ -77,12 +82,12 @@ class Waiting:
                 self.reached.pop(consumer.prefix, None)
 
     def pause(self, consumer: Consumer) -> None:
-        """Takes *consumer*, which has no credit, out of the rotation."""
+        """Moves *consumer*, which has no credit, from the rotation to the resting consumers."""
         del self.rotation[consumer]
         self.resting[consumer] = None
 
     def resume(self, consumer: Consumer) -> None:
-        """Looks after *consumer* again, as it may have credit now."""
+        """Makes the pump serve *consumer* again if it has credit now."""
         if consumer.seeks:
             self.sought[consumer.prefix] = None
         elif consumer in self.resting and consumer.wants:
@@ -90,22 +95,22 @@ class Waiting:
             self.rotation[consumer] = None
 
     def seek_all(self) -> None:
-        """Looks after all consumers that seek."""
+        """Marks all consumers that seek through an index to be served."""
         self.sought |= dict.fromkeys(self.seeking)
 
     def seek_from(self, prefix: bytes, key: bytes) -> None:
-        """Looks after those who seek *prefix*, from *key* of the index on at the latest."""
+        """Marks the consumers that seek *prefix* to be served, from the index *key* or earlier."""
         self.sought[prefix] = None
         if key < self.reached.get(prefix, prefix):
             self.reached[prefix] = key
 
     def look_again(self, priority: int, arrival: int) -> None:
-        """Makes those who select look at a message that may be before their positions."""
+        """Makes selecting consumers examine a message that may be before their positions."""
         for consumer in self.selecting:
             consumer.look_again(priority, arrival)
 
     def start_over(self) -> None:
-        """Makes all consumers look at all messages once more."""
+        """Makes all consumers examine all messages again."""
         for consumer in self.selecting:
             consumer.heads, consumer.reached = [0] * (keys.PRIORITY_TOP + 1), b""
         self.reached.clear()

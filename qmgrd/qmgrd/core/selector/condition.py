@@ -1,12 +1,12 @@
-"""The conditions of a message selector: TRUE, FALSE, or UNKNOWN, which is None.
+"""The conditions of a message selector: TRUE, FALSE or UNKNOWN. None represents UNKNOWN.
 
 1. A comparison with NULL is UNKNOWN.
-2. A comparison of different types is FALSE, for each of the six signs, as in JMS. All numbers have
-   the same type.
-3. Texts are ordered by the code points of their characters. Booleans have no order: ``<``, ``<=``,
-   ``>`` and ``>=`` of two of them are UNKNOWN.
-4. NOT of UNKNOWN is UNKNOWN. AND is FALSE if one part is, OR is TRUE if one part is; else UNKNOWN
-   if one part is.
+2. A comparison of different types is FALSE for all six operators, as in JMS. All numbers have the
+   same type.
+3. Texts are ordered by the code points of their characters. Booleans have no order, so ``<``,
+   ``<=``, ``>`` and ``>=`` of two booleans are UNKNOWN.
+4. NOT of UNKNOWN is UNKNOWN. AND is FALSE if any part is FALSE. OR is TRUE if any part is TRUE.
+   Otherwise AND and OR are UNKNOWN if any part is UNKNOWN.
 
 A part that cannot change the result is not evaluated.
 """
@@ -25,7 +25,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda one, other: one > other,
     ">=": lambda one, other: one >= other,
 }
-# Types that can be compared; a value of another type counts as NULL.
+# Types that can be compared. A value of any other type counts as NULL.
 _LIKE_TYPES: dict[type, type] = {bool: bool, int: float, float: float, str: str}
 
 
@@ -72,7 +72,7 @@ def opposite(part: Condition) -> Condition:
 
 
 def true(value: Expression) -> Condition:
-    """Returns whether a value on its own is TRUE; UNKNOWN if it is not a boolean."""
+    """Returns the condition that *value* is TRUE. The result for other types is UNKNOWN."""
 
     def is_true(value_of: ValueOf) -> Truth:
         found = value(value_of)
@@ -128,18 +128,18 @@ def within(
     numbers: frozenset[Number],
     facts: Sequence[Expression] = (),
 ) -> Condition:
-    """Returns whether *value* equals one of *texts*, *numbers* and *facts*.
+    """Returns the condition that *value* equals one of *texts*, *numbers* and *facts*.
 
-    UNKNOWN if it equals none of them, and one of *facts* is NULL.
+    The result is UNKNOWN if *value* equals none of them and one of *facts* is NULL.
     """
 
     def is_one(value_of: ValueOf) -> Truth:
-        found = value(value_of)  # Once: it may be a long sum.
+        found = value(value_of)  # Evaluated only once, because a long sum is expensive.
         kind = _LIKE_TYPES.get(type(found))
         if kind is None:
             return None
         if kind is not bool and found in (texts if kind is str else numbers):
-            return True  # not by `in`, as True equals 1 in Python
+            return True  # Booleans are excluded, because True equals 1 in Python.
         truth: Truth = False
         for fact in facts:
             other = fact(value_of)
@@ -154,5 +154,5 @@ def within(
 
 
 def absent(value: Expression) -> Condition:
-    """Returns ``value IS NULL``, which is never UNKNOWN."""
+    """Returns ``value IS NULL``. The result is never UNKNOWN."""
     return lambda value_of: type(value(value_of)) not in _LIKE_TYPES

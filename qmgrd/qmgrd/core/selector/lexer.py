@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-TEXT_MAX = 4_096  # characters of a selector
+TEXT_MAX = 4_096  # limit of characters of a selector
 INTEGER_MAX = 2**63 - 1
 FLOAT_MAX = 1.7976931348623157e308
-SHOWN_MAX = 40  # characters of a word that an error quotes
+SHOWN_MAX = 40  # limit of characters of a word in an error text
 KEYWORDS = frozenset(
     ("AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE")
 )
-QUOTE = '"'  # around names that are always headers
+QUOTE = '"'  # character around a name that always means a header
 
-# Kinds of a token; the kind of a keyword or sign is its text.
+# Kinds of tokens. The kind of a keyword or operator is its text.
 NAME, TEXT, NUMBER, END = "name", "text", "number", "end"
 
 _NEXT = re.compile(
@@ -35,9 +35,9 @@ class Token(NamedTuple):
     """A word of a selector."""
 
     kind: str
-    text: str  # as it was written
-    column: int  # of its first character, from 1
-    value: str | int | float = ""  # of a literal; of a name, the name of the fact
+    text: str  # text of the word in the selector
+    column: int  # column of the first character, from 1
+    value: str | int | float = ""  # value of a literal, or the name of a fact
 
     def __str__(self) -> str:
         shown = self.text if len(self.text) <= SHOWN_MAX else f"{self.text[:SHOWN_MAX]}..."
@@ -49,19 +49,21 @@ class Token(NamedTuple):
 
 
 def invalid(column: int, text: str) -> RequestError:
-    """Returns the error for a selector that is wrong at *column*."""
+    """Returns the error for a mistake at *column* of a selector."""
     return RequestError(ErrorCode.SELECTOR_INVALID, f"column {column}: {text}")
 
 
 def tokenize(text: str) -> list[Token]:
-    """Returns the words of *text*; the kind of the last one is END.
+    """Returns the words of *text*, followed by a word of the kind END.
 
     Raises:
-        RequestError: SELECTOR_INVALID: it has over TEXT_MAX characters, or an invalid word.
+        RequestError: SELECTOR_INVALID if *text* exceeds TEXT_MAX characters, or has an invalid
+            word.
     """
     if len(text) > TEXT_MAX:
         raise RequestError(
-            ErrorCode.SELECTOR_INVALID, f"a selector of {len(text)} characters, at most {TEXT_MAX}"
+            ErrorCode.SELECTOR_INVALID,
+            f"a selector of {len(text)} characters exceeds the limit of {TEXT_MAX}",
         )
     tokens: list[Token] = []
     offset = 0
@@ -78,10 +80,10 @@ def tokenize(text: str) -> list[Token]:
 
 def _no_word(text: str, offset: int) -> RequestError:
     if text[offset] == "'":
-        return invalid(offset + 1, "a text that begins here has no end; inside, ' is written ''")
+        return invalid(offset + 1, "text without a closing '; write '' for ' inside a text")
     if text[offset] == QUOTE:
-        return invalid(offset + 1, 'a name that begins here has no end; inside, " is written ""')
-    return invalid(offset + 1, f"{text[offset]!r} can be no part of a selector")
+        return invalid(offset + 1, 'name without a closing "; write "" for " inside a name')
+    return invalid(offset + 1, f"invalid character {text[offset]!r}")
 
 
 def _token(match: re.Match[str]) -> Token:
@@ -93,8 +95,8 @@ def _token(match: re.Match[str]) -> Token:
     if group == "quoted":
         return Token(NAME, text, column, _quoted(text, column))
     if text == "!=":
-        return Token("<>", text, column)  # another spelling
-    keyword = text.upper() if text.isascii() else text  # A dotless i is an I in capitals.
+        return Token("<>", text, column)  # != is another spelling of <>.
+    keyword = text.upper() if text.isascii() else text  # upper() turns a dotless i into I.
     if group == "sign" or keyword in KEYWORDS:
         return Token(keyword, text, column)
     return Token(NAME, text, column, text)
@@ -104,20 +106,20 @@ def _number(match: re.Match[str]) -> int | float:
     text, column = match[0], match.start() + 1
     word = _WORD.match(match.string, match.end())
     if word is not None and word[0]:
-        raise invalid(column, f"'{(text + word[0])[:SHOWN_MAX]}' is no number")
+        raise invalid(column, f"'{(text + word[0])[:SHOWN_MAX]}' is not a valid number")
     if text.isdigit():
         integer = int(text)
         if integer > INTEGER_MAX:
-            raise invalid(column, f"{text[:SHOWN_MAX]} is over {INTEGER_MAX}")
+            raise invalid(column, f"{text[:SHOWN_MAX]} exceeds the limit of {INTEGER_MAX}")
         return integer
     decimal = float(text)
     if decimal > FLOAT_MAX:
-        raise invalid(column, f"{text[:SHOWN_MAX]} is over {FLOAT_MAX}")
+        raise invalid(column, f"{text[:SHOWN_MAX]} exceeds the limit of {FLOAT_MAX}")
     return decimal
 
 
 def _quoted(text: str, column: int) -> str:
     name = text[1:-1].replace(QUOTE * 2, QUOTE)
     if not name:
-        raise invalid(column, "a name of no characters")
+        raise invalid(column, "a name must not be empty")
     return QUOTE + name + QUOTE

@@ -13,9 +13,9 @@
     product   := factor {(* | / | %) factor}
     factor    := (+ | -) factor | literal | name | ( condition )
 
-Each rule returns a part and its kind. So conditions that can never be true, such as a sum with a
-text, are refused here. DEPTH_MAX bounds the recursion, and TERMS_MAX the result: a sum of n numbers
-is a closure nested n times.
+Each rule returns a part and its kind. So the parser refuses conditions that can never be true, such
+as a sum with a text. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of the result,
+because a sum of n numbers is a closure that is nested n times.
 """
 
 from collections.abc import Callable
@@ -29,11 +29,11 @@ from qmgrd.core.selector.lexer import END, NAME, NUMBER, TEXT, Token, invalid, t
 from qmgrd.core.selector.pattern import PatternInvalid, like, steps
 from qmgrd.core.selector.value import Expression
 
-DEPTH_MAX = 32  # parentheses, NOT and signs, one inside the other
-TERMS_MAX = 256  # names and values, except values after IN
-IN_MAX = 256
+DEPTH_MAX = 32  # limit of nested parentheses, NOT and signs
+TERMS_MAX = 256  # limit of names and values, except values after IN
+IN_MAX = 256  # limit of values after one IN
 
-# Kinds of a part, in addition to NAME, NUMBER and TEXT.
+# Kinds of parts, in addition to NAME, NUMBER and TEXT.
 BOOLEAN, CONDITION = "boolean", "condition"
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
@@ -42,8 +42,8 @@ class Part(NamedTuple):
     """The result of a rule."""
 
     kind: str
-    token: Token  # the first word
-    run: Expression  # of a condition, too: its result is a boolean or NULL
+    token: Token  # first word of the part
+    run: Expression  # function that evaluates the part; a condition returns a boolean or NULL
 
     def __str__(self) -> str:
         if self.kind in (NUMBER, CONDITION) and self.token.kind != NUMBER:
@@ -52,52 +52,52 @@ class Part(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A condition, and its cost."""
+    """A condition and its cost."""
 
     condition: Condition
-    terms: int  # names and values, except values after IN
-    like_steps: int  # of all LIKE, per character of the texts
-    orders: int  # comparisons of two facts by order, which both may be long texts
-    rests: int  # remainders
+    terms: int  # number of names and values, except values after IN
+    like_steps: int  # steps of all LIKE per character of a text
+    orders: int  # number of order comparisons of two facts, which may both be long texts
+    rests: int  # number of remainders
 
 
 def parse(text: str) -> Parsed:
     """Returns the condition in *text*.
 
     Raises:
-        RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
+        RequestError: SELECTOR_INVALID, with the column of the mistake and the expected words.
     """
     parser = _Parser(tokenize(text))
     condition = _condition(parser.condition())
     if parser.next.kind == ")":
-        raise invalid(parser.next.column, "')' closes no '('")
+        raise invalid(parser.next.column, "')' has no matching '('")
     if parser.next.kind != END:
         raise parser.unexpected("AND, OR or the end")
     return Parsed(condition, parser.terms, parser.like_steps, parser.orders, parser.rests)
 
 
 def _condition(part: Part) -> Condition:
-    """Returns *part*, which must be a condition."""
+    """Returns *part* as a condition. Raises if *part* is a number or a text."""
     if part.kind in (NUMBER, TEXT):
         raise invalid(part.token.column, f"expected a condition, found {part}")
     return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
 
 
 def _need(part: Part, why: str, *kinds: str) -> Expression:
-    """Returns *part*, which must be of one of *kinds*, or a name, whose kind is unknown."""
+    """Returns the expression of *part*. Raises unless *part* is a name or of one of *kinds*."""
     if part.kind not in (*kinds, NAME):
         raise invalid(part.token.column, f"{why}, found {part}")
     return part.run
 
 
 def _need_like(left: Part, right: Part, sign: str, column: int) -> None:
-    """Raises if the types of both are known and different."""
+    """Raises if the types of *left* and *right* are known and different."""
     if left.kind != right.kind and NAME not in (left.kind, right.kind):
-        raise invalid(column, f"'{sign}' compares {left} with {right}, which are unlike")
+        raise invalid(column, f"'{sign}' compares {left} with {right}, which has another type")
 
 
 class _Parser:
-    """The state of parsing. The last token is END, and is never passed."""
+    """The state of parsing. The last token is END. The parser never moves past END."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -113,15 +113,15 @@ class _Parser:
         return self._tokens[self._at]
 
     def unexpected(self, wanted: str) -> RequestError:
-        """Returns the error that the next word is not *wanted*."""
+        """Returns the error for a next word that is not *wanted*."""
         before = self._tokens[self._at - 1] if self._at else None
         if before is not None and before.kind == self.next.kind == "=":
-            return invalid(before.column, "'==' is not an operator: one = compares")
+            return invalid(before.column, "'==' is not an operator; write '='")
         after = f" after {before}" if before else ""
         return invalid(self.next.column, f"expected {wanted}{after}, found {self.next}")
 
     def _take(self, *kinds: str) -> Token | None:
-        """Returns the next word and passes it, if it is one of *kinds*."""
+        """Returns the next word and moves past it if it is one of *kinds*. Otherwise None."""
         token = self.next
         if token.kind not in kinds:
             return None
@@ -138,13 +138,13 @@ class _Parser:
         """Returns the result of *rule* inside *token*, one level deeper."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise invalid(token.column, f"{token} is nested deeper than {DEPTH_MAX}")
+            raise invalid(token.column, f"{token} exceeds the limit of {DEPTH_MAX} nested levels")
         part = rule()
         self._depth -= 1
         return part
 
     def condition(self) -> Part:
-        """Parses parts with OR between them."""
+        """Parses one or more parts that are joined by OR."""
         return self._joined("OR", self._conjunct, conditions.some)
 
     def _conjunct(self) -> Part:
@@ -210,7 +210,7 @@ class _Parser:
 
     def _name(self, part: Part, what: str) -> Expression:
         if part.kind != NAME:
-            raise invalid(part.token.column, f"{what} asks about a name, found {part}")
+            raise invalid(part.token.column, f"{what} requires a name, found {part}")
         return part.run
 
     def _between(self, part: Part, is_not: bool) -> Condition:
@@ -227,14 +227,14 @@ class _Parser:
         return (conditions.not_between if is_not else conditions.between)(value, from_, to)
 
     def _in(self, part: Part) -> Condition:
-        value = _need(part, "IN looks for a number or a text", NUMBER, TEXT)
+        value = _need(part, "IN requires a number or a text", NUMBER, TEXT)
         texts: set[str] = set()
         numbers: set[int | float] = set()
         facts: list[Expression] = []
         self._expect("(", "'('")
         for count in range(1, IN_MAX + 2):
             if count > IN_MAX:
-                raise invalid(self.next.column, f"IN has over {IN_MAX} values")
+                raise invalid(self.next.column, f"IN has more than {IN_MAX} values")
             column, found = self.next.column, self._element()
             _need_like(part, found, "IN", column)
             if found.kind == NAME:
@@ -249,7 +249,7 @@ class _Parser:
         return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
 
     def _element(self) -> Part:
-        """Parses a name, a text, or a number; the token includes the sign of the number."""
+        """Parses a name, a text or a number. The token of a number includes its sign."""
         sign = self._take("+", "-")
         token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
@@ -269,7 +269,7 @@ class _Parser:
             token = self._expect(TEXT, "a text of one character")
             escape = str(token.value)
             if len(escape) != 1:
-                raise invalid(token.column, f"ESCAPE takes one character, found {token}")
+                raise invalid(token.column, f"ESCAPE requires one character, found {token}")
         try:
             self.like_steps += steps(str(pattern.value), escape)
             return like(value, str(pattern.value), escape)
@@ -286,7 +286,7 @@ class _Parser:
         part = rule()
         while sign := self._take(*signs):
             one, other = (
-                _need(found, f"'{sign.kind}' takes numbers", NUMBER) for found in (part, rule())
+                _need(found, f"'{sign.kind}' requires numbers", NUMBER) for found in (part, rule())
             )
             self.rests += sign.kind == "%"
             part = Part(NUMBER, part.token, values.calculation(sign.kind, one, other))
@@ -295,19 +295,19 @@ class _Parser:
     def _factor(self) -> Part:
         if sign := self._take("+", "-"):
             part = self._inside(sign, self._factor)
-            operand = _need(part, f"'{sign.kind}' takes numbers", NUMBER)
+            operand = _need(part, f"'{sign.kind}' requires numbers", NUMBER)
             signed = values.negative if sign.kind == "-" else values.positive
             return Part(NUMBER, sign, signed(operand))
         if opening := self._take("("):
             part = self._inside(opening, self.condition)
-            self._expect(")", f"')' for the '(' of column {opening.column}")
+            self._expect(")", f"')' for the '(' in column {opening.column}")
             return part._replace(token=opening) if part.kind == CONDITION else part
         return self._term()
 
     def _term(self) -> Part:
         token = self._take(NAME, NUMBER, TEXT, "TRUE", "FALSE")
         if token is None and self.next.kind == "NULL":
-            raise invalid(self.next.column, "NULL stands behind IS or IS NOT only")
+            raise invalid(self.next.column, "NULL is valid only after IS or IS NOT")
         if token is None:
             raise self.unexpected("a value" if self._at else "a condition")
         if token.kind == NAME:
@@ -326,4 +326,4 @@ class _Parser:
     def _count(self, token: Token) -> None:
         self.terms += 1
         if self.terms > TERMS_MAX:
-            raise invalid(token.column, f"over {TERMS_MAX} names and values")
+            raise invalid(token.column, f"more than {TERMS_MAX} names and values")

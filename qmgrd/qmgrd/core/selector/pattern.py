@@ -3,11 +3,12 @@
     'a%b_c%d'   begins with a, then somewhere b, one character and c, then ends in d
      ^ head     ^ middle: between two %                            tail ^
 
-Each middle piece is searched after the previous one, and its first match is final: a later match
-leaves less room for the others. So nothing is tried twice. Pieces without _ are searched by
-str.find, whose time hardly depends on the length of the piece. With _, a match takes at most as
-many steps as the length of the text times that of the longest piece. An atomic group (?>...) of a
-regular expression ensures that, as it never backtracks.
+Each middle piece is searched after the previous one. Its first match is final, because a later
+match leaves less room for the other pieces. So the search never backtracks.
+
+Pieces without _ are searched by str.find, whose time hardly depends on the length of the piece.
+Pieces with _ are searched by a regular expression. Its steps are at most the length of the text
+times the length of the longest piece, because an atomic group (?>...) never backtracks.
 """
 
 import re
@@ -17,22 +18,23 @@ from typing import TypeAlias
 from qmgrd.core.selector.condition import Condition, Truth
 from qmgrd.core.selector.value import Expression, ValueOf
 
-_Piece: TypeAlias = list[str | None]  # its characters; None for _
-_Search: TypeAlias = Callable[[str, int], int]  # the end of the match, or -1
+_Piece: TypeAlias = list[str | None]  # characters of a piece; None for _
+# A function from a text and a start to the end of the match, or -1.
+_Search: TypeAlias = Callable[[str, int], int]
 
-LIKE_TEXT_MAX = 4_096  # characters of a text; the result for a longer one is UNKNOWN
-_PIECE_NS = 80  # to continue with the next piece, which has at least one character
+LIKE_TEXT_MAX = 4_096  # limit of characters of a text; the result for a longer text is UNKNOWN
+_PIECE_NS = 80  # time in nanoseconds to continue with the next piece
 
 
 class PatternInvalid(ValueError):
-    """A pattern in which the escape precedes nothing to escape."""
+    """The escape character of a pattern is not followed by %, _ or itself."""
 
 
 def like(value: Expression, pattern: str, escape: str = "") -> Condition:
-    """Returns ``value LIKE pattern ESCAPE escape``, which is FALSE for other types than texts.
+    """Returns ``value LIKE pattern ESCAPE escape``. The result is FALSE if *value* is not a text.
 
     Raises:
-        PatternInvalid: *escape* precedes something other than %, _ or itself.
+        PatternInvalid: *escape* is not followed by %, _ or itself.
     """
     matches = _matches(_pieces(pattern, escape))
 
@@ -46,12 +48,12 @@ def like(value: Expression, pattern: str, escape: str = "") -> Condition:
 
 
 def steps(pattern: str, escape: str = "") -> int:
-    """Returns the steps of a match per character of the text: about as many nanoseconds.
+    """Returns the maximum steps of a match per character of the text. A step takes about 1 ns.
 
-    This holds for texts that nearly match everywhere, such as "aaaa" for "%aab%"; others take less.
+    Texts that nearly match everywhere need the maximum, such as "aaaa" for "%aab%".
 
     Raises:
-        PatternInvalid: as *like* does.
+        PatternInvalid: *escape* is not followed by %, _ or itself.
     """
     middle = _pieces(pattern, escape)[1:-1]
     longest = max(map(len, middle), default=0)
@@ -64,7 +66,7 @@ def _has_signs(pieces: Sequence[_Piece]) -> bool:
 
 
 def _matches(pieces: list[_Piece]) -> Callable[[str], bool]:
-    """Returns a function that matches *pieces* with any characters between them."""
+    """Returns a function that matches *pieces*, with any characters between two pieces."""
     head, *others = pieces
     if not others:
         whole = _compiled(_expression(head)).fullmatch
@@ -83,7 +85,7 @@ def _matches(pieces: list[_Piece]) -> Callable[[str], bool]:
 
 
 def _found(pieces: list[_Piece]) -> _Search:
-    """Returns a function that finds *pieces*, which have no _, one after the other."""
+    """Returns a function that finds pieces without _ one after the other."""
     texts = ["".join(filter(None, piece)) for piece in pieces]
 
     def search(text: str, at: int) -> int:
@@ -117,7 +119,7 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 
 def _pieces(pattern: str, escape: str) -> list[_Piece]:
-    """Returns the pieces before, between and after the %."""
+    """Returns the pieces of *pattern*, split at each %."""
     pieces: list[_Piece] = [[]]
     characters = iter(pattern)
     for character in characters:
@@ -134,5 +136,5 @@ def _pieces(pattern: str, escape: str) -> list[_Piece]:
 
 
 def _misplaced(escape: str, before: str) -> str:
-    where = f"stands before {before!r}, not before %, _ or itself" if before else "is its last"
-    return f"the escape {escape!r} of the pattern {where}"
+    found = f"found {before!r}" if before else "found the end"
+    return f"expected %, _ or {escape!r} after the escape character {escape!r}, {found}"

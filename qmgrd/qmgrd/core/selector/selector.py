@@ -1,10 +1,9 @@
-"""Message selectors, as in JMS: a condition on the facts of a message, as text.
+"""Message selectors, as in JMS: a text that states a condition on the facts of a message.
 
-    text ──selector_lexer──▶ tokens ──selector_parser──▶ closures ──matches──▶ TRUE or not
+    text ──`lexer.py`──▶ tokens ──`parser.py`──▶ closures ──matches──▶ TRUE or not
 
-A selector is compiled once, into closures, and then evaluated for many messages. docs/SELECTORS.md
-defines the language. Compiling any text ends with a condition or an error, and matching any message
-ends, both in bounded time.
+A selector is compiled into closures once, and then evaluated for many messages. docs/SELECTORS.md
+defines the language. Both compiling a text and matching a message take a bounded time.
 """
 
 from qmgr_protocol.messages import REASON_TEXT_MAX
@@ -13,9 +12,9 @@ from qmgrd.core.selector.pattern import LIKE_TEXT_MAX
 from qmgrd.core.selector.value import Value as Value
 from qmgrd.core.selector.value import ValueOf
 
-TERM_STEPS = 250  # for a name or a value, and its operator
-ENVELOPE_STEPS = 20  # per byte of the envelope, if it has only short headers
-REST_STEPS = 1_600  # for a remainder of a huge and a tiny number
+TERM_STEPS = 250  # steps for a name or a value, and its operator
+ENVELOPE_STEPS = 20  # steps per byte of an envelope that has only short headers
+REST_STEPS = 1_600  # steps for the remainder of a huge number divided by a tiny one
 
 
 class Selector:
@@ -30,16 +29,16 @@ class Selector:
         self._like_steps = parsed.like_steps
 
     def steps(self, record_bytes: int, envelope_bytes: int) -> int:
-        """Returns the most steps for a message of that size: about as many nanoseconds."""
+        """Returns the maximum steps for a message of that size. A step takes about 1 ns."""
         texts = envelope_bytes + REASON_TEXT_MAX
         like = min(texts, LIKE_TEXT_MAX) * self._like_steps
         looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
         return looked_up + self._term_steps + texts * self._orders + like
 
     def matches(self, value_of: ValueOf) -> bool:
-        """Returns whether the condition is TRUE with the values that *value_of* returns for names.
+        """Returns whether the condition is TRUE for the message whose facts *value_of* returns.
 
-        Raises only what *value_of* raises.
+        The condition itself raises nothing. Exceptions of *value_of* are not caught.
         """
         return self._condition(value_of) is True
 
@@ -48,6 +47,6 @@ def compile_selector(text: str) -> Selector:
     """Returns the compiled selector *text*.
 
     Raises:
-        RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
+        RequestError: SELECTOR_INVALID, with the column of the mistake and the expected words.
     """
     return Selector(parse(text))

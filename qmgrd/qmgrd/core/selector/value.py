@@ -1,7 +1,8 @@
-"""The values in a message selector, and arithmetic on them. None is NULL, and NULL leads to NULL.
+"""The values in a message selector, and their arithmetic. None represents NULL.
 
-A calculation never raises, and its result never grows: an integer beyond 64 bits, an infinite
-decimal or NaN, a division by zero (also for a remainder) and a value that is not a number are NULL.
+A calculation with NULL is NULL. A calculation never raises, and the size of its result is limited.
+These results are NULL: an integer of more than 64 bits, an infinite decimal, NaN, a division or
+remainder by zero, and a calculation with a value that is not a number.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from math import fmod, isfinite
 from typing import TypeAlias
 
 Value: TypeAlias = bool | int | float | str
-ValueOf: TypeAlias = Callable[[str], Value | None]  # returns the value of a name in a message
+ValueOf: TypeAlias = Callable[[str], Value | None]  # function from a name to its value
 Expression: TypeAlias = Callable[[ValueOf], Value | None]
 Number: TypeAlias = int | float
 
@@ -58,7 +59,7 @@ def calculation(sign: str, left: Expression, right: Expression) -> Expression:
             return None
         try:
             return _bounded(calculate(one, other))
-        # An integer that exceeds a float, times a float; the remainder of a division by 0.0.
+        # Causes: an integer too large for a float, times a float; or a remainder by 0.0.
         except (OverflowError, ValueError, ZeroDivisionError):
             return None
 
@@ -72,7 +73,7 @@ def _bounded(value: Number) -> Number | None:
 
 
 def _quotient(one: Number, other: Number) -> Number:
-    """Returns *one* divided by *other*; for two integers truncated towards zero, as in JMS."""
+    """Returns *one* divided by *other*. Two integers are truncated towards zero, as in JMS."""
     if type(one) is int and type(other) is int:
         quotient = abs(one) // abs(other)
         return quotient if (one < 0) is (other < 0) else -quotient

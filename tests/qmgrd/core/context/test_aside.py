@@ -89,7 +89,7 @@ def test_oldest_item_beyond_the_limit_is_forgotten_and_logged(
 
 
 def test_missing_item_is_refused() -> None:
-    with pytest.raises(RequestError, match="item 7 does not exist") as caught:
+    with pytest.raises(RequestError, match="item 7 is not set aside") as caught:
         Manager().turns.broker.context.aside.find(7)
     assert caught.value.code is ErrorCode.ASIDE_UNKNOWN
 

@@ -378,7 +378,7 @@ def test_link_that_its_peer_does_not_allow_is_refused_and_retries() -> None:
         line = lines.answer()
         line.say(m.Welcome(1, "NYC", b"N" * 16, 1))
         line.sent.clear()
-        text = "NYC accepts no links from QM1; allow them, at NYC: qmctl link allow QM1"
+        text = "NYC accepts no links from QM1; allow QM1 at NYC: qmctl link allow QM1"
         line.say(m.Error(1, ErrorCode.PEER_NOT_ALLOWED, 1, 0, text))
         told += [note.event for note in lines.manager.last.notes]
         assert line.goaway is not None

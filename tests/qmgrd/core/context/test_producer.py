@@ -72,7 +72,8 @@ def test_answers_not_marked_as_seen_are_limited() -> None:
 
 def test_repeated_answers_have_the_first_code() -> None:
     sender = make(9, _2=303, _5=403, _9=303)
-    assert sender.answers(3, 8) == [[5, 403, "refused when it came first: DUPLICATE_MESSAGE"]]
+    text = "refused when it was first received: DUPLICATE_MESSAGE"
+    assert sender.answers(3, 8) == [[5, 403, text]]
     assert make(9).answers(1, 9) == []
 
 
@@ -96,6 +97,6 @@ def test_resuming_an_unknown_producer_is_refused() -> None:
 def test_producers_are_limited() -> None:
     here = context(producer={"producers_max": 2})
     producer.open_producer(here, ID, resume=False, count=1)
-    with pytest.raises(RequestError, match="2 producers are kept, at most 2") as caught:
+    with pytest.raises(RequestError, match="the store has 2 producers, the limit is 2") as caught:
         producer.open_producer(here, ID, resume=False, count=2)
     assert caught.value.code == ErrorCode.PRODUCERS_EXHAUSTED

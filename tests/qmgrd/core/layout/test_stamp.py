@@ -52,7 +52,7 @@ def test_own_name_ahead_of_the_clock_is_refused() -> None:
     stamper = Stamper("QM1", 5)
     stamper.observe(encode_uid(Uid("QM1", 1_000 + AHEAD_MAX_US)), wall_us=1_000)
     with pytest.raises(
-        RequestError, match="1000001 us ahead of the clock: at most 1000000 us"
+        RequestError, match="1000001 us ahead of the clock, which exceeds the limit of 1000000 us"
     ) as caught:
         stamper.observe(encode_uid(Uid("QM1", 1_001 + AHEAD_MAX_US)), wall_us=1_000)
     assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -70,12 +70,12 @@ def test_nearly_full_disk_has_the_same_limits(
 
 def test_refusals_have_numbers() -> None:
     assert at(81, held_mib=2).why_full == (
-        f"the store uses {81 * MIB} bytes of its map ({2 * MIB} for a snapshot), puts stop at "
-        f"{80 * MIB}; get messages, or raise store.map_bytes"
+        f"the store uses {81 * MIB} bytes of its map ({2 * MIB} for a snapshot), and puts stop at "
+        f"{80 * MIB}; consume messages, or raise store.map_bytes"
     )
     assert at(10, 5).why_operators_wait == (
-        f"the disk has {5 * MIB} bytes free and the store's file 0, requests that add rows stop "
-        f"below {10 * MIB} (store.free_disk_min_bytes)"
+        f"the disk has {5 * MIB} bytes free and the store's file 0, and requests that add rows "
+        f"stop below {10 * MIB} (store.free_disk_min_bytes)"
     )
 
 

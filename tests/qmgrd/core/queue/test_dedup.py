@@ -197,7 +197,9 @@ def test_duplicate_of_an_older_message_changes_nothing_A10(app: Client) -> None:
         put(app, "A", timestamp)
     before = app.browse("Q"), app.show("Q")["origins"]
     refused = app.put_records("Q", record(b"other", uid=("A", 2)))
-    assert [(x.code, x.text) for x in refused] == [(DUPLICATE, "message A.2 is on queue Q already")]
+    assert [(x.code, x.text) for x in refused] == [
+        (DUPLICATE, "message A.2 already exists on queue Q")
+    ]
     assert (app.browse("Q"), app.show("Q")["origins"]) == before
     assert DUPLICATE not in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
@@ -209,8 +211,8 @@ def test_duplicate_of_a_consumed_message_is_reported_as_such(app: Client) -> Non
     (refused,) = app.put_records("Q", record(b"x", uid=("A", 2)))
     assert (refused.code, refused.text) == (
         DUPLICATE,
-        "message A.2 was on queue Q, whose dedup_retention_ms has it remembered for 60000 ms after "
-        "it is consumed",
+        "message A.2 was consumed from queue Q, which remembers UIDs for 60000 ms after "
+        "consumption (dedup_retention_ms)",
     )
 
 

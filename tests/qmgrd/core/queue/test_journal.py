@@ -377,7 +377,7 @@ def test_page_ends_before_a_damaged_row() -> None:
     tx.put(keys.history(3), tx.get(keys.history(3))[:-1] + b"?")
     manager.store.commit()
     assert [seq for seq, _ in app.ask(m.HistoryRead, 0)["rows"]] == [1, 2]
-    with pytest.raises(RequestError, match="row of history id 3"):
+    with pytest.raises(RequestError, match="history row id 3"):
         app.ask(m.HistoryRead, 2)
     assert [seq for seq, _ in app.ask(m.HistoryRead, 3)["rows"]] == [4]
 
@@ -401,7 +401,7 @@ def test_start_finds_the_end_of_the_journal_so_that_no_row_is_replaced(damage: s
     assert (journal.first, journal.next) == before
     assert len(manager.connect().ask(m.AsideList)["items"]) == (damage != "missing")
     (note,) = manager.turns.notes
-    assert note.facts["what"] == "where the journal stands"
+    assert note.facts["what"] == "the state of the journal"
 
 
 def test_damaged_rows_are_removed_in_turn() -> None:

@@ -103,8 +103,12 @@ def test_record_out_of_range_is_refused_among_plain_records(changed: dict[str, i
 @pytest.mark.parametrize(
     ("bounds", "code", "text"),
     [
-        ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q holds 1 message, at most 1"),
-        ((10, 60), ErrorCode.QUEUE_BYTES_FULL, "queue Q holds 36 bytes, 25 more are beyond its 60"),
+        ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q is full: it has 1 message, and the limit is 1"),
+        (
+            (10, 60),
+            ErrorCode.QUEUE_BYTES_FULL,
+            "queue Q has 36 bytes, and 25 more exceed the limit of 60",
+        ),
     ],
 )
 def test_full_queue_reports_when_to_retry(
@@ -148,7 +152,7 @@ def test_limits_hold_to_the_byte(
 
 def test_duplicate_is_named() -> None:
     said, *_ = outcome([[STAMPED, STAMPED]], "", Bounds(10, 10**6, 1_000, 100))
-    text = f"message BOS.{NOW.wall_us} is on queue Q already"
+    text = f"message BOS.{NOW.wall_us} already exists on queue Q"
     assert said[0][0] == [(1, ErrorCode.DUPLICATE_MESSAGE, text)]
 
 

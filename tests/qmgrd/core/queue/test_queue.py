@@ -244,7 +244,11 @@ def test_settling_on_a_deleted_queue_is_success(app: Client) -> None:
 def test_full_queue_refuses_with_numbers(app: Client) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 2})
     (refused,) = app.put_records("SMALL", *(record(b"x") for _ in range(3)))
-    assert refused == (3, ErrorCode.QUEUE_FULL, "queue SMALL holds 2 messages, at most 2")
+    assert refused == (
+        3,
+        ErrorCode.QUEUE_FULL,
+        "queue SMALL is full: it has 2 messages, and the limit is 2",
+    )
     app.ack(*app.get("SMALL"))
     app.put("SMALL", b"fits again")
 
@@ -261,7 +265,7 @@ def test_queue_full_of_bytes_refuses_what_does_not_fit(app: Client) -> None:
     app.put("SMALL", bytes(600))
     (refused,) = app.put_records("SMALL", record(bytes(600)))
     assert refused.code is ErrorCode.QUEUE_BYTES_FULL
-    assert "are beyond its 1024" in refused.text
+    assert "exceed the limit of 1024" in refused.text
     app.put("SMALL", b"a small one fits")
 
 

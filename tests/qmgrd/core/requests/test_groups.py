@@ -538,7 +538,7 @@ def test_reassign_needs_another_consumer(app: Client) -> None:
     put(app, "A1")
     consume(app)
     assert len(had(app)) == 1
-    for connection, why in ((0, "nobody else"), (99, "connection 99")):
+    for connection, why in ((0, "no other connection"), (99, "connection 99")):
         code, text = refusal(app, m.GroupAlter, "Q", A, "reassign", 0, connection)
         assert (code, why in text) == (ErrorCode.GROUP_NO_READER, True)
         assert "start a consumer" in text

@@ -102,7 +102,7 @@ def test_text_of_a_selector_has_a_limit() -> None:
     with pytest.raises(RequestError) as caught:
         tokenize(" " * (TEXT_MAX + 1))
     assert caught.value.code == ErrorCode.SELECTOR_INVALID
-    assert caught.value.text == "a selector of 4097 characters, at most 4096"
+    assert caught.value.text == "a selector of 4097 characters exceeds the limit of 4096"
 
 
 @pytest.mark.parametrize(

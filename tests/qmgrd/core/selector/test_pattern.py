@@ -82,9 +82,9 @@ def test_escape(text: str, pattern: str, escape: str, truth: bool) -> None:
 @pytest.mark.parametrize(
     ("pattern", "complaint"),
     [
-        ("a!b", "the escape '!' of the pattern stands before 'b', not before %, _ or itself"),
-        ("a!", "the escape '!' of the pattern is its last"),
-        ("!!!", "the escape '!' of the pattern is its last"),
+        ("a!b", "expected %, _ or '!' after the escape character '!', found 'b'"),
+        ("a!", "expected %, _ or '!' after the escape character '!', found the end"),
+        ("!!!", "expected %, _ or '!' after the escape character '!', found the end"),
     ],
 )
 def test_escape_precedes_the_escaped_sign(pattern: str, complaint: str) -> None:

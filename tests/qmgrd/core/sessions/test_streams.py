@@ -77,9 +77,10 @@ def test_refusal_is_repeated_even_if_the_cause_is_gone(
     if restart:
         manager.crash()
     producer = again(manager)
-    assert producer.refused == [[2, ErrorCode.QUEUE_FULL, "refused when it came first: QUEUE_FULL"]]
+    text = "refused when it was first received: QUEUE_FULL"
+    assert producer.refused == [[2, ErrorCode.QUEUE_FULL, text]]
     found = producer.put_again(1, "SMALL", record(b"1"), record(b"2"))
-    assert found == [Refused(2, ErrorCode.QUEUE_FULL, "refused when it came first: QUEUE_FULL")]
+    assert found == [Refused(2, ErrorCode.QUEUE_FULL, text)]
     assert producer.client.bodies("SMALL") == []
     assert producer.put("SMALL", record(b"3")) == []
 

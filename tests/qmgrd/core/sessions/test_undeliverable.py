@@ -228,7 +228,10 @@ def test_dead_letter_over_a_link_has_no_group_if_its_number_exists() -> None:
 @pytest.mark.parametrize(
     ("attributes", "words"),
     [
-        ({"depth_max": 1}, "queue SYSTEM.DEAD.LETTERS holds 1 message, at most 1"),
+        (
+            {"depth_max": 1},
+            "queue SYSTEM.DEAD.LETTERS is full: it has 1 message, and the limit is 1",
+        ),
         ({"put_inhibit": True}, "puts are inhibited on queue SYSTEM.DEAD.LETTERS"),
         ({"message_max_bytes": 1_024}, "at most 1024"),
     ],

@@ -1,7 +1,7 @@
-"""Decides which members may be put: each number once, and none after the last (BEHAVIOUR, D7).
+"""Decides whether a member may be put: each number once, and none after the last (BEHAVIOUR, D7).
 
-A member that has left still has its number, as long as its group is remembered: a put that is
-repeated must not add it twice. Puts of open units of work count, too.
+The number of a member remains in use after the member has left, as long as its group is remembered.
+So a repeated put does not add the member twice. Puts of open units of work also count.
 """
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -11,31 +11,31 @@ from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 
 NO_GROUP = bytes(24)
-UNCOMMITTED_MS = 1_000  # until a number that a unit of work uses may be free again
+UNCOMMITTED_MS = 1_000  # retry time for a number that an open unit of work uses
 
 
 class UncommittedMembers:
     """The members that open units of work will put on one queue.
 
-    Invariant: each group in it has a member, and ``_last`` is the number of one of them.
+    Invariant: each group has at least one member. ``_last`` contains only numbers of members.
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, dict[int, None]] = {}  # by group
-        self._last: dict[bytes, int] = {}  # the number that ends the group, by group
+        self._numbers: dict[bytes, dict[int, None]] = {}  # numbers by group
+        self._last: dict[bytes, int] = {}  # number of the last member by group
 
     def __len__(self) -> int:
         """Returns the number of groups."""
         return len(self._numbers)
 
     def keep(self, member: Member, *, is_last: bool) -> None:
-        """Adds a member, which no other put may use."""
+        """Adds a member. No other put may use its number."""
         self._numbers.setdefault(member.group_id, {})[member.number] = None
         if is_last:
             self._last[member.group_id] = member.number
 
     def give_up(self, member: Member) -> None:
-        """Removes a member, which other puts may use now."""
+        """Removes a member. Other puts may now use its number."""
         group_id, number = member
         numbers = self._numbers.get(group_id, {})
         numbers.pop(number, None)
@@ -45,7 +45,7 @@ class UncommittedMembers:
             self._numbers.pop(group_id, None)
 
     def first(self, group_id: bytes, above: int, below: int) -> int:
-        """Returns the lowest number between the two that a unit will put; 0 if none."""
+        """Returns the lowest number of an open unit between *above* and *below*, or 0 if none."""
         numbers = self._numbers.get(group_id, {})
         return min((number for number in numbers if above < number < below), default=0)
 
@@ -56,14 +56,14 @@ class UncommittedMembers:
         if numbers is None:
             return None
         if number in numbers:
-            error = taken(queue, member, "is in a unit of work that is not over yet")
+            error = taken(queue, member, "is in an open unit of work")
             return RequestError(error.code, error.text, UNCOMMITTED_MS)
         last = self._last.get(group_id, 0)
         other = last if 0 < last < number else 0
         if is_last and number < max(numbers):
             other = max(numbers)
         if other:
-            why = f"has number {other} in a unit of work, which contradicts {number}"
+            why = f"has number {other} in an open unit of work, which conflicts with {number}"
             return _ended(queue, group_id, why)
         return None
 
@@ -71,7 +71,7 @@ class UncommittedMembers:
 def check_number(member: Member) -> None:
     """Raises VALUE_INVALID or GROUP_NUMBER_INVALID if *member* is not valid."""
     if member.group_id == NO_GROUP:
-        text = "a group id of 24 zero bytes stands for no group"
+        text = "a group id of 24 zero bytes is not valid"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if not 1 <= member.number <= GROUP_NUMBER_MAX:
         raise number_invalid(member.number)
@@ -81,17 +81,17 @@ def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> No
     """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with the row of its group."""
     group_id, number = member
     if row.has_left(number):
-        raise taken(queue, member, f"has left it, and number {row.due} is due")
+        raise taken(queue, member, f"has already left the queue, and number {row.due} is due")
     if row.last and (number > row.last or is_last):
         why = "was closed" if row.is_closed else "ends"
         raise _ended(queue, group_id, f"{why} with number {row.last}")
     if is_last and number < row.highest:
-        why = f"goes on to number {row.highest}, so {number} cannot be its last"
+        why = f"continues to number {row.highest}, so {number} cannot be the last"
         raise _ended(queue, group_id, why)
 
 
 def taken(queue: str, member: Member, why: str) -> RequestError:
-    """Returns the error of a number that exists, or existed."""
+    """Returns the error for a number that is, or was, in use."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_TAKEN,
         f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}; "

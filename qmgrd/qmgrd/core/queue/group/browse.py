@@ -1,9 +1,10 @@
 """Browses in logical order: ungrouped messages and groups by their places, members by number.
 
-A cursor has the place, the number in the group at that place, 1 for the order, and the group. So
-the browse continues the group after that number, even if the place of the group has changed. It
-misses groups that become complete before its cursor. If members of a group are consumed after the
-browse has passed it, the group has a later place, and the browse shows it again there.
+A cursor contains a place, the number in the group at that place, 1 for the logical order, and the
+group id. So a browse continues the group after that number, even if the place of the group has
+changed. A browse misses groups that become complete before its cursor. If members are consumed
+after the browse has passed their group, the group moves to a later place. The browse then shows the
+group again.
 """
 
 import struct
@@ -21,19 +22,19 @@ from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.queue import Queue
 
 _START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
-_NONE = [0, 0, 0]  # the group of ungrouped messages
+_NONE = [0, 0, 0]  # group id of ungrouped messages in a cursor
 _GROUP = struct.Struct(">QQQ")
 
 
 def check_cursor(after: Cursor | None, order: int) -> None:
-    """Raises INCONSISTENT_BROWSE if a browse continues in another order (MQRC 2259)."""
+    """Raises INCONSISTENT_BROWSE if a browse continues in a different order (MQRC 2259)."""
     if after is None:
         return
     was = after[3] if len(after) > 3 else 0
     if was != order or (order == LOGICAL and not _is_sound(after)):
         raise RequestError(
             ErrorCode.INCONSISTENT_BROWSE,
-            "the browse began in another order than it goes on in; begin anew, without a cursor",
+            "the browse began in a different order; begin again without a cursor",
         )
 
 
@@ -49,9 +50,9 @@ def _is_sound(after: Cursor) -> bool:
 def in_logical_order(
     queue: Queue, tx: Transaction, after: Cursor | None, *, all_available: bool
 ) -> Iterator[Found]:
-    """Yields keys and entries in logical order after a cursor, each with its cursor.
+    """Yields keys, entries and cursors in logical order, starting after the cursor *after*.
 
-    A group that is skipped because it is incomplete is yielded without an entry.
+    An incomplete group that is skipped is yielded with an empty entry.
     """
     priority, arrival, number, _, *group = (after or _START)[:7]
     begun = _GROUP.pack(*(group or _NONE))
@@ -84,7 +85,7 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
 
 
 def without_incomplete(queue: Queue, tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
-    """Yields *found*, but members of incomplete groups without an entry."""
+    """Yields the messages *found*. The entries of members of incomplete groups are empty."""
     for key, value, cursor in found:
         group = index.selected_by(entries.front(tx, entries.decode(value)))[1]
         if group is None or key[keys.POSITION_AT] == keys.LANE_READY:
@@ -96,7 +97,7 @@ def without_incomplete(queue: Queue, tx: Transaction, found: Iterator[Found]) ->
 def _members(
     queue: Queue, tx: Transaction, where: Cursor, group_id: bytes, number: int
 ) -> Iterator[Found]:
-    """Yields the members after *number* up to the first gap, with cursors of that place."""
+    """Yields the members after *number* up to the first gap, with cursors at the place *where*."""
     row = queue.groups.peek(tx, group_id)
     if row is None or not row.place:
         return

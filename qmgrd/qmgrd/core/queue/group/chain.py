@@ -1,11 +1,11 @@
 """The groups of a queue that a consumer can begin, in order of their places: two ranges of rows.
 
-    chain     place ──▶ group    its due member is available, and the group is not stopped
-    complete  place ──▶ group    those of them whose remaining members have all arrived
+    chain     place ──▶ group    groups that are not stopped and whose due member is available
+    complete  place ──▶ group    groups of the chain whose remaining members are all available
 
-A consumer that begins complete groups only reads the second range. So it never steps over
-incomplete groups. The row of a group states whether the group is in the ranges. Rows of an older
-version do not: at the first start a job looks at all groups once.
+A consumer that begins only complete groups reads the second range. So it never skips incomplete
+groups. The row of a group states whether the group is in the ranges. Rows of an older version do
+not, so a job checks all groups once at the first start.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 
-Turn = tuple[bytes, bytes]  # place and id of a group
+Turn = tuple[bytes, bytes]  # place and group id
 
 
 def move(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow, place: bytes) -> bool:
-    """Moves a group to *place*, or out of both ranges; returns whether that changed anything."""
+    """Moves a group to *place*, or out of both ranges. Returns whether a row changed."""
     is_listed = bool(place) and row.is_rest_ready
     if (row.place, row.is_listed) == (place, is_listed):
         return False
@@ -43,11 +43,14 @@ def take_out(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow) -> 
 def behind(
     tx: Transaction, queue_id: int, heads: list[int], *, is_complete: bool
 ) -> Iterator[Turn]:
-    """Yields the groups in order of their places, from the lowest arrival of each priority on.
+    """Yields the groups in order of their places, starting at the positions *heads*.
 
     Args:
-        heads: the lowest arrival of interest by priority; read again when a priority begins.
-        is_complete: yields complete groups only.
+        tx: The transaction of the turn.
+        queue_id: The id of the queue.
+        heads: The lowest arrival to yield, by priority. This function reads a head only when it
+            reaches the priority.
+        is_complete: Whether to yield only complete groups.
     """
     key_of = keys.complete if is_complete else keys.chain
     stop = keys.after(key_of(queue_id, b""))
@@ -61,5 +64,5 @@ def behind(
                 at = place[keys.PLACE_RANK_AT]
                 if place < keys.PLACE.pack(at, heads[keys.PRIORITY_TOP - at]):
                     rank = at
-                    break  # The groups up to this position were stepped over.
+                    break  # The groups up to this position were skipped, so seek past them.
             yield place, group_id

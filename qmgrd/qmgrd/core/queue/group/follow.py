@@ -1,6 +1,7 @@
 """Leases the next members of the groups that a consumer holds, one after the other.
 
-Runs of plain members go through a tight loop (queue/group/run.py), other members step by step.
+A tight loop leases runs of plain members (queue/group/run.py). Other members are leased step by
+step.
 """
 
 from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
@@ -19,7 +20,7 @@ from qmgrd.core.queue.take import is_available, tail_of
 
 
 class Following:
-    """The items for one delivery to a consumer, and the groups that it holds."""
+    """The items of one delivery to a consumer, and the groups that the consumer holds."""
 
     def __init__(
         self, queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
@@ -34,17 +35,17 @@ class Following:
         self._size = self._looked_at = 0
         self._frame_bytes = 0
         self._at_end = True
-        self._is_full = False  # The next message does not fit in the frame.
+        self._is_full = False  # whether the next message does not fit in the frame
 
     def settle(self) -> SeekResult:
-        """Counts the messages that were leased."""
+        """Counts the leased messages, and returns the result of the delivery."""
         consumer, queue, reader = self._consumer, self._queue, self._reader
         consumer.credit_messages -= len(self._items)
         consumer.credit_bytes -= self._size
         reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
         self._groups.held_groups.end_stalled(reader)
         queue.counters.count_delivered(len(self._items))
-        for key, value in dict(self._damaged).items():  # A second look may find one twice.
+        for key, value in dict(self._damaged).items():  # A message may have been examined twice.
             lane.set_aside(queue, self._tx, key, value)
         return SeekResult(self._items, self._looked_at + 1, self._at_end)
 
@@ -56,10 +57,11 @@ class Following:
         return has
 
     def _follow(self, group_id: bytes, held_group: HeldGroup) -> None:
-        """Leases the members of a held group, from its position on.
+        """Leases the members of a held group, starting at its next number.
 
-        In logical order these are all available members. In pinned order these are the members with
-        consecutive arrivals; then the group lines up with the others, as another may be first.
+        In logical order, all available members are leased. In pinned order, only members with
+        consecutive arrivals are leased. Then the group lines up with the other groups, because the
+        next message may belong to another group.
         """
         row = self._groups.row(self._tx, group_id)
         self._reader.calling.pop(group_id, None)
@@ -85,14 +87,14 @@ class Following:
                 self._end_if_idle(group_id, held_group)
             return
         if not self._has_room:
-            self._reader.calling[group_id] = None  # More members may be available.
+            self._reader.calling[group_id] = None  # Further members may be available.
         held_group.has_ended = 0 < row.last < row.after(held_group.next)
         if held_group.has_ended and self._reader.current == group_id:
             self._reader.current = None
         self._end_if_idle(group_id, held_group)
 
     def _line_up(self, group_id: bytes, held_group: HeldGroup) -> None:
-        """Lines up a held group at the place of its next member, if that is available."""
+        """Lines up a held group at the place of its next member, if that member is available."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)
         if row is not None and (row.is_stopped or held_group.is_full):
@@ -108,11 +110,9 @@ class Following:
             self._end_if_idle(group_id, held_group)
 
     def _take_next(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> None:
-        """Leases the next members one by one, of any kind."""
-        number, beside = (
-            row.after(held_group.next),
-            b"",
-        )  # in pinned order, the position of the next
+        """Leases the next members one by one. The members need not be plain."""
+        # In pinned order, ``beside`` is the position that the next member must have.
+        number, beside = row.after(held_group.next), b""
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
@@ -129,9 +129,9 @@ class Following:
             held_group.next = number
 
     def _take_run(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> int:
-        """Leases the next members while they are consecutive and plain; returns how many.
+        """Leases the next members while they are consecutive and plain. Returns their number.
 
-        None, if some of them left before their turn.
+        If a member has left before its turn, nothing is leased.
         """
         if row.ahead or self._groups.held_groups.taken_back or not self._has_room:
             return 0
@@ -158,12 +158,12 @@ class Following:
         return more
 
     def _end_if_idle(self, group_id: bytes, held_group: HeldGroup) -> None:
-        """Frees a held group of which no member is leased or available."""
+        """Frees a held group without leased or available members."""
         if held_group.is_settled and self._reader.current != group_id:
             self._groups.held_groups.end(group_id)
 
     def _take_member(self, member: Member, held_group: HeldGroup, position: bytes) -> bool:
-        """Leases a member; returns whether it is available, and fits in the delivery."""
+        """Leases a member. Returns False if it is not available or does not fit in the delivery."""
         queue, arrival = self._queue, int.from_bytes(position[keys.ARRIVAL], "big")
         self._looked_at += 1
         if arrival in queue.leases:
@@ -181,7 +181,7 @@ class Following:
         return True
 
     def _taken_over(self, member: Member, held_group: HeldGroup) -> int:
-        """Returns the flag of a delivery that tells a reader that it took over a group."""
+        """Returns STATE_TAKEN_OVER for the first delivery after a takeover of the group, else 0."""
         last_reader = self._groups.held_groups.last_reader(member.group_id)
         return 0 if held_group.is_delivered or last_reader is self._reader else STATE_TAKEN_OVER
 
@@ -194,20 +194,20 @@ class Following:
         return sound if is_here else None
 
     def _fits(self, size_bytes: int) -> bool:
-        """Returns whether so many more bytes fit in the delivery; else marks it as full."""
+        """Returns whether *size_bytes* fit in the delivery. If not, marks the delivery as full."""
         consumer = self._consumer
         if self._frame_bytes + size_bytes <= consumer.frame_bytes:
             return True
         if not (self._items or consumer.is_short):
-            return True  # The first item may be longer.
+            return True  # The first item of a delivery may be longer.
         self._at_end = False
         consumer.lacks_room = not self._items
-        self._count = len(self._items)  # The next frame begins with it.
+        self._count = len(self._items)  # The message is the first of the next frame.
         self._is_full = True
         return False
 
     def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
-        """Leases a message; returns whether it fits in the delivery."""
+        """Leases a message. Returns False if it does not fit in the delivery."""
         queue, arrival, consumer = self._queue, keys.place(key)[1], self._consumer
         more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival, sound.topic)
         size = DELIVERY.size + len(sound.record) + len(tail)

@@ -1,28 +1,27 @@
 """The groups of one reader that have an available member, in order of their places.
 
-A reader in pinned order holds many groups at once. The next member is the first one of all of them,
-by priority and arrival. So a long group does not delay the others.
+A reader in pinned order holds many groups at once. The next member is the first member of all these
+groups, by priority and arrival. So a long group does not delay the other groups.
 """
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-_STALE_MAX = 64  # outdated places in the heap, in addition to as many as there are groups
+_STALE_MAX = 64  # limit of outdated places in the heap, in addition to the number of groups
 
 
 class GroupHeap:
-    """Groups by the place (:data:`keys.PLACE`) of the next member of each."""
+    """The groups of one reader, ordered by the place (:data:`keys.PLACE`) of their next member."""
 
     __slots__ = ("_heap", "_places")
 
     def __init__(self) -> None:
         self._places: dict[bytes, bytes] = {}
-        self._heap: list[
-            tuple[bytes, bytes]
-        ] = []  # including outdated places, until they are first
+        # Pairs of place and group. Outdated places remain in the heap until they are first.
+        self._heap: list[tuple[bytes, bytes]] = []
 
     def add(self, group_id: bytes, place: bytes) -> None:
-        """Adds a group at *place*, or moves it there."""
+        """Adds a group at *place*, or moves the group to *place*."""
         if self._places.get(group_id) == place:
             return
         self._places[group_id] = place

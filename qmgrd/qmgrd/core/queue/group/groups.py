@@ -1,17 +1,17 @@
 """The groups of one queue: their rows, and the order in which consumers begin them.
 
-    put, wake ──enter──▶ index: number ──▶ place      row: counts, what left, last
+    put, wake ──enter──▶ index: number ──▶ place      row: counts, departed members, last number
     ack, move ──leave──▶   │
                            ▼
-    refresh: is the due member available? ──▶ chain: place ──▶ group, for those who begin one
+    refresh: is the due member available? ──▶ chain: place ──▶ group, for consumers to begin
 
 The place of a group is the place of its due member. So a consumer in logical order merges two
-ordered lists, the ungrouped messages and the chain, and steps over nothing but groups that others
-hold. The row of a group states whether the group is complete. Nothing here reads all members of a
-group. Memory does not grow with the number of groups: ``_rows`` is a bounded cache.
+ordered lists: the ungrouped messages and the chain. It skips only groups that other consumers hold.
+The row of a group states whether the group is complete, so this module never reads all members of a
+group. Memory does not grow with the number of groups, because ``_rows`` is a bounded cache.
 
-Groups that changed in a turn are refreshed before messages are handed out, and written once, at its
-end.
+Groups that changed in a turn are refreshed before the delivery of messages. Their rows are written
+once, at the end of the turn.
 """
 
 from qmgr_protocol.errors import ErrorCode
@@ -29,42 +29,40 @@ from qmgrd.core.queue.group.restore import read
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 
 ROWS_CACHED_MAX = 10_000
-ROWS_OF_A_GROUP = (
-    3  # its row, its place in the chain, and one of the complete groups or the schedule
-)
-ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # the most that a put writes in addition to entry and UID
+# The row of the group, its row in the chain, and one row of the complete groups or the schedule.
+ROWS_OF_A_GROUP = 3
+ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # maximum rows of a put, in addition to entry and UID
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
-NEVER = 1 << 63  # above all arrivals
-_NOW_MS = -1  # in this turn; refresh knows its time
+NEVER = 1 << 63  # value above all arrivals
+_NOW_MS = -1  # value that means the time of this turn, which refresh fills in
 
 
 class Groups:
     """All groups of one queue.
 
-    Invariant, once refreshed: a group is in the chain, at the place in its row, if its due member
-    is available and the group is not stopped. Groups in the chain that no reader holds are at or
-    after ``heads``. Those of them that are whole are at or after ``whole_heads``, and those whose
-    remaining members are all available at or after ``rest_heads``.
+    Invariant after :meth:`refresh`: a group is in the chain, at the place in its row, if its due
+    member is available and the group is not stopped. Groups in the chain that no reader holds are
+    at or after ``heads``. Whole groups among them are at or after ``whole_heads``. Groups among
+    them whose remaining members are all available are at or after ``rest_heads``.
     """
 
     def __init__(self, queue_id: int, name: str, schedule: Schedule) -> None:
         self.held_groups = HeldGroups()
         self.heads = [0] * len(_PRIORITIES)
         self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
-        self.ripe: dict[
-            bytes, None
-        ] = {}  # parked groups that can be backed out, as all members have arrived
-        self.sweeps = 0  # jobs that remove what a restart lost, and which is still counted
-        self.wrote = False  # in this turn
-        self.restored: dict[bytes, None] = {}  # Their rows made no sense: to be logged.
-        self.has_new_bounds = False  # The limits changed: all groups need a look.
-        self._is_freed = False  # A reader may begin another group, or a sweep has ended.
+        # Parked groups that can be backed out, because all members have arrived.
+        self.ripe: dict[bytes, None] = {}
+        self.sweeps = 0  # number of jobs that remove lost members, which still count in rows
+        self.wrote = False  # whether this turn wrote rows of groups
+        self.restored: dict[bytes, None] = {}  # groups with rebuilt rows, which must be logged
+        self.has_new_bounds = False  # whether the limits changed, so all groups need a check
+        self._is_freed = False  # whether a reader may begin another group, or a sweep has ended
         self._id = queue_id
         self._name = name
         self._schedule = schedule
         self._rows: dict[bytes, GroupRow] = {}
-        self._stored: dict[bytes, bytes] = {}  # the stored rows of these
-        self._touched: dict[bytes, None] = {}  # Their place or row may have changed.
+        self._stored: dict[bytes, bytes] = {}  # stored form of the cached rows
+        self._touched: dict[bytes, None] = {}  # groups whose place or row may have changed
         self.pending = UncommittedMembers()
 
     def row(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
@@ -77,7 +75,7 @@ class Groups:
         return found
 
     def peek(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
-        """Returns the row of a group for reading only, without caching it."""
+        """Returns the row of a group for reading only. The row is not cached."""
         found = self._rows.get(group_id)
         if found is None:
             found, _ = read(tx, self._id, self._name, group_id, self.restored)
@@ -86,8 +84,8 @@ class Groups:
     def is_complete(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
         """Returns whether all members of a group are available, and none is leased.
 
-        With *or_rest*, only those that have not left count. While a job removes messages that a
-        restart lost, no group counts as available.
+        With *or_rest*, only members that have not left count. No group counts as available while a
+        job removes messages that a restart lost.
         """
         row = self.peek(tx, group_id)
         if row is None or self.sweeps or self.held_groups.leased_of(group_id):
@@ -95,37 +93,38 @@ class Groups:
         return row.is_rest_ready if or_rest else row.is_whole
 
     def position(self, tx: Transaction, member: Member) -> bytes | None:
-        """Returns lane, 9 - priority and arrival of a member, or None."""
+        """Returns the position of a member, or None."""
         prefix = group_index.prefix_of(self._id, member.group_id)
         return group_index.find(tx, prefix, member.number)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether :meth:`refresh` has nothing to do."""
+        """Whether a call of :meth:`refresh` would change nothing."""
         waiting = self._touched or self.ripe or self._is_freed or self.has_new_bounds
         return not (waiting or self.held_groups.freed or self.held_groups.idle)
 
     @property
     def rows_to_refresh(self) -> int:
-        """About how many rows :meth:`refresh` will read and write."""
+        """The approximate number of rows that :meth:`refresh` will read and write."""
         return ROWS_OF_A_GROUP * len(self._touched)
 
     def check(self, tx: Transaction, member: Member, *, is_last: bool) -> None:
-        """Raises RequestError if a member must not be put: see queue/group/admission.py."""
+        """Raises RequestError if a member must not be put. See queue/group/admission.py."""
         check_number(member)
         row = self.row(tx, member.group_id)
         if row is not None:
             check_row(self._name, row, member, is_last=is_last)
         if self.position(tx, member) is not None:
-            raise taken(self._name, member, "is there already")
+            raise taken(self._name, member, "already exists")
         error = self.pending.error(self._name, member, is_last=is_last)
         if error is not None:
             raise error
 
     def admits(self, tx: Transaction, member: Member, *, is_last: bool = False) -> bool:
-        """Returns whether a message that was moved here is a member of its group here.
+        """Returns whether a message that was moved to this queue can be a member of its group.
 
-        It is not, if it conflicts with an earlier member: a put of it is refused.
+        A message that conflicts with an earlier member becomes ungrouped. A put of such a message
+        would be refused.
         """
         row, number = self.row(tx, member.group_id), member.number
         if row is not None and (
@@ -139,7 +138,7 @@ class Groups:
     def enter(
         self, tx: Transaction, member: Member, position: bytes, *, is_last: bool, put_us: int
     ) -> None:
-        """Adds a member, which is stored at *position*."""
+        """Adds a member that is stored at *position*."""
         row, arrival = self.row(tx, member.group_id), int.from_bytes(position[keys.ARRIVAL], "big")
         if row is None:
             row = self._rows[member.group_id] = GroupRow()
@@ -159,7 +158,7 @@ class Groups:
         self._touched[member.group_id] = None
 
     def next_to_put(self, tx: Transaction, group_id: bytes) -> int:
-        """Returns the number after the highest of a group; 0 if no run may begin there."""
+        """Returns the number after the highest of a group, or 0 if no run may begin there."""
         row = self.row(tx, group_id)
         if self.pending or (row is not None and row.last):
             return 0
@@ -175,7 +174,7 @@ class Groups:
         *,
         is_last: bool,
     ) -> None:
-        """Adds the next *count* members, whose rows are stored; the first has *arrival*."""
+        """Adds the next *count* members. Their rows are stored, and the first has *arrival*."""
         row = self.row(tx, group_id)
         if row is None:
             row = self._rows[group_id] = GroupRow()
@@ -189,7 +188,7 @@ class Groups:
         self._touched[group_id] = None
 
     def acknowledge(self, tx: Transaction, group_id: bytes, numbers: list[int]) -> None:
-        """Removes members that were acknowledged, except their entries."""
+        """Removes acknowledged members from their group. The caller deletes their entries."""
         group_index.take_out(tx, group_index.prefix_of(self._id, group_id), numbers)
         row = self.row(tx, group_id)
         if row is not None:
@@ -200,14 +199,14 @@ class Groups:
         self.held_groups.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
-        """Removes a member that was at *position*; returns whether it was one."""
+        """Removes a member at *position*. Returns False if the message was not a member."""
         prefix = group_index.prefix_of(self._id, member.group_id)
         if group_index.find(tx, prefix, member.number) != position:
             return False
         group_index.take_out(tx, prefix, [member.number])
         row = self.row(tx, member.group_id)
         if row is None:
-            return True  # Its index row was damaged.
+            return True  # The index row is damaged and refers to an unknown group.
         if position[keys.LANE_AT] == keys.LANE_GROUPED:
             row.count -= 1
         else:
@@ -219,22 +218,22 @@ class Groups:
         return True
 
     def inherit(self, tx: Transaction, group_id: bytes, there: GroupRow) -> None:
-        """Continues a group, which comes from another queue, where it was *there*."""
+        """Continues a group that moves from another queue, where its row is *there*."""
         if there.gone and self.row(tx, group_id) is None:
-            # Numbers that units of work will put here are still to come, even if they left there.
+            # Numbers that open units of work will put here must not count as left.
             row = there.only_left(below=self.pending.first(group_id, 0, there.highest + 1))
-            if row.gone:  # Stores it even if its message is not a member here.
+            if row.gone:  # The row is stored even if the moved message is not a member here.
                 row.changed_ms = _NOW_MS
                 self._rows[group_id], self._touched[group_id] = row, None
 
     # Places in the chain
 
     def mark_changed(self, group_id: bytes) -> None:
-        """Makes :meth:`refresh` look at a group, and write its row if it changed."""
+        """Marks a group for :meth:`refresh`, which writes its row if the row changed."""
         self._touched[group_id] = None
 
     def skip_refresh(self) -> None:
-        """Forgets the groups to refresh, so that the chain no longer matches the rows."""
+        """Forgets the groups to refresh. The chain may no longer match the rows afterwards."""
         self.held_groups.end_idle()
         self._touched, self.ripe = {}, {}
         self._is_freed = self.has_new_bounds = False
@@ -243,8 +242,8 @@ class Groups:
         """Updates the chain to match the rows.
 
         Returns:
-            Places of due members that may be available now; the lowest arrival of a group that may
-            be complete now, else NEVER.
+            The places of due members that may be available now, and the lowest arrival of a group
+            that may be complete now, or NEVER.
         """
         touched, self._touched = self._touched, {}
         touched |= self.held_groups.end_idle()
@@ -269,7 +268,7 @@ class Groups:
         return called, whole_from
 
     def _update_chain(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
-        """Adds a group to the chain or removes it; returns its place if more may be available."""
+        """Updates a group in the chain. Returns its place if further members may be available."""
         place, position = NO_PLACE, None
         if row.count and not row.is_stopped:
             position = self.position(tx, Member(group_id, row.due))
@@ -279,7 +278,11 @@ class Groups:
         return [place] if self._notify_reader(group_id, row) else []
 
     def _notify_reader(self, group_id: bytes, row: GroupRow) -> bool:
-        """Notifies the reader of a group that more of it may be available."""
+        """Offers a changed group to its reader, or to all readers if the group is free.
+
+        Returns:
+            Whether the group may have available members.
+        """
         held_group = self.held_groups.by_group.get(group_id)
         if held_group is not None:
             if held_group.reader is not None and not row.is_stopped:
@@ -298,7 +301,7 @@ class Groups:
         return True
 
     def begin_sweep(self) -> None:
-        """Makes all groups count as incomplete until :meth:`end_sweep`."""
+        """Treats all groups as incomplete until :meth:`end_sweep`."""
         self.sweeps += 1
         self.whole_heads, self.rest_heads = [NEVER] * len(_PRIORITIES), [NEVER] * len(_PRIORITIES)
 
@@ -309,7 +312,7 @@ class Groups:
             self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
             self._is_freed = True
 
-    # At rest
+    # The stored rows
 
     def _store(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
@@ -331,8 +334,8 @@ class Groups:
     def _is_over(self, row: GroupRow) -> bool:
         """Returns whether a group can be forgotten.
 
-        It can if its producer ended it. If an operator did, it is remembered for a while, so that
-        further puts are refused.
+        A group that its producer ended can be forgotten once it is empty. A group that an operator
+        closed is remembered for some time, so that further puts are refused.
         """
         if not row.is_empty or row.is_paused or (row.is_closed and row.last):
             return False
@@ -341,21 +344,22 @@ class Groups:
     def _watch(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
-        """Schedules the next look at a group, if it may expire or be forgotten."""
+        """Schedules the next check of a group that may expire or be forgotten."""
         wait_ms = bounds.group_retention_ms if row.is_empty else bounds.group_incomplete_ms
         if not wait_ms or (row.is_rest_here and not row.is_empty):
             return
         if 0 < row.due_ms <= now.ms + wait_ms:
             return
-        if row.due_ms:  # The schedule had its end as an empty group.
+        if row.due_ms:  # The schedule has a row from the time when the group was empty.
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
         row.due_ms = now.ms + wait_ms
         self._schedule.add(tx, row.due_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
 
     def is_due(self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes) -> bool:
-        """Returns whether a group expires now. The caller has removed its row of the schedule.
+        """Returns whether a group expires now. The caller has removed its row from the schedule.
 
-        Forgets a group that was empty for too long; schedules the next look at others.
+        This function forgets a group that was empty for too long. It schedules the next check of
+        any other group.
         """
         row = self.row(tx, group_id)
         if row is None:
@@ -380,7 +384,7 @@ class Groups:
         return True
 
     def forget(self, tx: Transaction, group_id: bytes) -> None:
-        """Forgets an empty group; its reader may begin others."""
+        """Forgets an empty group. Its reader may begin other groups."""
         self._free(group_id)
         row = self._rows.pop(group_id)
         self.wrote = True
@@ -392,16 +396,16 @@ class Groups:
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
 
     def end(self, tx: Transaction, group_id: bytes, row: GroupRow) -> None:
-        """Ends a group whose members all left the queue together: see group_end.py."""
+        """Ends a group whose members all left the queue together. See group_end.py."""
         if not row.is_closed:
             self.forget(tx, group_id)
             return
-        row.parked_number, row.parked_code = 0, 0  # Remembers for a while that it was closed.
+        row.parked_number, row.parked_code = 0, 0  # The row remains to show that it was closed.
         self.ripe.pop(group_id, None)
         self.mark_changed(group_id)
 
     def _free(self, group_id: bytes) -> None:
-        """Lets the reader of a group that has ended begin others."""
+        """Lets the reader of a group that has ended begin other groups."""
         if group_id in self.held_groups.by_group:
             self.held_groups.end(group_id)
             self._is_freed = True

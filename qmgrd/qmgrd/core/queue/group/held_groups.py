@@ -1,16 +1,17 @@
-"""Which reader holds which group: in memory only, so a restart frees all groups.
+"""Records the readers that hold groups. This is in memory only, so a restart frees all groups.
 
     free ──begun by a reader──▶ held ──▶ all leased members are settled ──▶ free
                                  │ ▲
-                                 ▼ │ a member returns: the position goes back to it
-                              handed out, in order of numbers
+                                 ▼ │ a member returns: the next number moves back
+                              members are delivered in order of numbers
 
 1. No other reader in logical or pinned order receives members of a held group.
-2. In logical order a reader is in one group at a time. It holds the group until it has received
-   the last member, even while it waits for the next. In pinned order a reader may hold many
-   groups, each as long as a member is leased or lines up to be next. A reader without leases that
-   asks for nothing loses the groups that only line up.
-3. A reader that ends gives up its groups. Another reader begins such a group once all leased
+2. In logical order, a reader is in one group at a time. The reader holds the group until it has
+   received the last member, even while it waits for the next member.
+3. In pinned order, a reader may hold many groups. It holds a group as long as a member is leased or
+   the group is lined up for its next member. A reader that has no leases and requests no messages
+   loses the groups that are only lined up.
+4. A reader that ends gives up its groups. Another reader can begin such a group after all leased
    members are settled.
 """
 
@@ -20,12 +21,12 @@ from typing import NamedTuple
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
 from qmgrd.core.queue.group.group_heap import GroupHeap
 
-LAST_MAX = 10_000  # groups whose last reader is remembered
-# Leased members of one group. In whatever order they are settled, the list in its row of members
-# that left before earlier ones stays short.
+LAST_MAX = 10_000  # limit of groups whose last reader is remembered
+# Limit of leased members of one group. The limit keeps the list ``ahead`` in the row of the group
+# short, regardless of the order of settles.
 OUT_MAX = 500
-ASSIGNED_MAX = 100  # groups that only one reader may begin
-TAKEN_BACK_MAX = 100_000
+ASSIGNED_MAX = 100  # limit of groups that are assigned to a reader
+TAKEN_BACK_MAX = 100_000  # limit of remembered members that were taken back
 
 
 class Member(NamedTuple):
@@ -36,14 +37,14 @@ class Member(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The connection that may begin a group."""
+    """The permission to begin an assigned group."""
 
-    connection: int  # 0: any reader except the one that gave it up
-    left: "Reader | None"
+    connection: int  # connection that may begin the group; 0 for any reader except ``left``
+    left: "Reader | None"  # reader that gave the group up
 
 
 class Reader:
-    """A consumer in logical or pinned order, or the gets of one connection under one number.
+    """A consumer in logical or pinned order, or the gets of one connection with one reader number.
 
     Invariant: ``current`` is None except in logical order. Each group in ``held_groups`` has a
     :class:`HeldGroup` with this reader.
@@ -66,39 +67,40 @@ class Reader:
         self.client = client
         self.queue_id = queue_id
         self.order = order
-        self.current: bytes | None = None  # the group that it is in
+        self.current: bytes | None = None  # current group of a reader in logical order
         self.held_groups: dict[bytes, None] = {}
-        self.calling: dict[bytes, None] = {}  # held groups that may have a member for it
-        self.line = GroupHeap()  # in pinned order, held groups that have
-        self.has_credit = True  # after its last look, or since
+        self.calling: dict[bytes, None] = {}  # held groups that may have an available member
+        self.line = GroupHeap()  # held groups with an available member, in pinned order
+        self.has_credit = True  # whether the reader had credit after its last delivery, or later
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it reads groups one member after the other."""
+        """Whether the reader receives the members of a group in sequence."""
         return self.order != PHYSICAL
 
 
 class HeldGroup:
     """A group that a reader holds.
 
-    Invariant: all members in ``out`` and ``going`` are leased, and none is in both. ``out`` is in
-    order of numbers.
+    Invariant: all members in ``out`` and ``going`` are leased, and no member is in both. ``out`` is
+    in order of numbers.
     """
 
     __slots__ = ("going", "has_ended", "is_delivered", "next", "out", "reader", "serial")
 
     def __init__(self, reader: Reader, next_: int, serial: int) -> None:
-        self.reader: Reader | None = reader  # None: it has ended, or must give up the group
-        self.next = next_  # the next number to hand out
-        self.has_ended = False  # its last member was handed out
-        self.is_delivered = False  # The reader knows that it took over the group.
-        self.serial = serial  # rises in the order in which groups were begun
-        self.out: dict[int, int] = {}  # number to arrival
-        self.going: dict[int, int] = {}  # the same for those that are being taken back
+        # The reader is None if it has ended, or must give up the group.
+        self.reader: Reader | None = reader
+        self.next = next_  # next number to deliver
+        self.has_ended = False  # whether the last member was delivered
+        self.is_delivered = False  # whether the reader received a member since it began the group
+        self.serial = serial  # serial number, in the order in which groups were begun
+        self.out: dict[int, int] = {}  # arrivals of leased members by number
+        self.going: dict[int, int] = {}  # arrivals of members that are being taken back, by number
 
     @property
     def is_full(self) -> bool:
-        """Whether a member must be settled before more are handed out."""
+        """Whether a member must be settled before further members are delivered."""
         return len(self.out) >= OUT_MAX
 
     @property
@@ -110,21 +112,22 @@ class HeldGroup:
 class HeldGroups:
     """The groups of one queue that readers hold.
 
-    Invariant: ``leased`` has the arrivals in ``out`` and ``going`` of all groups, and of members
-    leased singly.
+    Invariant: ``leased`` contains the arrivals in ``out`` and ``going`` of all groups, and the
+    arrivals of members that are leased singly.
     """
 
     def __init__(self) -> None:
         self.by_group: dict[bytes, HeldGroup] = {}
-        self.leased: dict[int, tuple[bytes, int]] = {}  # arrival to group and number
-        self.leased_singly: dict[bytes, int] = {}  # members leased in physical order, by group
-        # Arrivals of members after one that returned: they are redelivered, so acks of them fail.
+        self.leased: dict[int, tuple[bytes, int]] = {}  # group and number by arrival
+        # Number of members leased in physical order, by group.
+        self.leased_singly: dict[bytes, int] = {}
+        # Arrivals of members after a returned member. They are redelivered, so acks of them fail.
         self.taken_back: dict[int, None] = {}
-        self.freed: dict[bytes, None] = {}  # groups that became free and need a look
+        self.freed: dict[bytes, None] = {}  # groups that became free and must be refreshed
         self.idle: dict[Reader, None] = {}  # readers that may be stalled at the end of the turn
         self._readers: dict[Reader, None] = {}
         self._begun = 0
-        self._last: OrderedDict[bytes, Reader] = OrderedDict()  # the last reader, of some groups
+        self._last: OrderedDict[bytes, Reader] = OrderedDict()  # last reader of recent groups
         self._assigned: dict[bytes, Assigned] = {}
 
     def open(self, reader: Reader) -> None:
@@ -132,7 +135,7 @@ class HeldGroups:
         self._readers[reader] = None
 
     def begin(self, group_id: bytes, reader: Reader, number: int) -> HeldGroup:
-        """Makes *reader* hold a free group, from *number* on."""
+        """Makes *reader* hold a free group, starting at *number*."""
         assert group_id not in self.by_group, "the group is held"
         self._begun += 1
         self._assigned.pop(group_id, None)
@@ -143,27 +146,27 @@ class HeldGroups:
     def record_lease(
         self, group_id: bytes, held_group: HeldGroup, number: int, arrival: int
     ) -> None:
-        """Records that a member was leased to the reader of *held_group*."""
+        """Records the lease of a member to the reader of *held_group*."""
         held_group.out[number], held_group.is_delivered = arrival, True
         self.leased[arrival] = group_id, number
         self.taken_back.pop(arrival, None)
 
     def lease_singly(self, member: Member, arrival: int) -> None:
-        """Records that a member was leased in physical order, to any consumer."""
+        """Records the lease of a member in physical order, to any consumer."""
         self.leased[arrival] = member
         self.taken_back.pop(arrival, None)
         self.leased_singly[member.group_id] = self.leased_singly.get(member.group_id, 0) + 1
 
     def adopt(self, member: Member, arrival: int) -> None:
-        """Adds a member that was leased in physical order to its held group."""
+        """Moves a member that was leased in physical order to its held group."""
         self.remove_member(*member, arrival)
         held_group = self.by_group[member.group_id]
         held_group.out = dict(sorted({**held_group.out, member.number: arrival}.items()))
 
     def remove_member(self, group_id: bytes, number: int, arrival: int) -> HeldGroup | None:
-        """Removes a member from its held group; returns that group.
+        """Removes a leased member. Returns its held group, or None if it was leased singly.
 
-        The caller removes it from ``leased``.
+        The caller removes the member from ``leased``.
         """
         held_group = self.by_group.get(group_id)
         if held_group is not None:
@@ -179,16 +182,16 @@ class HeldGroups:
         return None
 
     def leased_members(self, group_id: bytes) -> dict[int, int]:
-        """Returns the leased members (number to arrival) of a held group; else an empty one.
+        """Returns the arrivals of leased members by number. The map is empty for a free group.
 
-        A caller that removes a member also removes it from ``leased``, and calls
+        A caller that removes a member from the map must also remove it from ``leased``, and call
         :meth:`end_if_over`.
         """
         held_group = self.by_group.get(group_id)
         return {} if held_group is None else held_group.out
 
     def settled(self, arrival: int) -> bytes | None:
-        """Records that a leased message was removed; returns its group, if it has one."""
+        """Records the end of a lease. Returns the group of the message, if it has one."""
         member = self.leased.pop(arrival, None)
         if member is None:
             return None
@@ -202,7 +205,7 @@ class HeldGroups:
 
         Returns:
             The groups that may have available members now, and the arrivals of later members, which
-            must return, too.
+            must also return.
         """
         member = self.leased.pop(arrival, None)
         if member is None:
@@ -233,16 +236,16 @@ class HeldGroups:
         return groups, list(behind.values())
 
     def first_unfinished(self, reader: Reader) -> bytes | None:
-        """Returns the first group that *reader* began and has not received completely, or None."""
+        """Returns the first group of *reader* whose last member is not yet delivered, or None."""
         found = [(self.by_group[x].serial, x) for x in reader.held_groups]
         open_ = [x for _, x in sorted(found) if not self.by_group[x].has_ended]
         return open_[0] if open_ else None
 
     def _restore(self, group_id: bytes, held_group: HeldGroup) -> bytes | None:
-        """Moves a reader in logical order back to the group of which a member returned.
+        """Moves a reader in logical order back to the group of a returned member.
 
         Returns:
-            The group that it was in, which it had begun later.
+            The previous current group of the reader, or None if the reader was not moved back.
         """
         reader = held_group.reader
         if reader is None:
@@ -257,7 +260,11 @@ class HeldGroups:
         return None
 
     def end_if_over(self, group_id: bytes) -> bool:
-        """Frees a group if all is settled and no reader is in it; returns whether it is free."""
+        """Frees a group if all members are settled and no reader is in it.
+
+        Returns:
+            Whether the group is free now.
+        """
         held_group = self.by_group.get(group_id)
         if held_group is None:
             return False
@@ -268,12 +275,12 @@ class HeldGroups:
         if reader is not None:
             self.idle[reader] = None
             if group_id in reader.line:
-                return False  # It receives more soon, unless it is stalled.
+                return False  # The reader receives more members soon, unless it is stalled.
         self.end(group_id)
         return True
 
     def end_idle(self) -> dict[bytes, None]:
-        """Frees the groups of stalled readers; returns all ``freed`` groups."""
+        """Frees the groups of stalled readers. Returns all ``freed`` groups."""
         idle, self.idle = self.idle, {}
         for reader in idle:
             self.end_stalled(reader)
@@ -281,13 +288,13 @@ class HeldGroups:
         return freed
 
     def _is_stalled(self, reader: Reader) -> bool:
-        """Returns whether a reader has no leases, and asks for nothing."""
+        """Returns whether a reader has no leases and no credit."""
         return not reader.has_credit and all(
             self.by_group[x].is_settled for x in reader.held_groups
         )
 
     def end_stalled(self, reader: Reader) -> None:
-        """Frees the groups that line up for a stalled reader."""
+        """Frees the groups that are lined up for a stalled reader."""
         if reader.line and self._is_stalled(reader):
             for group_id in list(reader.line):
                 self.end(group_id)
@@ -296,10 +303,10 @@ class HeldGroups:
     def end(self, group_id: bytes) -> None:
         """Frees a group."""
         held_group = self.by_group.pop(group_id)
-        assert held_group.is_settled, "a member of it is leased"
+        assert held_group.is_settled, "a member of the group is leased"
         if held_group.reader is not None:
             self._leave(group_id, held_group.reader)
-            if held_group.is_delivered:  # Otherwise it received no member.
+            if held_group.is_delivered:  # Otherwise the reader received no member.
                 self._remember(group_id, held_group.reader)
 
     def _remember(self, group_id: bytes, reader: Reader) -> None:
@@ -309,14 +316,17 @@ class HeldGroups:
             self._last.popitem(last=False)
 
     def last_reader(self, group_id: bytes) -> Reader | None:
-        """Returns the last reader of a group; None if it is forgotten."""
+        """Returns the last reader of a group, or None if it is forgotten."""
         return self._last.get(group_id)
 
     def assign(self, group_id: bytes, connection: int) -> list[bytes]:
-        """Lets only that connection begin a group next; with 0, any reader but the last.
+        """Assigns a group to *connection*, or to any reader except the last if it is 0.
+
+        Only an assigned reader may begin the group next. The oldest assignments above ASSIGNED_MAX
+        end.
 
         Returns:
-            The groups that were assigned to one connection, and that all may begin now.
+            The groups whose assignments have ended, so any reader may begin them.
         """
         held_group = self.by_group.get(group_id)
         left = held_group.reader if held_group is not None else self._last.get(group_id)
@@ -340,7 +350,7 @@ class HeldGroups:
         return group_id in self._assigned
 
     def can_assign(self, group_id: bytes, connection: int) -> bool:
-        """Returns whether a reader exists to which a group may be assigned."""
+        """Returns whether a reader exists to which the group can be assigned."""
         held_group = self.by_group.get(group_id)
         left = held_group.reader if held_group is not None else self._last.get(group_id)
         if connection:
@@ -348,7 +358,7 @@ class HeldGroups:
         return any(reader is not left for reader in self._readers)
 
     def leased_of(self, group_id: bytes) -> int:
-        """Returns how many members of a group are leased."""
+        """Returns the number of leased members of a group."""
         held_group = self.by_group.get(group_id)
         held = 0 if held_group is None else len(held_group.out) + len(held_group.going)
         return held + self.leased_singly.get(group_id, 0)
@@ -363,7 +373,7 @@ class HeldGroups:
         return assigned.left is not reader
 
     def _unassign(self, gone: Reader) -> list[bytes]:
-        """Lets all readers begin the groups assigned to a reader that ended; returns them."""
+        """Ends the assignments to a reader that ended. Returns their groups."""
         is_lone = len(self._readers) < 2
         is_there = any(reader.connection == gone.connection for reader in self._readers)
         found = [
@@ -384,9 +394,9 @@ class HeldGroups:
             reader.current = None
 
     def release(self, group_id: bytes) -> bool:
-        """Makes the reader of a group give it up; returns whether the group is free now.
+        """Makes the reader of a group give it up. Returns whether the group is free now.
 
-        Otherwise it is free once the leased members are settled.
+        Otherwise the group becomes free when its leased members are settled.
         """
         held_group = self.by_group.get(group_id)
         if held_group is None:
@@ -400,7 +410,7 @@ class HeldGroups:
         return self.end_if_over(group_id)
 
     def close(self, reader: Reader) -> list[bytes]:
-        """Ends a reader, which gives up all groups; returns those that others may begin."""
+        """Ends a reader, which gives up its groups. Returns the groups that others may begin."""
         self._readers.pop(reader, None)
         freed = [group_id for group_id in list(reader.held_groups) if self.release(group_id)]
         return freed + self._unassign(reader)

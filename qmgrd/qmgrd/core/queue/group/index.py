@@ -1,11 +1,12 @@
-"""The index of members of groups: a row for each run.
+"""The index of the members of groups, with one row per run.
 
-A run has consecutive numbers and consecutive arrivals in one lane, as members have that were put
-together. The key of its row has the last number, the value the position of the first member. Most
-members leave from the front, which changes one row.
+A run is a sequence of members with consecutive numbers and consecutive arrivals in one lane.
+Members that were put together form a run. The key of its row contains the last number. The value
+contains the position of the first member. Most members leave from the front, which changes only one
+row.
 
-    key    queue id, group id, the last number
-    value  lane, 9 - priority, arrival of the first; how many (u32), if more than one
+    key    queue id, group id, last number
+    value  lane, 9 - priority, arrival of the first member; count (u32) if it is more than 1
 """
 
 import struct
@@ -26,7 +27,7 @@ class MemberRun(NamedTuple):
 
     first: int
     last: int
-    position: bytes  # of the first member
+    position: bytes  # position of the first member
 
     def at(self, number: int) -> bytes:
         """Returns the position of the member with that number."""
@@ -37,7 +38,7 @@ class MemberRun(NamedTuple):
 
 
 def decode(key: bytes, value: bytes) -> MemberRun:
-    """Returns the run of a row."""
+    """Returns the run in a row."""
     last, count = int.from_bytes(key[-_NUMBER_BYTES:], "big"), 1
     if len(value) == _POSITION_BYTES + _COUNT.size:
         (count,) = _COUNT.unpack_from(value, _POSITION_BYTES)
@@ -45,7 +46,7 @@ def decode(key: bytes, value: bytes) -> MemberRun:
 
 
 def is_sound(key: bytes, value: bytes) -> bool:
-    """Returns whether a row has a valid form."""
+    """Returns whether a row is valid."""
     if len(key) != _KEY_BYTES or len(value) < _POSITION_BYTES:
         return False
     run = decode(key, value)
@@ -53,7 +54,7 @@ def is_sound(key: bytes, value: bytes) -> bool:
 
 
 def row(prefix: bytes, run: MemberRun) -> tuple[bytes, bytes]:
-    """Returns key and value of the row of *run*; *prefix* is that of its group."""
+    """Returns the key and value of the row of *run*. *prefix* is the key prefix of its group."""
     count = run.last - run.first + 1
     value = run.position if count == 1 else run.position + _COUNT.pack(count)
     return prefix + run.last.to_bytes(_NUMBER_BYTES, "big"), value
@@ -65,7 +66,7 @@ def prefix_of(queue_id: int, group_id: bytes) -> bytes:
 
 
 def run_at(tx: Transaction, prefix: bytes, number: int) -> MemberRun | None:
-    """Returns the run with that *number*, or None if it does not exist."""
+    """Returns the run that contains *number*, or None if the member does not exist."""
     key = prefix + number.to_bytes(_NUMBER_BYTES, "big")
     if (value := tx.get(key)) is not None:
         return decode(key, value)
@@ -76,17 +77,18 @@ def run_at(tx: Transaction, prefix: bytes, number: int) -> MemberRun | None:
 
 
 def find(tx: Transaction, prefix: bytes, number: int) -> bytes | None:
-    """Returns lane, 9 - priority and arrival of a member, or None if it does not exist."""
+    """Returns the position of a member, or None if the member does not exist."""
     run = run_at(tx, prefix, number)
     return None if run is None else run.at(number)
 
 
 def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-    """Yields key and position of members as if each had a row, in order of their numbers.
+    """Yields keys and positions in order of numbers, as if each member had its own row.
 
     Args:
-        prefix: of the keys; of one group at most.
-        start: the first key of interest.
+        tx: The transaction of the turn.
+        prefix: The prefix of the keys, which must not cover more than one group.
+        start: The key at which the scan starts.
     """
     start = max(prefix, start)
     index, rest = start[: _KEY_BYTES - _NUMBER_BYTES], start[_KEY_BYTES - _NUMBER_BYTES :]
@@ -104,7 +106,7 @@ def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[
 
 
 def take_out(tx: Transaction, prefix: bytes, numbers: list[int]) -> None:
-    """Removes members, which exist."""
+    """Removes existing members."""
     first, last = numbers[0], numbers[-1]
     if numbers == [*range(first, last + 1)]:
         _take_out(tx, prefix, first, last)
@@ -120,7 +122,7 @@ def _take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
         if found is None:
             return
         run = decode(*found)
-        if run.first > first:  # The store is damaged: the member does not exist.
+        if run.first > first:  # The member does not exist, because the store is damaged.
             first = run.first
             continue
         until = min(run.last, last)

@@ -1,18 +1,18 @@
-"""The errors of interventions in groups. A dry run raises the same ones."""
+"""The errors of interventions in groups. A dry run raises the same errors."""
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
 
 def not_ahead(group_id: bytes, due: int) -> RequestError:
-    """A skip to *due*, or to a number before it, skips nothing."""
+    """Returns the error for a skip to *due* or to a lower number, which would skip nothing."""
     return RequestError(
         ErrorCode.VALUE_INVALID, f"group {shown(group_id)} is at number {due}; skip to a higher one"
     )
 
 
 def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
-    """A skip to *number* is beyond the end of the group."""
+    """Returns the error for a skip to *number* beyond the end of the group."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
         f"group {shown(group_id)} ends with number {last}, so it cannot continue with {number}; "
@@ -21,7 +21,7 @@ def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
 
 
 def nothing_here(group_id: bytes) -> RequestError:
-    """A skip without a number has no member to go to."""
+    """Returns the error for a skip without a number in a group without members."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
         f"group {shown(group_id)} has no messages on the queue; name the number to skip to",
@@ -29,7 +29,7 @@ def nothing_here(group_id: bytes) -> RequestError:
 
 
 def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestError:
-    """A skip would take *number* from *client*, which has leased it."""
+    """Returns the error for a skip of *number*, which is leased to *client*."""
     name, who = shown(group_id), client or "a client without a name"
     return RequestError(
         ErrorCode.GROUP_IN_USE,
@@ -39,10 +39,15 @@ def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestErro
 
 
 def no_reader(queue: str, connection: int) -> RequestError:
-    """A group cannot be reassigned: *connection*, or any other with 0, reads no groups."""
+    """Returns the error for a reassignment to a connection that reads no groups.
+
+    Args:
+        queue: The name of the queue.
+        connection: The connection; 0 for any connection other than the current reader.
+    """
     fact = (
         f"connection {connection} reads no groups of {queue}"
         if connection
-        else f"nobody else reads groups of {queue}"
+        else f"no other connection reads groups of {queue}"
     )
     return RequestError(ErrorCode.GROUP_NO_READER, f"{fact}; start a consumer of groups")

@@ -1,4 +1,4 @@
-"""Reads the row of a group; if it makes no sense, makes it from the members of the group."""
+"""Reads the row of a group. Rebuilds an invalid row from the members of the group."""
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -10,12 +10,13 @@ from qmgrd.core.queue.group.row import GroupRow
 def read(
     tx: Transaction, queue_id: int, queue: str, group_id: bytes, made: dict[bytes, None]
 ) -> tuple[GroupRow | None, bytes]:
-    """Returns the row of a group, if it has one, and its stored form.
+    """Returns the row of a group, or None, and the stored form of the row.
 
-    If the stored row makes no sense, it counts as missing, and is *made* from the members.
+    An invalid row is rebuilt from the members. Its group is added to *made*, and its stored form
+    counts as empty.
 
     Raises:
-        RowDamaged: the checksum of the row is wrong.
+        RowDamaged: The checksum of the row is wrong.
     """
     stored = rows.find(tx, keys.group_row(queue_id, group_id), queue)
     if stored is None:
@@ -28,7 +29,7 @@ def read(
 
 
 def restored(tx: Transaction, queue_id: int, group_id: bytes) -> GroupRow:
-    """Makes a row from the members of a group; numbers below the first count as consumed."""
+    """Builds a row from the members of a group. Numbers below the first count as consumed."""
     row = GroupRow()
     prefix = group_index.prefix_of(queue_id, group_id)
     for key, value in tx.scan(prefix, keys.after(prefix)):

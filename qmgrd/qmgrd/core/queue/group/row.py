@@ -1,11 +1,11 @@
-"""The row of a group on a queue. Its size does not grow with the group.
+"""The row of a group on a queue. The size of the row does not depend on the size of the group.
 
     numbers  1 2 3 4 5 6 7 8 9
-             x x x   x     L         x left the queue for good, there: 4 6 7, L the last
+             x x x   x     L         x: has left the queue; present: 4, 6, 7, 8; L: the last
              done=3  ahead=[5]       due: 4
 
-``done``: all members up to it have left: they were consumed, purged or moved. A member that expired
-or was damaged leaves a gap, until an operator skips it. The member after ``done`` is due.
+All members with numbers up to ``done`` have left: they were consumed, purged or moved. An expired
+or damaged member leaves a gap until an operator skips its number. The member after ``done`` is due.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode
 
-AHEAD_MAX_RUNS = 1_000  # of members that left before earlier ones
+AHEAD_MAX_RUNS = 1_000  # limit of runs of members that left before earlier members
 NO_PLACE = b""
 
 
@@ -24,23 +24,23 @@ class GroupRow:
     Invariant: the runs in ``ahead`` are above done + 1 and ascending, with gaps between them.
     """
 
-    count: int = 0  # available and leased members
-    waiting: int = 0  # delayed members
-    done: int = 0
-    ahead: list[list[int]] = field(default_factory=list)  # runs above done: first, how many
-    last: int = 0  # the last number; 0 if unknown
-    highest: int = 0  # the highest number that ever was here
+    count: int = 0  # number of available and leased members
+    waiting: int = 0  # number of delayed members
+    done: int = 0  # number up to which all members have left
+    ahead: list[list[int]] = field(default_factory=list)  # runs above done: first number, count
+    last: int = 0  # number of the last member; 0 if unknown
+    highest: int = 0  # highest number of all current and former members
     is_paused: bool = False
     is_closed: bool = False
-    parked_number: int = 0  # the member that failed, if the group waits for the members after it
-    parked_code: int = 0
-    place: bytes = NO_PLACE  # of its due member; none if that is not available
-    first_us: int = 0  # wall clock of its first arrival here
-    changed_ms: int = 0  # store clock of the last arrival, or of the last member that left
-    due_ms: int = 0  # store clock of its row in the schedule
-    born: int = 0  # the arrival in the key of its row of the schedule
-    lowest: int = 0  # the lowest arrival that ever was here
-    is_listed: bool = False  # whether its place is in the range of complete groups, too: chain.py
+    parked_number: int = 0  # number of the failed member of a parked group; otherwise 0
+    parked_code: int = 0  # error code of that member
+    place: bytes = NO_PLACE  # place of the group in the chain; NO_PLACE if it is not in the chain
+    first_us: int = 0  # time of the first arrival, wall clock
+    changed_ms: int = 0  # time of the last arrival or departure of a member, store clock
+    due_ms: int = 0  # time of the row in the schedule, store clock; 0 without a row
+    born: int = 0  # arrival in the key of the row in the schedule
+    lowest: int = 0  # lowest arrival of all current and former members
+    is_listed: bool = False  # whether the place is also in the range of complete groups (chain.py)
 
     def encode(self) -> bytes:
         """Returns the stored row."""
@@ -69,70 +69,70 @@ class GroupRow:
 
     @classmethod
     def decode(cls, data: bytes) -> "GroupRow":
-        """Returns a stored row; fields that are missing at its end have their defaults.
+        """Returns the group in a stored row. Fields that are missing at its end have defaults.
 
         Raises:
-            ValueError: it makes no sense.
+            ValueError: The row is invalid.
         """
         row = cls(*unpack(data)[:_FIELDS])
         values = [getattr(row, name) for name in _NAMES]
         runs = [number for run in row.ahead for number in run] if type(row.ahead) is list else [-1]
         numbers = [value for value in values if type(value) is int] + runs
         if [type(value) for value in values] != _TYPES or len(runs) != 2 * len(row.ahead):
-            raise ValueError("a field of what is known of a group is of another type")
+            raise ValueError("a field of the group row has the wrong type")
         if any(type(x) is not int for x in runs) or not 0 <= min(numbers) <= max(numbers) < _END:
-            raise ValueError("a number in what is known of a group is out of range")
+            raise ValueError("a number in the group row is out of range")
         return row
 
     @property
     def due(self) -> int:
-        """The number that is next, whether it exists or not."""
+        """The next number to consume. A member with this number need not exist."""
         return self.done + 1
 
     @property
     def gone(self) -> int:
-        """How many members have left."""
+        """The number of members that have left."""
         return self.done + sum(count for _, count in self.ahead)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members here."""
+        """Whether the queue has no members of the group."""
         return not (self.count or self.waiting)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all members, from the first to the last, are available."""
+        """Whether all members from the first to the last are available or leased."""
         return 0 < self.last == self.count
 
     @property
     def is_rest_ready(self) -> bool:
-        """Whether all members that have not left are available, up to the last."""
+        """Whether all remaining members up to the last are available or leased."""
         return 0 < self.last == self.count + self.gone
 
     @property
     def is_rest_here(self) -> bool:
-        """Whether all members that have not left are here, up to the last."""
+        """Whether all remaining members up to the last are on the queue, including delayed ones."""
         return 0 < self.last == self.count + self.waiting + self.gone
 
     @property
     def must_end(self) -> bool:
-        """Whether all members must leave, as one failed or the group expired."""
+        """Whether all members must leave, because one failed or the group expired."""
         is_over = self.is_rest_here or self.is_closed or self.parked_code == _EXPIRED
         return self.parked_number > 0 and is_over
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no members are handed out now."""
+        """Whether no members are delivered now."""
         return self.is_paused or self.parked_number > 0
 
     @property
     def missing(self) -> int:
-        """How many members between the due one and the highest are missing."""
+        """The number of missing members between the due and the highest number."""
         return self.highest - self.gone - self.count - self.waiting
 
     @property
     def state(self) -> str:
-        """Its state, in a word."""
+        """The state of the group, as one word."""
         if self.parked_number:
             return "parked"
         if self.is_paused:
@@ -142,7 +142,7 @@ class GroupRow:
         return "complete" if self.last else "open"
 
     def has_left(self, number: int) -> bool:
-        """Returns whether the member with that number was here and has left."""
+        """Returns whether the member with that number has left."""
         return number <= self.done or any(
             first <= number < first + count for first, count in self.ahead
         )
@@ -155,7 +155,7 @@ class GroupRow:
             self._leave_ahead(number)
 
     def leave_all(self, numbers: list[int]) -> None:
-        """Records the same for several members, often the next ones."""
+        """Records that several members have left. This is fast for consecutive due members."""
         first, count = numbers[0], len(numbers)
         if first == self.done + 1 and not self.ahead and numbers == [*range(first, first + count)]:
             self.done += count
@@ -170,7 +170,7 @@ class GroupRow:
             at -= 1
         before = runs[at - 1] if at else [0, 0]
         if number < before[0] + before[1]:
-            return  # It had left.
+            return  # The member has already left.
         if at and before[0] + before[1] == number:
             before[1] += 1
         else:
@@ -180,27 +180,27 @@ class GroupRow:
             before[1] += runs.pop(at)[1]
         if runs[0][0] == self.done + 1:
             self.done += runs.pop(0)[1]
-        del runs[AHEAD_MAX_RUNS:]  # They become gaps, which an operator skips.
+        del runs[AHEAD_MAX_RUNS:]  # Deleted runs become gaps, which an operator can skip.
 
     def only_left(self, below: int) -> "GroupRow":
-        """Returns the row of a group of which only the numbers that left are known.
+        """Returns a new row with only the numbers that have left.
 
         Args:
-            below: only numbers below this one count, unless it is 0.
+            below: The number below which numbers are included; 0 for all numbers.
         """
         done = min(self.done, below - 1) if below else self.done
         ahead = [[*run] for run in self.ahead if not below or sum(run) <= below]
         return GroupRow(done=done, ahead=ahead, highest=sum(ahead[-1]) - 1 if ahead else done)
 
     def give_up_to(self, number: int) -> None:
-        """Makes all numbers below *number* count as left."""
+        """Records that all members below *number* have left."""
         self.done = max(self.done, number - 1)
         while self.ahead and self.ahead[0][0] <= self.done + 1:
             first, count = self.ahead.pop(0)
             self.done = max(self.done, first + count - 1)
 
     def after(self, number: int) -> int:
-        """Returns the first number from *number* on that has not left."""
+        """Returns the first number at or above *number* that has not left."""
         if number <= self.done:
             number = self.done + 1
         for first, count in self.ahead:
@@ -210,7 +210,7 @@ class GroupRow:
 
 
 _EXPIRED = int(ErrorCode.GROUP_EXPIRED)
-_END = 2**63  # Milliseconds, numbers and arrivals are all below.
+_END = 2**63  # upper bound of milliseconds, numbers and arrivals
 _FIELDS = len(GroupRow.__dataclass_fields__)
 _NAMES = tuple(GroupRow.__dataclass_fields__)
 _TYPES = [type(getattr(GroupRow(), name)) for name in _NAMES]

@@ -1,9 +1,10 @@
-"""Puts and leases runs of members: consecutive numbers of one group, each plain.
+"""Puts and leases runs of plain members, which have consecutive numbers in one group.
 
-Most members are plain: they have no delay or expiry, no correlation id and no target, are short,
-have no UID yet when they are put, and follow the previous one. They go through the tight loops
-here, as ungrouped messages go through those of put.py and take.py. Other members go step by step,
-with the same result. Each of them is a run of one in the index (queue/group/index.py).
+Most members are plain: they are short, follow the previous member, and have no delay, expiry,
+correlation id, target or, before the put, UID. The tight loops of this module process plain
+members, like the loops of put.py and take.py for ungrouped messages. Other members are processed
+step by step, with the same result. Each of them is a run of one member in the index
+(queue/group/index.py).
 """
 
 from qmgr_protocol import history
@@ -26,7 +27,8 @@ from qmgrd.core.queue.take import state_of
 
 _PUT = records.GROUPED_HEAD
 _PUT_BYTES = _PUT.size
-_OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)  # no correlation id
+# The field of correlation id length and group flags, in a member without a correlation id.
+_OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)
 _TAKE = entries.GROUPED_HEADS
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
@@ -45,10 +47,10 @@ def may_begin_run(record: bytes) -> bool:
 def put_run(
     queue: Queue, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
 ) -> int:
-    """Appends the first members of *batch* that are a run; returns how many.
+    """Appends the run of members at the start of *batch*. Returns the number of members.
 
-    They have one group and priority, and numbers above all that the group ever had. So none of them
-    can be a duplicate.
+    All members of a run have the same group and priority. Their numbers are above all earlier
+    numbers of the group, so no member can be a duplicate.
     """
     groups, unpack = queue.groups, _PUT.unpack_from
     _, kind, _, _, _, _, group_id, _ = unpack(batch[0])  # kind: the bytes up to the flags
@@ -125,13 +127,23 @@ def take_run(
     size: int,
     frame_bytes: int,
 ) -> tuple[int, int]:
-    """Leases members of a group, from *number* on, while they are consecutive and plain.
+    """Leases members of a group, starting at *number*, while they are consecutive and plain.
 
     Args:
-        size: the bytes of all records in *items*; *frame_bytes* are those of all items.
+        queue: The queue of the group.
+        tx: The transaction of the turn.
+        now: The time of the turn.
+        consumer: The consumer that receives the members.
+        group_id: The id of the group.
+        held_group: The group as the reader holds it.
+        number: The number of the first member.
+        count: The maximum length of *items*.
+        items: The delivery items, to which the members are added.
+        size: The bytes of all records in *items*.
+        frame_bytes: The bytes of all *items*.
 
     Returns:
-        The number after them, and the bytes of all records in *items*.
+        The number after the leased members, and the bytes of all records in *items*.
     """
     leases, lessee, held_groups = queue.leases, consumer.lessee, queue.groups.held_groups
     own, leased, out, numbers = lessee.leases, held_groups.leased, held_group.out, lessee.numbers
@@ -165,7 +177,7 @@ def take_run(
             at,
         ) = unpack(value)
         if at != number or found != group_id or arrival != there >= 0:
-            break  # Another group, a gap in the arrivals, or the group is elsewhere in the record.
+            break  # Another group, a gap in the arrivals, or a record with another layout.
         if (
             flags
             or target
@@ -206,7 +218,7 @@ def take_run(
 
 
 def _beside(queue: Queue, tx: Transaction, group_id: bytes, number: int) -> Rows:
-    """Yields an available member, key and entry; if it is in a run, also the next rows."""
+    """Yields the key and entry of an available member, and the following rows if it is in a run."""
     run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
     if run is None or run.position[keys.LANE_AT] != keys.LANE_GROUPED:
         return iter(())

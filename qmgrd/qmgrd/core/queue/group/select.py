@@ -1,8 +1,8 @@
-"""Selection in logical or pinned order: it decides which message or group a reader begins.
+"""Selection in logical or pinned order, which decides the next message or group of a reader.
 
-A reader steps over a selected member that is not the next of its group, and looks at it again once
-it is. So each such consumer has its own position, also in an index, and a list of messages to look
-at again.
+A reader skips a selected member that is not the next member of its group, and examines it again
+when it is the next. So each such consumer has separate positions, even in an index, and a list of
+messages to examine again.
 """
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -16,18 +16,19 @@ from qmgrd.core.queue.seek import fits
 
 
 class MatchInconsistent(RequestError):
-    """A reader in a group selects something other than its next member (MQRC 2247)."""
+    """The selection of a reader in a group does not include the next member (MQRC 2247)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(
             ErrorCode.MATCH_INCONSISTENT,
-            f"the reader is in a group, whose number {number} is not what is selected; select "
-            "nothing until it has ended, or leave it with a get in physical order",
+            f"the selection does not include number {number}, which is next in the reader's "
+            "group; select nothing until the group has ended, or leave the group with a get in "
+            "physical order",
         )
 
 
 def check_selection(queue: Queue, tx: Transaction, consumer: Consumer, group_id: bytes) -> None:
-    """Raises MatchInconsistent if the next member of a group is not selected."""
+    """Raises MatchInconsistent if *consumer* does not select the next member of a group."""
     if consumer.selector is None and not consumer.prefix:
         return
     held_group, row = queue.groups.held_groups.by_group[group_id], queue.groups.row(tx, group_id)

@@ -1,13 +1,13 @@
 """Leases messages in logical or pinned order: members by their numbers, groups by their places.
 
-    logical   in a group     ──▶  its next members, until it ends
+    logical   in a group     ──▶  the next members, until the group ends
               in no group    ──▶  the first of: an ungrouped message, or a free group, which the
-                                  reader is in from then on
-    pinned    the first of: an ungrouped message, the next member of a group that it holds, or a
-              free group, which it holds from then on
+                                  reader then enters
+    pinned    the first of: an ungrouped message, the next member of a held group, or a free group,
+              which the reader then holds
 
-Each step is one look into an index, independent of the depth. Groups that others hold are stepped
-over once: positions like those of the queue show where to continue.
+Each step is one lookup in an index, so its cost does not depend on the depth. Groups that other
+readers hold are skipped only once, because the positions in the chain move past them.
 """
 
 from qmgr_protocol.messages import LOGICAL
@@ -32,7 +32,7 @@ def take_in_order(
     """Leases up to *count* of the next messages to *consumer*, which has a reader.
 
     Raises:
-        MatchInconsistent: nothing is leased.
+        MatchInconsistent: The consumer does not select the next member. Nothing is leased.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     round_ = _Round(queue, tx, now, consumer, count)
@@ -44,7 +44,7 @@ class _Round(Following):
     """One delivery to a consumer."""
 
     def run(self) -> None:
-        """Leases as many messages as fit."""
+        """Leases as many messages as fit in the delivery."""
         reader = self._reader
         if reader.order == LOGICAL:
             self._go_on()
@@ -62,7 +62,7 @@ class _Round(Following):
             self._take_selected()
 
     def _go_on(self) -> None:
-        """Leases the next members of the group that a reader in logical order is in."""
+        """Leases the next members of the current group of a reader in logical order."""
         reader = self._reader
         if reader.current is None:
             reader.current = self._groups.held_groups.first_unfinished(reader)
@@ -88,7 +88,7 @@ class _Round(Following):
     # In order of places
 
     def _take_first(self) -> None:
-        """Leases ungrouped messages and members of groups, in order of their places."""
+        """Leases ungrouped messages and members of groups in order of their places."""
         while self._has_room:
             own = self._reader.line.first()
             found = self._first_group(NO_PLACE if own is None else own[0])
@@ -107,16 +107,16 @@ class _Round(Following):
                 continue
             has_begun = self._begin(group_id)
             if self._is_full and not has_begun:
-                return  # It is the first of the next frame.
+                return  # The first member belongs to the next frame.
             self._step_over(place)
             if self._is_in_a_group():
                 return
 
     def _first_group(self, before: bytes) -> tuple[bytes, bytes] | None:
-        """Returns place and id of the first group in the chain that this reader may begin.
+        """Returns the place and id of the first group in the chain that this reader may begin.
 
         Args:
-            before: the place of the first other message; only groups before it count.
+            before: The place before which groups count; b"" for all groups.
         """
         mine = self._assigned()
         is_complete = self._consumer.all_available
@@ -135,7 +135,7 @@ class _Round(Following):
         return mine
 
     def _assigned(self) -> tuple[bytes, bytes] | None:
-        """Returns place and id of the first group in the chain that is assigned to this reader."""
+        """Returns the place and id of the first group that is assigned to this reader, or None."""
         found = []
         for group_id in self._groups.held_groups.assigned_to(self._reader):
             row = self._groups.row(self._tx, group_id)
@@ -151,7 +151,7 @@ class _Round(Following):
         return groups.whole_heads if self._reader.order == LOGICAL else groups.rest_heads
 
     def _step_over(self, place: bytes) -> None:
-        """Moves the positions past a group."""
+        """Moves the positions past the group at *place*."""
         rank, arrival = keys.PLACE.unpack(place)
         heads, priority = self._heads, keys.PRIORITY_TOP - rank
         heads[priority] = max(heads[priority], arrival + 1)
@@ -166,11 +166,11 @@ class _Round(Following):
             return False
         if not self._consumer.all_available:
             return True
-        or_rest = self._reader.order != LOGICAL  # A reader may have begun it before.
+        or_rest = self._reader.order != LOGICAL  # An earlier reader may have begun the group.
         return self._groups.is_complete(self._tx, group_id, or_rest=or_rest)
 
     def _begin(self, group_id: bytes) -> bool:
-        """Begins a group, or continues it; returns whether a member was leased."""
+        """Begins or continues a group. Returns whether a member was leased."""
         held_groups, row = self._groups.held_groups, self._groups.row(self._tx, group_id)
         if row is None:
             return False
@@ -182,7 +182,7 @@ class _Round(Following):
             self._reader.current = group_id
         self._follow(group_id, held_group)
         if len(self._items) == before and self._reader.current == group_id:
-            self._reader.current = None  # Its member is leased in physical order, or gone.
+            self._reader.current = None  # The next member is not available to this reader.
             self._end_if_idle(group_id, held_group)
         return len(self._items) > before
 
@@ -190,7 +190,7 @@ class _Round(Following):
         """Leases the ungrouped messages before the place of a group."""
         queue, before = self._queue, len(self._items)
         if queue.counters.depth == queue.counters.grouped and not self._groups.sweeps:
-            return  # None can exist.
+            return  # The queue has no ungrouped messages.
         stop = queue.positions.ready_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
@@ -212,7 +212,7 @@ class _Round(Following):
     # By selection
 
     def _take_selected(self) -> None:
-        """Leases selected ungrouped messages, and begins groups whose next member is selected."""
+        """Leases selected ungrouped messages. Begins groups whose next member is selected."""
         prefix = self._consumer.prefix
         if prefix.startswith(keys.SPACE_GROUP):
             self._take_group(prefix)
@@ -225,11 +225,11 @@ class _Round(Following):
                 self._take_one_selected(key, value)
             self._looked_at += weight(self._consumer.selector, self._tx, value)
             if self._is_full or self._reader.current is not None:
-                return  # The next frame begins with it, or a group was begun with it.
+                return  # The message starts the next frame, or has started a group.
             move_past(self._queue, self._consumer, key, behind)
 
     def _take_group(self, prefix: bytes) -> None:
-        """Begins the selected group, if the selected number, if any, is its due member."""
+        """Begins the selected group. A selected number must be the number of the due member."""
         group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
         row = self._groups.row(self._tx, group_id)
         is_one = len(prefix) > keys.GROUP_ID_AT + 24
@@ -239,7 +239,7 @@ class _Round(Following):
             self._begin(group_id)
 
     def _take_one_selected(self, key: bytes, value: bytes) -> None:
-        """Leases a message if it is selected, or begins a group with it."""
+        """Leases a selected message, or begins its group if the message is the due member."""
         if not self._fits(entries.separate_bytes(value)):
             return
         sound = self._open(key, value)
@@ -261,7 +261,7 @@ def continue_group(
     """Makes *reader* continue the group of a member that it received in physical order.
 
     Returns:
-        Whether it does: not after the last member, nor if another reader holds the group.
+        False if the member was the last, or if another reader holds the group.
     """
     held_groups, next_ = queue.groups.held_groups, row.after(member.number + 1)
     held_group = held_groups.by_group.get(member.group_id)

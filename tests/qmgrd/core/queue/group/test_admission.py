@@ -52,16 +52,18 @@ def test_number_out_of_range_is_refused(number: int) -> None:
 
 
 def test_invalid_group_id_is_refused() -> None:
-    with pytest.raises(RequestError, match="stands for no group"):
+    with pytest.raises(RequestError, match="24 zero bytes is not valid"):
         check_number(Member(NO_GROUP, 1))
 
 
 def test_row_gives_the_reason() -> None:
     """E36 (D7)."""
     row = GroupRow(done=2, highest=5)
-    with pytest.raises(RequestError, match="number 2 of group A on queue Q has left it, and"):
+    with pytest.raises(
+        RequestError, match="number 2 of group A on queue Q has already left the queue, and"
+    ):
         check_row("Q", row, Member(A, 2), is_last=False)
-    with pytest.raises(RequestError, match="goes on to number 5, so 4 cannot be its last"):
+    with pytest.raises(RequestError, match="continues to number 5, so 4 cannot be the last"):
         check_row("Q", row, Member(A, 4), is_last=True)
     check_row("Q", row, Member(A, 5), is_last=True)
     row.last = 5

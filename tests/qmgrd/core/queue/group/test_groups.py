@@ -139,7 +139,7 @@ def test_last_number_cannot_be_below_a_known_number(table: Table) -> None:
     table.leave(5)
     code, text = table.refusal(4, is_last=True)
     assert code == ENDED
-    assert "goes on to number 5" in text
+    assert "continues to number 5" in text
     table.check(6, is_last=True)
 
 

@@ -32,7 +32,7 @@ A = group_id("A")
             "to a client without a name",
             "close the connection",
         ),
-        (errors.no_reader("Q", 0), ErrorCode.GROUP_NO_READER, "nobody else", "start"),
+        (errors.no_reader("Q", 0), ErrorCode.GROUP_NO_READER, "no other connection", "start"),
         (errors.no_reader("Q", 9), ErrorCode.GROUP_NO_READER, "connection 9", "start"),
     ],
 )

@@ -29,7 +29,7 @@ def test_anything_else_is_refused(player: GroupPlayer, way: str) -> None:
 
 
 def test_refusal_names_the_next_number() -> None:
-    assert "whose number 7 is not what is selected" in MatchInconsistent(7).text
+    assert "the selection does not include number 7" in MatchInconsistent(7).text
 
 
 def test_missing_next_member_is_waited_for(player: GroupPlayer) -> None:
