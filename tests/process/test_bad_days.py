@@ -184,7 +184,12 @@ def test_impossible_request_is_refused_and_the_connection_stays(
     ("queue", "data", "code", "words"),
     [
         ("NONE", record(b"x"), ErrorCode.QUEUE_UNKNOWN, "queue NONE does not exist here"),
-        ("SMALL", record(b"x"), ErrorCode.QUEUE_FULL, "queue SMALL is full: it has 1 message, and the limit is 1"),
+        (
+            "SMALL",
+            record(b"x"),
+            ErrorCode.QUEUE_FULL,
+            "queue SMALL is full: it has 1 message, and the limit is 1",
+        ),
         ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "beyond its 1024"),
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
@@ -454,7 +459,10 @@ def test_table_of_origins_survives_a_kill_A15(make: Make) -> None:
         producer = wire.producer(ID, resume=True)
         assert producer.commit_id == 1_000
         ((_, code, text),) = producer.put("Q", record(b"x", ("A", 500)))
-        assert (name_of(code), text) == ("DUPLICATE_MESSAGE", "message A.500 already exists on queue Q")
+        assert (name_of(code), text) == (
+            "DUPLICATE_MESSAGE",
+            "message A.500 already exists on queue Q",
+        )
         assert producer.put("Q", record(b"x", ("A", 1_001))) == []
         row = wire.ask(m.QueueShow, "Q")
         assert (row["fast"], row["slow"], row["depth"]) == (1_001, 0, 1_001)
