@@ -1,4 +1,4 @@
-"""The answers of the queue manager, and what handles each of them. Late answers are dropped."""
+"""The answers of the queue manager, and their handlers. Late answers are dropped."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,12 @@ from qmgr_protocol.errors import RequestError
 
 
 class AnswerRouter:
-    """Routes answers by their ids, which :class:`SendOrder` assigned."""
+    """The router of answers. It uses the request ids that :class:`SendOrder` assigned."""
 
     def __init__(
         self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
     ) -> None:
-        self.home = NOWHERE  # of the connection
+        self.home = NOWHERE  # store and boot of the connected queue manager
         self._name = ""
         self._puts = puts
         self._settles = settles
@@ -34,7 +34,7 @@ class AnswerRouter:
         }
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        """Records which queue manager the next answers come from."""
+        """Records the queue manager that sends the next answers."""
         self._name = welcome.name
         self.home = Home(welcome.store_id, welcome.boot)
 
