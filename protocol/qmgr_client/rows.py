@@ -23,7 +23,7 @@ class StoredRow(TypedDict, total=False):
 
     kind: Required[str]  # local, remote, transmission, alias, publications, subscription, proxy
     queue_id: Required[int]  # 0 if the queue does not store messages
-    given: Required[list[str]]  # names of attributes without their default values
+    given: Required[list[str]]  # names of attributes that were set explicitly
     template: str | None
     # Attributes in effect:
     depth_max: int

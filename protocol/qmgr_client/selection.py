@@ -43,7 +43,7 @@ def chosen(
     """
     if unknown:
         raise option.unknown(unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method")
-    if where == "":  # In the protocol, "" matches all messages: rarely intended.
+    if where == "":  # In the protocol, "" would match all messages.
         text = "the selector is empty: leave where out to match any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)
     where = where or ""

@@ -28,7 +28,7 @@ async def browse(
     """
     place = None if after is None else _place_of(after, groups[0])
     count = 0
-    while limit is None or count != limit:  # A negative limit is refused as a page.
+    while limit is None or count != limit:  # The daemon refuses a negative page size.
         page = PAGE_MESSAGES if limit is None else min(PAGE_MESSAGES, limit - count)
         value = await ask(m.Browse, queue, place, page, PAGE_BYTES, *selection, delayed, *groups)
         for item in value["items"]:

@@ -96,7 +96,7 @@ class Dialler:
         return None if patience_ms is None else self._session.now_ms() + patience_ms
 
     def _pause_ms(self, failures: int, until_ms: int | None) -> float:
-        """Returns the pause before the next attempt. It doubles each time, with jitter."""
+        """Returns the pause before the next attempt. The pause doubles each time, with jitter."""
         longest_ms = float(min(BACK_OFF_MIN_MS << min(failures, 20), BACK_OFF_MAX_MS))
         pause_ms = max(longest_ms * random.uniform(0.5, 1.0), self._session.retry_after_ms)
         if until_ms is None:

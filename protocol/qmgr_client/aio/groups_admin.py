@@ -45,7 +45,7 @@ class GroupsAdmin(Asker):
         return await self._row(GroupShown, m.GroupShow, queue, encoded(group_id), number)
 
     async def pause_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Pauses a group and returns its row. A paused group delivers nothing until resumed."""
+        """Pauses a group until it is resumed: its messages are not delivered. Returns its row."""
         return await self._row(GroupAltered, m.GroupAlter, queue, encoded(group_id), "pause")
 
     async def resume_group(self, queue: str, group_id: GroupId) -> GroupAltered:

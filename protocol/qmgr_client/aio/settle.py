@@ -29,7 +29,7 @@ class Settling(Channel):
         return self._settle("ack_soon", message, m.ACK)
 
     async def ack(self, message: Message) -> None:
-        """Acknowledges and so deletes a message. Returns once the deletion is on disk.
+        """Acknowledges and deletes a message. Returns once the deletion is on disk.
 
         Raises:
             LeaseLost: The lease has ended, and another consumer may have the message.
@@ -37,7 +37,7 @@ class Settling(Channel):
         await self._settle("ack", message, m.ACK)
 
     async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Acknowledges and so deletes several messages.
+        """Acknowledges and deletes several messages.
 
         Returns:
             For each message, None or the RequestError with the reason why the message was not

@@ -38,7 +38,7 @@ class GroupsAdmin(Bridge[aio_admin.Admin]):
         return self._call(self._aio.show_group(queue, group_id, number))
 
     def pause_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Pauses a group and returns its row. A paused group delivers nothing until resumed."""
+        """Pauses a group until it is resumed: its messages are not delivered. Returns its row."""
         return self._call(self._aio.pause_group(queue, group_id))
 
     def resume_group(self, queue: str, group_id: GroupId) -> GroupAltered:

@@ -31,7 +31,7 @@ class Settling(Bridge[aio_queue_manager.QueueManager]):
         return self._call(handed_over(self._aio.ack_soon(message)))
 
     def ack(self, message: Message) -> None:
-        """Acknowledges and so deletes a message. Returns once the deletion is on disk.
+        """Acknowledges and deletes a message. Returns once the deletion is on disk.
 
         Raises:
             LeaseLost: The lease has ended, and another consumer may have the message.
@@ -39,7 +39,7 @@ class Settling(Bridge[aio_queue_manager.QueueManager]):
         self._call(self._aio.ack(message))
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Acknowledges and so deletes several messages.
+        """Acknowledges and deletes several messages.
 
         Returns:
             For each message, None or the RequestError with the reason why the message was not

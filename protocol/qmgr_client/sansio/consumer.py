@@ -12,7 +12,7 @@
    such a message is delivered again to the same client, the application does not receive it twice:
    the application's settle ends the new lease.
 3. The application does not receive a message whose lease has ended, because another consumer may
-   have the message. If a lease ends in the buffer, the consumer is granted no credit until the
+   have leased it. If a lease ends in the buffer, the consumer grants no credit until the
    application asks for a message.
 4. The lease of a message starts again soon after the application received the message
    (active_leases.py).

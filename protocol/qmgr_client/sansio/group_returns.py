@@ -1,4 +1,4 @@
-"""Ordered consumers: which messages of a group to drop after one of them returned to the queue.
+"""The messages that an ordered consumer drops after a message of the same group was returned.
 
     consumer ──release 3──▶ the queue manager also returns 4 and 5, which are in transit
              ◀────4, 5───── dropped here

@@ -37,7 +37,7 @@ class PendingCancels:
         return len(self._sent) < window
 
     def wants_settle(self) -> bool:
-        """Returns whether a settle is missing that proves that the oldest one was handled."""
+        """Returns whether the client must send a settle to learn that the oldest was handled."""
         return bool(self._sent) and self._sent[0] >= self._settles.frames_sent
 
     def note(self) -> None:

@@ -8,8 +8,8 @@
 
 1. A put receives its id when it is sent for the first time. So ids have no gaps, and a put that was
    never sent is certainly not stored.
-2. The commit id, a refusal or the answer to a resume resolves a put. Whichever comes first removes
-   the put from ``_sent``, and nothing else does. So a put has exactly one result.
+2. The commit id, a refusal or the answer to a resume resolves a put. The first of them removes the
+   put from ``_sent``, and nothing else does. So a put has exactly one result.
 3. The commit of a unit of work receives an id and is sent in the same way. If the connection is
    lost before the commit is sent, the commit is refused because its unit is lost.
 4. If the queue manager no longer knows the stream, the outcome of unanswered puts is unknown.
@@ -150,8 +150,8 @@ class Puts:
             raise CommitOutOfRange(max(highest, commit_id), self._next_id)
         if commit_id < self._commit_id:
             text_ = (
-                f"the queue manager has an older state of the stream: its id is {commit_id}, "
-                f"and was {self._commit_id}"
+                f"the queue manager has an older state of the stream: commit id {commit_id}, "
+                f"previously {self._commit_id}"
             )
             self._lose(RequestError(ErrorCode.PRODUCER_UNKNOWN, text_))
             return False
