@@ -164,11 +164,7 @@ class ClientCore:
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
-        """Queues the renewal of a lease and returns its ticket. SettleDone reports the result.
-
-        Raises:
-            RequestError: The errors of :meth:`settle`.
-        """
+        """Queues the renewal of a lease. Result and errors are the same as in :meth:`settle`."""
         terms = SettleTerms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
@@ -241,10 +237,8 @@ class ClientCore:
     def back_out(self, unit: Unit, reason: str = "", text: str = "") -> int:
         """Backs out a unit. RequestDone reports the result.
 
-        *reason* has at most 64 characters, and *text* has at most 1,000.
-
-        Raises:
-            RequestError: The errors of :meth:`commit`.
+        *reason* has at most 64 characters, and *text* has at most 1,000. The errors are the same as
+        in :meth:`commit`.
         """
         unit.check()
         self._requests.back_out(ticket := self._ticket(), unit, reason, text)
