@@ -11,9 +11,9 @@
    delivers them again. Messages that the application received stay held until it settles them. If
    such a message is delivered again to the same client, the application does not receive it twice:
    the application's settle ends the new lease.
-3. The application does not receive a message whose lease has ended, because another consumer may
-   have leased it. If a lease ends in the buffer, the consumer grants no credit until the
-   application asks for a message.
+3. If the lease of a message has ended, the application does not receive the message, because
+   another consumer may have leased it. If a lease ends in the buffer, the consumer grants no
+   credit until the application asks for a message.
 4. The lease of a message starts again soon after the application received the message
    (active_leases.py).
 5. A redelivered message is inserted in the buffer in the order of the queue, before later messages.
