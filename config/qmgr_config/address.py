@@ -11,7 +11,7 @@ _ADDRESS = re.compile(
 
 
 class Address(NamedTuple):
-    """A host, without the brackets of IPv6, and a port; port 0 lets the system choose one."""
+    """A host without IPv6 brackets, and a port. With port 0, the system chooses a free port."""
 
     host: str
     port: int
@@ -21,7 +21,10 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. Names are not resolved: only localhost counts."""
+        """Whether only this machine can reach the address.
+
+        Host names are not resolved. Among names, only localhost counts as a loopback address.
+        """
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -31,13 +34,14 @@ class Address(NamedTuple):
 def parse_address(text: str) -> Address:
     """Returns the address in *text*.
 
-    Raises: ValueError, if it is invalid.
+    Raises:
+        ValueError: *text* is not a valid address.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not host:port')
     if (port := int(match["port"])) > 65_535:
-        raise ValueError(f'"{text}" has the port {port}, at most 65535')
+        raise ValueError(f'"{text}" has the port {port}; the maximum is 65535')
     if match["ipv6"] is not None:
         return Address(str(ipaddress.IPv6Address(match["ipv6"])), port)
     return Address(match["name"], port)

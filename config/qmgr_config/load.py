@@ -1,7 +1,8 @@
 """Loads the configuration from a TOML file, the environment and the command line.
 
-The later source wins, option by option. `QMGRD_STORE__MAP_BYTES` is store.map_bytes. Names without
-a double underscore are ignored (Kubernetes sets QMGRD_PORT and the like for a service named qmgrd).
+For each option, the later source takes precedence. `QMGRD_STORE__MAP_BYTES` sets store.map_bytes.
+Names without a double underscore are ignored, because Kubernetes sets variables such as QMGRD_PORT
+for a service named qmgrd.
 """
 
 import os
@@ -35,10 +36,13 @@ class ConfigError(Exception):
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """Returns the checked configuration.
 
-    path: the file, or None for the defaults. overrides: options of the command line, by dotted path
-    ({"listen.unix": "off"}) or nested as in the file.
+    Args:
+        path: The path of the file, or None if no file is used.
+        overrides: The options of the command line. Keys are dotted paths, as in
+            {"listen.unix": "off"}, or nested as in the file.
 
-    Raises: ConfigError, with every fault.
+    Raises:
+        ConfigError: The configuration is invalid. The error lists every fault.
     """
     environment = _from_environment()
     tree = _from_file(path) if path is not None else {}
@@ -53,7 +57,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
 
 
 def _not_utf8(path: str, value: Any) -> Iterator[str]:
-    """Yields a line for each text of the command line that is not UTF-8."""
+    """Yields a fault for each text of the command line that is not UTF-8."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _not_utf8(f"{path}.{key}".removeprefix("."), inner)
@@ -77,18 +81,21 @@ def _from_file(path: Path) -> Tree:
         with path.open("rb") as file:
             text = file.read(FILE_MAX_BYTES + 1)
         if len(text) > FILE_MAX_BYTES:
-            raise ConfigError([f"{path}: over {FILE_MAX_BYTES} bytes long"])
+            raise ConfigError([f"{path}: longer than {FILE_MAX_BYTES} bytes"])
         return tomllib.loads(text.decode())
     except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+        raise ConfigError([f"{path}: cannot read the file: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: not UTF-8 at byte {error.start}"]) from None
+        raise ConfigError([f"{path}: invalid UTF-8 at byte {error.start}"]) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError([f"{path}: not TOML: {error}"]) from None
+        raise ConfigError([f"{path}: invalid TOML: {error}"]) from None
 
 
 class _Environment(Config, BaseSettings):
-    """Gives pydantic-settings the shape. Never instantiated, so only the model checks values."""
+    """The structure of the configuration for pydantic-settings.
+
+    The class is never instantiated, so only the model checks values.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter="__", enable_decoding=False

@@ -1,8 +1,8 @@
-"""Every option of the daemon: its type, default, bounds and meaning.
+"""The options of the daemon, with their types, defaults, bounds and meanings.
 
-The text under a field is its description. Sizes are bytes and times milliseconds here; a file, the
-environment or a caller may use "64 GiB" and "30 s" instead. config/qmgrd.toml documents all options
-for operators.
+The text under a field is the description of the field. In this module, sizes are in bytes and times
+in milliseconds. Files, the environment and callers may also use texts such as "64 GiB" and "30 s".
+config/qmgrd.toml documents all options for operators.
 """
 
 import re
@@ -24,9 +24,9 @@ from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
 
 LISTEN_TCP_MAX = 16
-FRAME_OVERHEAD_BYTES = 64 * KIB  # reserved in the largest frame, in addition to the largest message
-UNIX_PLACES = 16  # connections over the unix socket in addition to listen.connections_max
-UNIX_PATH_MAX_BYTES = 107  # of sockaddr_un, less its closing NUL
+FRAME_OVERHEAD_BYTES = 64 * KIB  # space reserved in a frame in addition to the largest message
+UNIX_PLACES = 16  # extra connections over the unix socket, beyond listen.connections_max
+UNIX_PATH_MAX_BYTES = 107  # maximum length of a path in sockaddr_un, without the final NUL
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -43,7 +43,7 @@ def _checked_path(value: Path) -> Path:
 
 
 def _split_at_commas(value: object) -> object:
-    """Returns a list unchanged, and splits a text: the environment has no lists."""
+    """Returns a list unchanged. Splits a text at commas, because the environment has no lists."""
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",")] if value.strip() else []
@@ -61,7 +61,7 @@ class QueueManagerConfig(Section):
     """[queue_manager]"""
 
     name: Annotated[str, AfterValidator(_checked_name)] = "QM1"
-    """The name by which other queue managers know this one; fixed once the store exists."""
+    """The name of this queue manager for other queue managers. Fixed once the store exists."""
 
     data_dir: Annotated[Path, AfterValidator(_checked_path)] = Path("/var/lib/qmgrd")
     """The directory that holds the store and, by default, the unix socket."""
@@ -74,44 +74,44 @@ class ListenConfig(Section):
     """[listen]"""
 
     insecure_listen: bool = False
-    """Whether tcp may name addresses that other machines can reach; there is no encryption yet."""
+    """Whether tcp may contain addresses that other machines can reach. No traffic is encrypted."""
 
     tcp: Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)] = ("127.0.0.1:7470",)
-    """The addresses to listen on, each host:port; port 0 selects any free one."""
+    """The addresses to listen on, each host:port. Port 0 selects a free port."""
 
     unix: str = ""
-    """The path of the unix socket; "" means qmgrd.sock in the data directory, "off" none."""
+    """The path of the unix socket. "" means qmgrd.sock in the data directory, "off" disables it."""
 
     connections_max: Annotated[int, count(1, 100_000)] = 2000
-    """The maximum number of open connections, of clients and queue managers together."""
+    """The maximum number of open connections of clients and queue managers together."""
 
     connections_per_address_max: Annotated[int, count(1, 100_000)] = 1000
-    """The maximum number of them from one address; not for unix socket and loopback."""
+    """The maximum number of connections from one address, except unix socket and loopback."""
 
     handshake_ms: Annotated[int, in_ms("10 ms", "1 min")] = 5 * SECOND_MS
     """The maximum time for the handshake of a new connection, in ms."""
 
     greetings_max: Annotated[int, count(1, 100_000)] = 256
-    """The maximum number of unfinished handshakes; beyond it the oldest one is closed."""
+    """The maximum number of unfinished handshakes. Beyond this limit, the oldest is closed."""
 
     greetings_per_address_max: Annotated[int, count(1, 100_000)] = 32
-    """The maximum number of these from one address, and over the unix socket."""
+    """The maximum number of unfinished handshakes from one address or over the unix socket."""
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The addresses of tcp, parsed."""
+        """The parsed addresses of tcp."""
         return tuple(parse_address(text) for text in self.tcp)
 
     @field_validator("tcp")
     @classmethod
     def _tcp_is_safe(cls, tcp: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if len(tcp) > LISTEN_TCP_MAX:
-            raise ValueError(f"{len(tcp)} addresses, at most {LISTEN_TCP_MAX}")
+            raise ValueError(f"{len(tcp)} addresses; the limit is {LISTEN_TCP_MAX}")
         for text in tcp:
             if not (parse_address(text).is_loopback or info.data.get("insecure_listen", True)):
                 raise ValueError(
-                    f"{text} can be reached from other machines, and nothing is encrypted yet; "
-                    "accept that with listen.insecure_listen = true"
+                    f"other machines can reach {text}, and no traffic is encrypted: to accept this "
+                    "risk, set listen.insecure_listen = true"
                 )
         return tcp
 
@@ -120,26 +120,26 @@ class StoreConfig(Section):
     """[store]"""
 
     map_bytes: Annotated[int, in_bytes("1 MiB", "16 TiB")] = 64 * GIB
-    """The maximum size of the store, in bytes; the file grows on demand."""
+    """The maximum size of the store, in bytes. The file grows on demand."""
 
     high_water_percent: Annotated[int, count(1, 95)] = 80
     """The fill level, in percent of map_bytes, at which puts are refused."""
 
     free_disk_min_bytes: Annotated[int, in_bytes(0, "1 TiB")] = 256 * MIB
-    """The disk space that puts must leave free, in bytes; free parts of the file count."""
+    """The disk space that puts must leave free, in bytes. Free parts of the file count."""
 
 
 class LimitsConfig(Section):
     """[limits]"""
 
     frame_max_bytes: Annotated[int, in_bytes("128 KiB", "1 GiB")] = 8 * MIB
-    """The largest frame on the wire, in bytes."""
+    """The maximum size of a frame on the wire, in bytes."""
 
     message_max_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 4 * MIB
-    """The largest message with its headers, in bytes; 64 KiB or more below frame_max_bytes."""
+    """The maximum size of a message with its headers, in bytes, over 64 KiB less than a frame."""
 
     put_window_messages: Annotated[int, count(1, 10_000)] = 4096
-    """The maximum number of unanswered puts of a connection, in messages."""
+    """The maximum number of unanswered puts of a connection."""
 
     put_window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
     """The same limit in bytes."""
@@ -157,16 +157,16 @@ class LimitsConfig(Section):
     """The approximate maximum number of store rows read and written in one turn."""
 
     turn_ms: Annotated[int, in_ms("1 ms", "10 s")] = 50
-    """The approximate maximum time of one turn, in ms; other clients wait meanwhile."""
+    """The approximate maximum time of one turn, in ms. Other clients wait during a turn."""
 
     buffers_max_bytes: Annotated[int, in_bytes("4 MiB", "1 TiB")] = 128 * MIB
-    """The memory for requests and answers of all connections, in bytes, half for each."""
+    """The memory for requests and answers of all connections, in bytes, half for each kind."""
 
     heartbeat_ms: Annotated[int, in_ms("10 ms", "1 h")] = 10 * SECOND_MS
     """The time without traffic after which a heartbeat is sent, in ms."""
 
     liveness_ms: Annotated[int, in_ms("20 ms", "1 d")] = 30 * SECOND_MS
-    """The time without traffic after which a peer is lost, in ms; above heartbeat_ms."""
+    """The time without traffic after which a peer is lost, in ms. Must exceed heartbeat_ms."""
 
     queues_max: Annotated[int, count(1, 1_000_000)] = 10_000
     """The maximum number of queues."""
@@ -175,7 +175,7 @@ class LimitsConfig(Section):
     """The maximum number of subscriptions, durable or not."""
 
     match_visits_max: Annotated[int, count(64, 1_000_000)] = 4096
-    """The maximum number of filter branches that one topic may match ("+" or a name per level)."""
+    """The maximum number of filter branches ("+" or a name, per level) that a topic may match."""
 
     links_max: Annotated[int, count(1, 10_000)] = 100
     """The maximum number of links to other queue managers."""
@@ -240,7 +240,7 @@ class ProducerConfig(Section):
     """[producer]"""
 
     retention_ms: Annotated[int, in_ms("1 s", "3650 d")] = 30 * DAY_MS
-    """The time an unused producer is remembered, in ms; later resends are refused."""
+    """The time for which an unused producer is remembered, in ms. Later resends are refused."""
 
     producers_max: Annotated[int, count(1, 10_000_000)] = 100_000
     """The maximum number of remembered producers."""
@@ -253,19 +253,19 @@ class UnitConfig(Section):
     """The maximum number of messages that a unit of work may put and get."""
 
     bytes_max: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
-    """The maximum size of its puts, in bytes."""
+    """The maximum size of the puts of a unit of work, in bytes."""
 
     rows_max: Annotated[int, count(10, 1_000_000)] = 20_000
-    """The maximum number of store rows that its commit may write, all in one turn."""
+    """The maximum number of store rows that the commit of a unit may write, all in one turn."""
 
     age_max_ms: Annotated[int, in_ms("100 ms", "1 d")] = 300 * SECOND_MS
     """The time after which an open unit of work is backed out, in ms."""
 
     held_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 64 * MIB
-    """The maximum memory of all units of work, in bytes; each put counts 1 KiB more."""
+    """The maximum memory of all units of work, in bytes. Each put counts 1 KiB extra."""
 
     connection_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 16 * MIB
-    """The maximum part of these bytes that one connection may use."""
+    """The maximum share of held_bytes_max for the units of one connection, in bytes."""
 
     units_per_connection_max: Annotated[int, count(1, 10_000)] = 100
     """The maximum number of open units of work of a connection."""
@@ -293,19 +293,19 @@ class LinkConfig(Section):
     """The same limit in bytes."""
 
     commit_interval_ms: Annotated[int, in_ms(0, "1 min")] = 50
-    """The maximum wait before a commit id is sent, in ms; 0 sends one every turn."""
+    """The maximum wait before a commit id is sent, in ms. 0 sends a commit id every turn."""
 
     redial_min_ms: Annotated[int, in_ms("1 ms", "1 h")] = 100
-    """The wait before a lost link is dialled again, in ms; it doubles with each failure."""
+    """The wait before a lost link is dialled again, in ms. Each failure doubles the wait."""
 
     redial_max_ms: Annotated[int, in_ms("1 ms", "1 d")] = 30 * SECOND_MS
-    """The maximum of this wait, in ms; not below redial_min_ms."""
+    """The maximum wait before a lost link is dialled again, in ms, at least redial_min_ms."""
 
     stall_ms: Annotated[int, in_ms("100 ms", "1 h")] = 10 * SECOND_MS
-    """The maximum time until sent messages are committed, in ms; then the link reconnects."""
+    """The maximum time until sent messages are committed, in ms. Then the link reconnects."""
 
     deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
-    """How often the receiver requests a message again that it cannot store; 0: unlimited."""
+    """The number of times that a receiver requests a message it cannot store. 0 is unlimited."""
 
     @field_validator("redial_max_ms")
     @classmethod
@@ -322,7 +322,7 @@ class AccountingConfig(Section):
     """[accounting]"""
 
     bytes_max: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 1024 * MIB
-    """The maximum size of the history, in bytes; at most an eighth of store.map_bytes."""
+    """The maximum size of the history, in bytes, at most an eighth of store.map_bytes."""
 
     age_max_ms: Annotated[int, in_ms("1 min", "3650 d")] = 7 * DAY_MS
     """The maximum age of the history, in ms, even if an export cursor still needs it."""
@@ -332,13 +332,13 @@ class SnapshotsConfig(Section):
     """[snapshots]"""
 
     directory: str = ""
-    """The path or URL where the daemon writes scheduled snapshots; "" disables them."""
+    """The path or URL where the daemon writes scheduled snapshots. "" disables them."""
 
     every_ms: Annotated[int, in_ms("1 s", "3650 d")] = DAY_MS
-    """The period of scheduled snapshots, in ms."""
+    """The time between scheduled snapshots, in ms."""
 
     keep: Annotated[int, count(0, 1_000_000)] = 7
-    """How many scheduled snapshots to keep; 0 keeps all."""
+    """The number of scheduled snapshots to keep. 0 keeps all."""
 
     rate_bytes: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 128 * MIB
     """The default rate of a snapshot, in bytes per second."""
@@ -356,14 +356,14 @@ class LogConfig(Section):
     """[log]"""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The lowest level of entries that are written."""
+    """The lowest level of log entries that are written."""
 
     format: Literal["auto", "console", "json"] = "auto"
-    """The format of entries: "auto" is console on a terminal, else json."""
+    """The format of log entries. "auto" selects console on a terminal and json elsewhere."""
 
 
 class Config(Section):
-    """The whole configuration: checked once, at start, and immutable after that."""
+    """The whole configuration. It is checked once at the start and is then immutable."""
 
     queue_manager: QueueManagerConfig = QueueManagerConfig()
     listen: ListenConfig = ListenConfig()
@@ -379,7 +379,7 @@ class Config(Section):
 
     @property
     def unix_path(self) -> Path | None:
-        """The path of the unix socket, or None if it is off."""
+        """The path of the unix socket, or None if the socket is disabled."""
         if self.listen.unix == "off":
             return None
         return Path(self.listen.unix or self.queue_manager.data_dir / "qmgrd.sock")
@@ -391,7 +391,7 @@ class Config(Section):
             raise ValueError(f"listen.unix: {shown(self.listen.unix)} is not the path of a socket")
         if path_bytes > UNIX_PATH_MAX_BYTES:
             raise ValueError(
-                f"listen.unix: {self.unix_path} is {path_bytes} bytes long, "
-                f"at most {UNIX_PATH_MAX_BYTES}"
+                f"listen.unix: {self.unix_path} is {path_bytes} bytes long; "
+                f"the limit is {UNIX_PATH_MAX_BYTES}"
             )
         return self

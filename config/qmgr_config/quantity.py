@@ -11,7 +11,7 @@ from qmgr_config.units import bytes_text, count_text, ms_text, parse_bytes, pars
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The parser of a number, and its inclusive bounds."""
+    """The parser of a number, and the inclusive bounds of the number."""
 
     parse: Callable[[object], int]
     text: Callable[[int], str]
@@ -26,7 +26,8 @@ class Quantity:
     def check(self, value: object) -> int:
         """Returns the number in *value*.
 
-        Raises: ValueError, if it is invalid or outside of the bounds.
+        Raises:
+            ValueError: *value* is invalid or out of bounds.
         """
         number = self.parse(value)
         if self.low <= number <= self.high:

@@ -1,6 +1,6 @@
-"""Sizes and times: parses and shows texts such as "64 GiB" and "30 s"; the daemon uses integers.
+"""Parsing and formatting of sizes and times such as "64 GiB" and "30 s".
 
-A number without a unit is in the base unit: bytes, or milliseconds.
+The daemon itself uses integers. A number without a unit is in the base unit: bytes or milliseconds.
 """
 
 import json
@@ -23,49 +23,52 @@ _QUANTITY = re.compile(
 
 
 def parse_bytes(value: object) -> int:
-    """Returns the size in bytes: of 4096, "4096", "4 KiB", "1.5 GiB" or "10 MB".
+    """Returns the size in bytes of a value such as 4096, "4096", "4 KiB", "1.5 GiB" or "10 MB".
 
-    Raises: ValueError, whose text says what is wrong with the value.
+    Raises:
+        ValueError: The value is invalid. The error states the reason.
     """
     return _parse(value, _BYTES, 'bytes, as in 4096 or "4 KiB"')
 
 
 def parse_ms(value: object) -> int:
-    """Returns the time in milliseconds: of 500, "500 ms", "1.5 s", "5 min", "2 h" or "7 d".
+    """Returns the time in milliseconds of a value such as 500, "1.5 s", "5 min", "2 h" or "7 d".
 
-    Raises: ValueError, whose text says what is wrong with the value.
+    Raises:
+        ValueError: The value is invalid. The error states the reason.
     """
     return _parse(value, _MS, 'milliseconds, as in 500 or "30 s"')
 
 
 def parse_count(value: object) -> int:
-    """Returns the whole number: of 100_000 or "100000".
+    """Returns the whole number of a value such as 100_000 or "100000".
 
-    Raises: ValueError, whose text says what is wrong with the value.
+    Raises:
+        ValueError: The value is invalid. The error states the reason.
     """
     return _parse(value, {}, "a whole number")
 
 
 def bytes_text(size_bytes: int) -> str:
-    """Returns the size in the largest binary unit that is exact: "64 GiB", "1000 B"."""
+    """Returns the size in the largest exact binary unit, such as "64 GiB" or "1000 B"."""
     return _text(size_bytes, _BINARY)
 
 
 def ms_text(time_ms: int) -> str:
-    """Returns the time in the largest unit that is exact: "30 s", "1500 ms"."""
+    """Returns the time in the largest exact unit, such as "30 s" or "1500 ms"."""
     return _text(time_ms, _MS)
 
 
 def count_text(count: int) -> str:
-    """Returns the number with separators, in TOML syntax: "100_000"."""
+    """Returns the number in TOML syntax with separators, such as "100_000"."""
     return f"{count:_}"
 
 
 def shown(value: object) -> str:
-    """Returns the value in TOML syntax, on one line and cut at 60 characters."""
+    """Returns the value in TOML syntax on one line, cut at 60 characters."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
-    except ValueError:  # Python prints no number of more than 4,300 digits.
+    except ValueError:  # Python cannot print a number of more than 4,300 digits.
         return "a number too long to show"
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
 
@@ -78,7 +81,7 @@ def _parse(value: object, units: Mapping[str, int], wanted: str) -> int:
         raise ValueError(f"{shown(value)} is not {wanted}")
     unit = match["unit"]
     if unit and unit not in units:
-        known = f"use {', '.join(units)}" if units else "it has no units"
+        known = f"use {', '.join(units)}" if units else "a count has no units"
         raise ValueError(f'{shown(value)} has the unknown unit "{unit}" ({known})')
     exact = Fraction(match["number"].replace("_", "")) * (units[unit] if unit else 1)
     if exact.denominator != 1:

@@ -3,8 +3,8 @@
     from qmgr_client import Message, QueueFull, connect          # without asyncio
     from qmgr_client.aio import connect                          # for asyncio
 
-The package exports the blocking client, and the names that both clients have in common. It imports
-a name when a program first uses it, so that a program loads only what it needs.
+The package exports the blocking client and the names that both clients have in common. A name is
+imported at its first use, so a program loads only the modules that it needs.
 """
 
 from importlib import import_module
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client as Client
     from qmgr_client.blocking import connect as connect
     from qmgr_client.blocking import worker as worker
-    from qmgr_client.exports import *  # noqa: F403  (it has a list of its names)
+    from qmgr_client.exports import *  # noqa: F403  (the module has __all__)
 
 _BLOCKING = ("Client", "connect", "worker")
 
@@ -23,7 +23,7 @@ def _exports() -> list[str]:
     return import_module("qmgr_client.exports").__all__  # type: ignore[no-any-return]
 
 
-if not TYPE_CHECKING:  # A checker would accept any name.
+if not TYPE_CHECKING:  # A type checker would then accept any name.
 
     def __getattr__(name: str) -> object:
         """Imports the public name *name*."""
@@ -31,7 +31,7 @@ if not TYPE_CHECKING:  # A checker would accept any name.
             return [*_BLOCKING, *_exports()]
         if name in _BLOCKING:
             home = import_module("qmgr_client.blocking")
-        elif name[0].isupper() and name in _exports():  # The names of modules are in lower case.
+        elif name[0].isupper() and name in _exports():  # Modules have lower-case names.
             home = import_module("qmgr_client.exports")
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -39,5 +39,5 @@ if not TYPE_CHECKING:  # A checker would accept any name.
         return found
 
     def __dir__() -> list[str]:
-        """Returns the names of the package, imported or not."""
+        """Returns all names of the package, including those that are not imported yet."""
         return sorted({*globals(), *_BLOCKING, *_exports()})

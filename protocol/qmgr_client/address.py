@@ -26,15 +26,15 @@ def parse(text: str) -> Address:
     """Returns the address in *text*.
 
     Raises:
-        AddressInvalid: *text* is not an address.
+        AddressInvalid: *text* is not a valid address.
     """
     if not isinstance(text, str):
-        raise AddressInvalid(repr(text), "an address is a str")
+        raise AddressInvalid(repr(text), "an address must be a str")
     if text.startswith(_UNIX) and len(text) > len(_UNIX):
         return Address(path=text[len(_UNIX) :])
     match = _TCP.fullmatch(text)
     if match is None:
         raise AddressInvalid(text, f'"{text}" is not host:port or unix:/path')
     if not 1 <= (port := int(match["port"])) <= 65_535:
-        raise AddressInvalid(text, f'"{text}" has the port {port}, which is not 1 to 65535')
+        raise AddressInvalid(text, f'port {port} of "{text}" is out of range (1 to 65535)')
     return Address(match["ipv6"] or match["name"], port)

@@ -2,8 +2,8 @@
 
     client.admin.queue_create("ORDERS", depth_max=10_000, lease_ms=timedelta(minutes=2))
 
-PROTOCOL.md, section 11, lists ranges and defaults. None is the default. Durations are milliseconds
-or a timedelta. A test checks these classes against qmgr_protocol.limits.
+PROTOCOL.md, section 11, lists ranges and defaults. None selects the default. A duration is a number
+of milliseconds or a timedelta. A test checks these classes against qmgr_protocol.limits.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ Republish: TypeAlias = Literal["manual", "healthy", "schedule"]
 class CommonAttributes(TypedDict, total=False):
     """The attributes that queues and subscriptions have in common."""
 
-    depth_max: int | None  # messages
+    depth_max: int | None  # maximum number of messages
     bytes_max: int | None
     lease_ms: Duration | None
     exclusive: bool | None
@@ -58,11 +58,12 @@ class TemplateAttributes(CommonAttributes, total=False):
 
 
 class QueueAttributes(TemplateAttributes, total=False):
-    """The attributes of a queue. A remote queue only has ``put_inhibit``."""
+    """The attributes of a queue. A remote queue has only ``put_inhibit``."""
 
     put_inhibit: bool | None
     get_inhibit: bool | None
-    alias_of: str  # Makes the queue an alias, which only has this and the inhibits.
+    # Makes the queue an alias. An alias has no attributes except this one and the inhibits.
+    alias_of: str
 
 
 class SubscriptionAttributes(CommonAttributes, total=False):
@@ -83,13 +84,16 @@ class TopicAttributes(TypedDict, total=False):
 
 
 def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns *attributes* as requests carry them, with durations in milliseconds.
+    """Returns *attributes* in the form of a request, with durations in milliseconds.
 
     Raises:
-        RequestError: VALUE_INVALID, *attributes* is not a mapping, or a duration is invalid.
+        RequestError: VALUE_INVALID if *attributes* is not a mapping or a duration is invalid.
     """
     if not isinstance(attributes, Mapping):
-        text = f"attributes are a mapping, not {type(attributes).__name__}: {{'depth_max': 1000}}"
+        text = (
+            f"attributes must be a mapping such as {{'depth_max': 1000}}, "
+            f"not {type(attributes).__name__}"
+        )
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return {
         name: in_ms_or_none(name, value) if str(name).endswith("_ms") else value
@@ -98,5 +102,5 @@ def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns *attributes* as create requests carry them: as :func:`encoded`, without None."""
+    """Returns the result of :func:`encoded` without None values, as create requests need it."""
     return {name: value for name, value in encoded(attributes).items() if value is not None}

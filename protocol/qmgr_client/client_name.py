@@ -1,7 +1,7 @@
-"""The default name of a client: program, host and process id, such as "billing.host7.4711".
+"""The default client name: program, host and process id, such as "billing.host7.4711".
 
-If a request triggers a bug, the queue manager keeps out the client by its name. So each process has
-a different default name, which also identifies the client in logs.
+If a request triggers a bug, the queue manager keeps out the client by its name. Each process
+therefore has a different default name. The name also identifies the client in logs.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 from qmgr_protocol.limits import CLIENT_NAME_MAX
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
-PROGRAM_MAX, HOST_MAX = 24, 24  # characters; with the process id, the name stays below 64
+PROGRAM_MAX, HOST_MAX = 24, 24  # characters; a default name then has less than 64
 
 
 def client_name(program: str = "") -> str:
-    """Returns the default name of this process. The default *program* is that of sys.argv."""
+    """Returns the default name of this process. *program* defaults to the name in sys.argv."""
     host = socket.gethostname().partition(".")[0]
     parts = (program or program_of(sys.argv[:1]), PROGRAM_MAX), (host, HOST_MAX)
     words = [_UNFIT.sub("-", text)[:length] for text, length in parts]
@@ -25,19 +25,17 @@ def client_name(program: str = "") -> str:
 
 
 def checked(name: str) -> str:
-    """Returns *name*, if it is a valid name of a client.
+    """Returns *name* if it is a valid client name.
 
     Raises:
-        ValueError: It is not valid UTF-8, or longer than 255 characters.
+        ValueError: *name* is not valid UTF-8 or is longer than 255 characters.
     """
     try:
         str.encode(name)
     except (TypeError, UnicodeEncodeError):
         raise ValueError(f"the name {name!r} is not valid UTF-8") from None
     if len(name) > CLIENT_NAME_MAX:
-        raise ValueError(
-            f"the name has {len(name)} characters, at most {CLIENT_NAME_MAX} are allowed"
-        )
+        raise ValueError(f"the name has {len(name)} characters; the limit is {CLIENT_NAME_MAX}")
     return name
 
 

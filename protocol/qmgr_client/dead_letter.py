@@ -1,7 +1,7 @@
-"""The note of a message: why it is a dead letter, and its earlier failures.
+"""The note of a message: the reason why it is a dead letter, and its earlier failures.
 
-A note is a msgpack map. The queue managers that handled the message wrote it. Fields that are
-missing or have a wrong type read as empty, and an unreadable note as no note.
+A note is a msgpack map, written by the queue managers that handled the message. A field that is
+missing or has a wrong type is read as empty. A note that cannot be read is ignored.
 """
 
 from dataclasses import dataclass
@@ -20,27 +20,27 @@ Kind = TypeVar("Kind", int, str)
 class Attempt(NamedTuple):
     """One failure of a message."""
 
-    us: int  # microseconds since 1970, by the clock of the queue manager
+    us: int  # time: microseconds since 1970, by the clock of the queue manager
     code: ErrorCode
-    reason: str  # a word that the consumer set
+    reason: str  # word that the consumer set
     text: str
-    client: str  # the name of the client that leased it
+    client: str  # name of the client that leased the message
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Why a message is on a dead-letter queue."""
+    """The reason why a message is on a dead-letter queue."""
 
     code: ErrorCode
-    reason: str  # a word that the consumer set
-    text: str  # a description
-    queue: str  # the queue that it came from
-    manager: str
-    us: int  # when it became a dead letter, microseconds since 1970
-    failed: int  # the counts that it had on that queue
-    delivered: int
-    retries: int  # how often it was returned to its queue before
-    left_ms: int | None  # the time until its expiry; None: forever
+    reason: str  # word that the consumer set
+    text: str  # description of the reason
+    queue: str  # queue that the message came from
+    manager: str  # queue manager of that queue
+    us: int  # time when the message became a dead letter, microseconds since 1970
+    failed: int  # number of failures on that queue
+    delivered: int  # number of deliveries on that queue
+    retries: int  # number of earlier returns to that queue
+    left_ms: int | None  # time that was left until the expiry; None never expires
     attempts: tuple[Attempt, ...]
 
     @property
@@ -50,12 +50,12 @@ class DeadLetter:
 
     @property
     def time(self) -> datetime:
-        """The time when it became a dead letter."""
+        """The time when the message became a dead letter."""
         return EPOCH + timedelta(microseconds=min(self.us, US_MAX))
 
 
 def read(note: bytes) -> dict[Any, Any] | None:
-    """Returns the map in *note*, or None if there is none."""
+    """Returns the map in *note*, or None if *note* has no map."""
     if not note:
         return None
     try:
@@ -66,7 +66,7 @@ def read(note: bytes) -> dict[Any, Any] | None:
 
 
 def dead_letter(note: bytes) -> DeadLetter | None:
-    """Returns the dead letter that *note* describes, or None if the message is not one."""
+    """Returns the dead letter that *note* describes, or None for any other message."""
     found = read(note)
     if found is None or type(found.get("code")) is not int:
         return None
@@ -87,7 +87,7 @@ def dead_letter(note: bytes) -> DeadLetter | None:
 
 
 def attempts(note: bytes) -> tuple[Attempt, ...]:
-    """Returns the failures in *note* that can be read, oldest first."""
+    """Returns the readable failures in *note*, oldest first."""
     found = (read(note) or {}).get("attempts")
     if type(found) is not list:
         return ()
@@ -106,7 +106,7 @@ def _attempt(row: list[Any]) -> Attempt:
 
 
 def _value(found: Any, otherwise: Kind) -> Kind:
-    """Returns *found* if it has the type of *otherwise* and is not negative."""
+    """Returns *found*, or *otherwise* if *found* is negative or has another type."""
     if type(found) is not type(otherwise) or (type(found) is int and found < 0):
         return otherwise
     return found

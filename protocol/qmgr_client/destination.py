@@ -1,4 +1,4 @@
-"""The destination of a put: a queue, QUEUE@MANAGER, or a topic with a leading /."""
+"""The destination of a put: a queue, QUEUE@MANAGER or a topic with a leading /."""
 
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topics
@@ -8,5 +8,5 @@ def check(name: str) -> None:
     """Raises RequestError NAME_INVALID or TOPIC_INVALID if *name* is not a destination."""
     if topics.is_topic(name):
         topics.levels_of(name[1:])
-    elif not topics.is_subscription(name):  # The queue manager refuses those with a better text.
+    elif not topics.is_subscription(name):  # The queue manager has a better error for it.
         names.split(name)

@@ -1,4 +1,4 @@
-"""Durations: whole milliseconds, or a timedelta.
+"""Durations: whole milliseconds or a timedelta.
 
     queue_manager.get("ORDERS", wait_ms=5_000)
     queue_manager.get("ORDERS", wait_ms=timedelta(seconds=5))
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-Duration: TypeAlias = int | timedelta  # milliseconds, or a timedelta
+Duration: TypeAlias = int | timedelta  # whole milliseconds or a timedelta
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NOTHING = timedelta(0)
@@ -21,26 +21,26 @@ def in_ms(name: str, duration: Duration) -> int:
     """Returns *duration* in milliseconds, rounded up.
 
     Args:
-        name: The name of the parameter, for the text of errors.
-        duration: Milliseconds, or a timedelta.
+        name: The name of the parameter, for error messages.
+        duration: Whole milliseconds or a timedelta.
 
     Raises:
-        RequestError: VALUE_INVALID, the timedelta is negative, or the type is wrong.
+        RequestError: VALUE_INVALID if the timedelta is negative or the type is wrong.
     """
     if type(duration) is int:
         return duration
     if not isinstance(duration, timedelta):
         text = (
             f"{name} is of type {type(duration).__name__}, not a duration: "
-            "give whole milliseconds or a timedelta"
+            "pass whole milliseconds or a timedelta"
         )
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if duration < _NOTHING:
-        raise RequestError(ErrorCode.VALUE_INVALID, f"{name} is {duration}: give 0 or more")
+        raise RequestError(ErrorCode.VALUE_INVALID, f"{name} is negative: {duration}")
     whole, rest = divmod(duration, _MILLISECOND)
     return whole + bool(rest)
 
 
 def in_ms_or_none(name: str, duration: Duration | None) -> int | None:
-    """Returns *duration* in milliseconds, as :func:`in_ms`; None stays None."""
+    """Returns *duration* in milliseconds, or None if *duration* is None."""
     return None if duration is None else in_ms(name, duration)

@@ -1,11 +1,11 @@
 """The exceptions of the client.
 
     Exception
-    ├── ConnectFailed           the client could not connect: reason and hint
-    │   └── AddressInvalid      the address is invalid: also a ValueError
-    └── RequestError            a request failed: code, text, and what you may do next
-        ├── UnknownOutcome      the request may have succeeded: the result is lost
-        │   └── RequestTimeout  a request had no reply in time: also a TimeoutError
+    ├── ConnectFailed           the client could not connect (has a reason and a hint)
+    │   └── AddressInvalid      the address is invalid (also a ValueError)
+    └── RequestError            a request failed (has a code, a text and an error class)
+        ├── UnknownOutcome      the result is lost, and the request may have succeeded
+        │   └── RequestTimeout  no reply to a request arrived in time (also a TimeoutError)
         ├── ConnectionEnded     the client has ended
         ├── MessageDamaged      the record of a message cannot be read
         ├── QueueUnknown        QUEUE_UNKNOWN
@@ -27,11 +27,11 @@ from qmgr_protocol.errors import class_of
 if TYPE_CHECKING:
     from qmgr_client.message import Message
 
-GOODBYE = "the queue manager says goodbye: "  # followed by its reason
+GOODBYE = "the queue manager ended the connection: "  # followed by the reason
 
 
 class ConnectFailed(Exception):
-    """The client could not connect to the queue manager. ``why`` is the reason."""
+    """The client could not connect to the queue manager. ``why`` states the reason."""
 
     def __init__(self, address: str, why: str, hint: str) -> None:
         super().__init__(f"cannot connect to {address}: {why}; {hint}")
@@ -48,7 +48,7 @@ class AddressInvalid(ConnectFailed, ValueError):
 
 
 class UnknownOutcome(RequestError):
-    """The request may have succeeded or not, and the result is lost."""
+    """The result of the request is lost. The request may have succeeded."""
 
     @property
     def error_class(self) -> ErrorClass:
@@ -57,7 +57,7 @@ class UnknownOutcome(RequestError):
 
 
 class RequestTimeout(UnknownOutcome, TimeoutError):
-    """A request had no reply in time. Another application may have processed it."""
+    """No reply to a request arrived in time. A consumer may still have processed the request."""
 
     def __init__(self, queue: str, timeout_ms: int) -> None:
         text = f"no reply to a request on {queue} within {timeout_ms:,} ms: is a consumer running?"
@@ -73,7 +73,7 @@ class QueueFull(RequestError, codes=[ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES
 
 
 class Duplicate(RequestError, codes=[ErrorCode.DUPLICATE_MESSAGE]):
-    """The queue has, or remembers, a message with this UID, so the put is a duplicate."""
+    """The put is a duplicate: the queue has or remembers a message with the same UID."""
 
 
 class LeaseLost(RequestError, codes=[ErrorCode.LEASE_LOST]):
@@ -89,22 +89,22 @@ class ConnectionEnded(RequestError):
 
     def __init__(self, code: int, text: str, *, was_sent: bool = False) -> None:
         super().__init__(code, text)
-        self.was_sent = was_sent  # but not answered
+        self.was_sent = was_sent  # whether the failed request had been sent
 
     @property
     def error_class(self) -> ErrorClass:
-        """The next step, with a new client."""
+        """The next step after you have connected a new client."""
         return ErrorClass.UNKNOWN_OUTCOME if self.was_sent else class_of(self.code)
 
     def once_sent(self) -> "ConnectionEnded":
-        """Returns this error for a request that was sent, and may have succeeded."""
+        """Returns this error for a request that was sent and may have succeeded."""
         return ConnectionEnded(self.code, self.text, was_sent=True)
 
 
 class MessageDamaged(RequestError):
     """The record of a message cannot be read. The message is leased: settle it.
 
-    ``message`` has the fields of the delivery, and the whole record as its body.
+    ``message`` has the fields of the delivery. Its body is the whole record.
     """
 
     def __init__(self, message: "Message") -> None:

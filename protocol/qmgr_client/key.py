@@ -1,9 +1,9 @@
-"""Keys: a text or UUID of the caller that makes a put take effect once.
+"""Keys: texts or UUIDs that callers choose so that a repeated put takes effect only once.
 
-    key                                      UID of the message
+    key                                      UID of the message        remark
     "invoice-4711"                           key.invoice-4711.0       readable
-    UUID("c0ffee00-...")                     key.c0ffee00-....0       its text form
-    "Ann Müller, 2026-11", a long text       sha256.<43 characters>.0 256 bits in base64url
+    UUID("c0ffee00-...")                     key.c0ffee00-....0       text form of the UUID
+    "Ann Müller, 2026-11", a long text       sha256.<43 characters>.0  256 bits in base64url
 
 Different keys have different UIDs. A queue recognizes duplicates by their UIDs.
 """
@@ -19,18 +19,18 @@ from qmgr_protocol.record import Uid
 
 Key: TypeAlias = str | uuid.UUID
 
-PLAIN = "key."  # prefix of a key that is valid in a name
-HASHED = "sha256."  # prefix of the hash of any other key
+PLAIN = "key."  # prefix of the UID if the key is valid in a name
+HASHED = "sha256."  # prefix of the UID of any other key, followed by its hash
 
 
 def uid_of(key: Key) -> Uid:
     """Returns the UID of a message with *key*. The same key always has the same UID.
 
     Raises:
-        RequestError: VALUE_INVALID, *key* is not a text or UUID, is empty, or is not valid UTF-8.
+        RequestError: VALUE_INVALID if *key* is empty, not a text or UUID, or not valid UTF-8.
     """
     if not isinstance(key, str | uuid.UUID) or not str(key):
-        text = f"the key {key!r} is not a text of at least one character, or a UUID"
+        text = f"the key {key!r} is neither a UUID nor a text of at least one character"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if is_name(plain := f"{PLAIN}{key}"):
         return Uid(plain, 0)

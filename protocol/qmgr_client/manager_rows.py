@@ -1,6 +1,6 @@
-"""The results of ``client.admin`` about links, connections, status and history.
+"""The results of ``client.admin`` for links, connections, status and history.
 
-rows.py has those about queues, topics, jobs and groups.
+rows.py has the results for queues, topics, jobs and groups.
 """
 
 from typing import Any, NotRequired, TypedDict
@@ -107,7 +107,7 @@ class RefusedRow(TypedDict):
 
 
 class LinkListing(TypedDict):
-    """All links."""
+    """The links to and from this queue manager, and the queue managers that may open links."""
 
     links: list[LinkRow]
     inbound: list[InboundRow]
@@ -145,7 +145,7 @@ class SnapshotTaken(TypedDict):
 class SnapshotSchedule(TypedDict):
     """The schedule of snapshots."""
 
-    directory: str  # empty: none
+    directory: str  # empty if no snapshots are scheduled
     every_ms: int
     keep: int
     next_us: int | None
@@ -169,7 +169,7 @@ class ManagerStatus(TypedDict):
     links_up: int
     producers: int
     jobs: int
-    store_full: str  # why puts are refused, or empty
+    store_full: str  # reason for which puts are refused, or empty
     maintenance: bool
     software: str
     pid: int
@@ -250,4 +250,4 @@ class AsideRow(TypedDict):
     why: str
     set_aside_us: int
     bytes: int
-    retried: NotRequired[str]  # of aside_retry
+    retried: NotRequired[str]  # only in the result of aside_retry

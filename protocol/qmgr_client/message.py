@@ -1,4 +1,4 @@
-"""Messages that were delivered or browsed. outgoing.py has those to be put."""
+"""Messages that were delivered or browsed. outgoing.py has the messages to put."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -43,11 +43,11 @@ from qmgr_protocol.record import (
 Redelivered: TypeAlias = Literal["no", "maybe", "yes"]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_STATE_AT = DELIVERY_BYTES - 9  # the byte of the state in an item
+_STATE_AT = DELIVERY_BYTES - 9  # position of the state byte in a delivery item
 
 
 class Home(NamedTuple):
-    """The store that a message was leased from, and the boot of the store that leased it.
+    """The store from which a message was leased, and the boot number of the store at that time.
 
     A handle is invalid in another store, and in a store that was restored to an earlier state.
     """
@@ -56,7 +56,7 @@ class Home(NamedTuple):
     boot: int
 
     def knows(self, other: "Home") -> bool:
-        """Returns whether leases of *other* may be settled here."""
+        """Returns whether this home can settle leases that *other* granted."""
         return self.store_id == other.store_id and self.boot >= other.boot
 
 
@@ -74,29 +74,29 @@ class Message(NamedTuple):
 
     body: bytes
     uid: Uid | None
-    priority: int  # in effect: its own, or that of its queue
+    priority: int  # priority of the message, or the default priority of its queue
     correlation_id: bytes
     envelope: dict[str, Any]
     queue: str
-    delivered: int  # the number of earlier deliveries
-    failed: int  # the earlier deliveries that were released as failed, or timed out
+    delivered: int  # number of earlier deliveries
+    failed: int  # number of earlier deliveries that were released as failed or timed out
     state: int
-    put_us: int  # microseconds since 1970, by the clock of the queue manager
+    put_us: int  # time of the put: microseconds since 1970, by the clock of the queue manager
     handle: bytes
     queue_id: int
     home: Home = NOWHERE
-    consumer: int = 0  # the ticket of the consumer that received it
-    damage: str = ""  # why the record cannot be read; the body is then the record
-    flags: int = 0  # of the record
-    delay_ms: int = 0  # from its put until it could be delivered
+    consumer: int = 0  # ticket of the consumer that received the message
+    damage: str = ""  # reason why the record cannot be read; the body is then the record
+    flags: int = 0  # flags of the record
+    delay_ms: int = 0  # time from the put until the message could be delivered
     group: Group | None = None
-    expiry_left_ms: int | None = None  # at its delivery; None: forever
-    note: bytes = b""  # of a dead letter, or of a message that failed
-    topic: str = ""  # to which it was published
-    browse_order: int | None = None  # of the browse that read it, as in the protocol
+    expiry_left_ms: int | None = None  # time from the delivery to the expiry; None never expires
+    note: bytes = b""  # note of a dead letter or of a message that failed
+    topic: str = ""  # topic to which the message was published
+    browse_order: int | None = None  # order of the browse that read the message, as in the protocol
 
     def __repr__(self) -> str:
-        """Returns a description in a line, without the body, which may be long or secret."""
+        """Returns a description on one line. The body is left out: it may be long or secret."""
         text = f"{self.uid or 'no UID'} of {self.queue}: {len(self.body)} bytes"
         text += f", priority {self.priority}, delivered {self.delivered}, failed {self.failed}"
         if self.group is not None:
@@ -107,7 +107,7 @@ class Message(NamedTuple):
 
     @property
     def lease_key(self) -> tuple[int, bytes]:
-        """The identity of its lease in this client: the id of the queue, and the handle."""
+        """The identity of the message's lease in this client: the queue id and the handle."""
         return self.queue_id, self.handle
 
     @property
@@ -118,79 +118,88 @@ class Message(NamedTuple):
 
     @property
     def reply_to(self) -> str:
-        """The queue or topic where the producer expects replies, or an empty text."""
+        """The queue or topic where the producer expects replies, or ``""``."""
         return _text(self.envelope.get(REPLY_TO))
 
     @property
     def content_type(self) -> str:
-        """The content type that the producer set, or an empty text."""
+        """The content type that the producer set, or ``""``."""
         return _text(self.envelope.get(CONTENT_TYPE))
 
     @property
     def redelivered(self) -> Redelivered:
-        """Whether it was delivered before: ``"maybe"`` after a crash of the queue manager."""
+        """Whether the message was delivered before.
+
+        ``"maybe"`` means that the queue manager crashed and does not know.
+        """
         if self.state & STATE_REDELIVERED:
             return "yes"
         return "maybe" if self.state & STATE_MAYBE_REDELIVERED else "no"
 
     @property
     def group_id(self) -> bytes:
-        """The id of its group: 24 bytes, all zero without a group."""
+        """The id of the message's group, 24 bytes. All bytes are zero without a group."""
         return NO_GROUP if self.group is None else self.group.id
 
     @property
     def group_number(self) -> int:
-        """Its number in its group. Without a group, the number is 1."""
+        """The number of the message in its group. Without a group, the number is 1."""
         return 1 if self.group is None else self.group.number
 
     @property
     def group_last(self) -> bool:
-        """Whether it is the last message of its group. Without a group, it is."""
+        """Whether the message is the last one of its group. True without a group."""
         return self.group is None or self.group.last
 
     @property
     def taken_over(self) -> bool:
-        """Whether its group was assigned to this consumer or reader with this message."""
+        """Whether the group was assigned to this consumer or reader with this message."""
         return bool(self.state & STATE_TAKEN_OVER)
 
     @property
     def republished(self) -> bool:
-        """Whether it was parked for this subscription, and then republished."""
+        """Whether the message was parked for this subscription and then republished."""
         return bool(self.state & STATE_REPUBLISHED)
 
     @property
     def retained(self) -> bool:
-        """Whether its topic retains it for later subscribers."""
+        """Whether the topic retains the message for later subscribers."""
         return bool(self.flags & FLAG_RETAINED)
 
     @property
     def leased(self) -> bool:
-        """Whether it was leased when it was browsed."""
+        """Whether the message was leased when it was browsed."""
         return bool(self.state & STATE_LEASED)
 
     @property
     def persistent(self) -> bool:
-        """Whether it survives a restart of the queue manager."""
+        """Whether the message survives a restart of the queue manager."""
         return not self.flags & FLAG_NOT_PERSISTENT
 
     @property
     def report(self) -> bool:
-        """Whether ``reply_to`` gets a report if the message expires."""
+        """Whether the queue manager sends a report to ``reply_to`` if the message expires."""
         return bool(self.flags & FLAG_REPORT_EXPIRY)
 
     @property
     def dead(self) -> DeadLetter | None:
-        """Why it became a dead letter. None if it is not one, or its note cannot be read."""
+        """The reason why the message became a dead letter.
+
+        None if the message is not a dead letter, or if its note cannot be read.
+        """
         return dead_letter.dead_letter(self.note)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Its failures, oldest first. At most ten: the first one, and the last nine."""
+        """The failures of the message, oldest first.
+
+        The queue manager keeps at most ten failures: the first one and the last nine.
+        """
         return dead_letter.attempts(self.note)
 
     @property
     def put_time(self) -> datetime:
-        """The time when it was put on this queue."""
+        """The time when the message was put on this queue."""
         return EPOCH + timedelta(microseconds=self.put_us)
 
 
@@ -199,14 +208,18 @@ def check_is_message(verb: str, found: object) -> None:
     if isinstance(found, Message):
         return
     hint = ": get returns None if no message arrives in time" if found is None else ""
-    text = f"{verb} needs a message, not {type(found).__name__}{hint}"
+    text = f"{verb} requires a message, not {type(found).__name__}{hint}"
     raise RequestError(ErrorCode.VALUE_INVALID, text)
 
 
 def checked_messages(verb: str, found: Iterable[Message]) -> list[Message]:
-    """Returns *found* as a list. Raises RequestError VALUE_INVALID if it is not messages."""
+    """Returns *found* as a list.
+
+    Raises:
+        RequestError: VALUE_INVALID if *found* is not an iterable of messages.
+    """
     if isinstance(found, Message) or not isinstance(found, Iterable):
-        text = f"{verb} needs a list of messages, not {type(found).__name__}: write [message]"
+        text = f"{verb} requires a list of messages, not {type(found).__name__}: write [message]"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     messages = list(found)
     for message in messages:
@@ -217,13 +230,14 @@ def checked_messages(verb: str, found: Iterable[Message]) -> list[Message]:
 def decode(
     item: bytes, queue: str, queue_id: int, home: Home = NOWHERE, consumer: int = 0
 ) -> Message:
-    """Returns the message of a delivery item. If it cannot be read, ``damage`` has the reason.
+    """Returns the message of a delivery item. If the record is damaged, ``damage`` has the reason.
 
     Raises:
-        FieldInvalid: The item is shorter than its head.
+        FieldInvalid: The item is shorter than its header.
     """
     if len(item) < DELIVERY_BYTES:
-        raise FieldInvalid("Deliver", "items", f"{len(item)} bytes, at least {DELIVERY_BYTES}")
+        text = f"{len(item)} bytes; the minimum is {DELIVERY_BYTES}"
+        raise FieldInvalid("Deliver", "items", text)
     priority, _, _, delivered, failed, state, put_us = DELIVERY.unpack_from(item)
     record, left_ms, note, topic = item[DELIVERY_BYTES:], None, b"", ""
     if state >= STATE_EXPIRES:
@@ -236,7 +250,7 @@ def decode(
     group = None if fields.group is None else Group._make(fields.group)
     is_in_transit = queue == PUBLICATIONS or queue.startswith("@")
     if is_in_transit or not fields.flags & FLAG_PRIORITY_OF_QUEUE:
-        priority = fields.priority  # Queues in transit are in order of arrival.
+        priority = fields.priority  # A transit queue is in the order of arrival.
     return Message(
         fields.body,
         fields.uid,
@@ -263,7 +277,7 @@ def decode(
 
 
 def record_bytes(item: bytes) -> int:
-    """Returns the length of the record in a delivery item, the unit of credit in bytes."""
+    """Returns the length of the record in a delivery item. Credit in bytes counts this length."""
     size = len(item) - DELIVERY_BYTES
     if size < 0 or item[_STATE_AT] < STATE_EXPIRES:
         return max(size, 0)
@@ -278,7 +292,7 @@ def is_redelivered(item: bytes) -> bool:
 def split(data: bytes, state: int) -> tuple[bytes, int | None, bytes, str]:
     """Returns the record at the start of *data*, its remaining time, its note and its topic.
 
-    Ignores further fields of a newer queue manager. Damaged fields are empty.
+    Ignores further fields that a newer queue manager sends. Damaged fields are returned empty.
     """
     size = records.size_of(data)
     if not 0 < size <= len(data):

@@ -7,7 +7,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 def unknown(options: Iterable[str], known: Iterable[str], verb: str) -> RequestError:
-    """Returns the error for the first of *options* that *verb* does not know."""
+    """Returns the error for the first unknown option of *verb* in *options*."""
     names = sorted(known)
     wrong = next(name for name in options if name not in names)
     near = get_close_matches(wrong, names, 1)

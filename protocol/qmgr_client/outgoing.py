@@ -1,4 +1,4 @@
-"""Messages to be put: their options, their encoding as records, and the results of puts."""
+"""Messages to put: their options, their encoding as records, and the results of puts."""
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,32 +30,32 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class PutResult(NamedTuple):
-    """The result of a put that is on disk, or in its unit of work.
+    """The result of a put that is stored on disk or in its unit of work.
 
-    ``uid`` identifies the message. The caller or the queue manager chose it. It is None if an
-    answer was lost with a connection and the message had been stored: the queue manager then knows
-    that the put succeeded, but no longer the UID.
+    ``uid`` identifies the message. The caller or the queue manager chose the UID. ``uid`` is None
+    if the message was stored but the answer was lost with a connection. In this case the queue
+    manager knows that the put succeeded, but no longer knows the UID.
     """
 
     uid: Uid | None
-    resent: bool = False  # The put was sent more than once, or answered after a reconnect.
-    subscriptions: int | None = None  # of a publication: how many match, if that is known
+    resent: bool = False  # whether the put was sent twice or answered after a reconnect
+    subscriptions: int | None = None  # number of subscriptions that match a publication, if known
 
 
 class _Place(NamedTuple):
-    id: bytes  # 24 bytes
-    number: int  # 1, 2, 3 ...
+    id: bytes  # group id, 24 bytes
+    number: int  # number of the message in its group, from 1
     last: bool = False
 
 
 class Group(_Place):  # A NamedTuple cannot define __new__ itself.
-    """The place of a message in its group: the group id, the number, and whether it is the last.
+    """The position of a message in its group: the group id, the number and the last-message flag.
 
-    A put accepts any tuple of these three. A text as the id is padded with zero bytes to 24 bytes,
-    as in ``Group("N12345", 1)``.
+    A put accepts any tuple of these three values. If the id is a text, as in
+    ``Group("N12345", 1)``, it is padded with zero bytes to 24 bytes.
 
     Raises:
-        RequestError: VALUE_INVALID, the id is neither 24 bytes nor a text that fits.
+        RequestError: VALUE_INVALID if the id is neither 24 bytes nor a text that fits.
     """
 
     __slots__ = ()
@@ -65,40 +65,40 @@ class Group(_Place):  # A NamedTuple cannot define __new__ itself.
 
 
 class Outgoing(NamedTuple):
-    """A message to be put, with its options."""
+    """A message to put, with its options."""
 
     body: bytes
-    uid: Uid | None = None  # None: the queue manager chooses one
-    priority: int | None = None  # 0 to 9, 9 is delivered first; None: that of the queue
-    correlation_id: bytes = b""  # at most 64 bytes
+    uid: Uid | None = None  # identity of the message; None lets the queue manager choose a UID
+    priority: int | None = None  # 0 to 9, 9 is delivered first; None uses the queue's default
+    correlation_id: bytes = b""  # id of at most 64 bytes that consumers can select by
     headers: Headers | None = None
     reply_to: str = ""
     content_type: str = ""
-    expiry_ms: Duration = 0  # how long it can be delivered; 0: forever
-    delay_ms: Duration = 0  # how long it is not delivered, at most ten years
-    deliver_at: datetime | None = None  # instead of delay_ms: a time, with a time zone
-    persistent: bool = True  # False: lost when its queue manager restarts
-    report: bool = False  # whether to send a report to reply_to if it expires
-    group: tuple[GroupId, int, bool] | None = None  # id, number, last
-    retained: bool = False  # of a publication: for later subscribers, too
-    key: Key | None = None  # a text or UUID: the queue refuses a second put
+    expiry_ms: Duration = 0  # time after which the message expires; 0 never expires
+    delay_ms: Duration = 0  # time before the message can be delivered, at most ten years
+    deliver_at: datetime | None = None  # time with a time zone, as an alternative to delay_ms
+    persistent: bool = True  # whether the message survives a restart of the queue manager
+    report: bool = False  # whether to send a report to reply_to if the message expires
+    group: tuple[GroupId, int, bool] | None = None  # group id, number, last-message flag
+    retained: bool = False  # whether the topic retains the publication for later subscribers
+    key: Key | None = None  # text or UUID; the queue refuses a second put with the same key
 
     def resolved(self, now: datetime) -> "Outgoing":
         """Returns this message with ``deliver_at`` as a delay from *now*, and ``key`` as a UID.
 
         Raises:
-            RequestError: VALUE_INVALID, a time without a time zone; an invalid key; or both of
-                ``deliver_at`` and ``delay_ms``, or of ``key`` and ``uid``.
+            RequestError: VALUE_INVALID if ``deliver_at`` has no time zone, if ``key`` is invalid,
+                or if ``deliver_at`` and ``delay_ms``, or ``key`` and ``uid``, are both set.
         """
         if self.key is not None:
             if self.uid is not None:
-                text = "uid and key are both set: each identifies the message, so set one of them"
+                text = "uid and key are both set, and each identifies the message: set only one"
                 raise RequestError(ErrorCode.VALUE_INVALID, text)
             return self._replace(uid=keys.uid_of(self.key), key=None).resolved(now)
         if self.deliver_at is None:
             return self
         if self.delay_ms:
-            text = "delay_ms and deliver_at are both set: set one of them"
+            text = "delay_ms and deliver_at are both set: set only one of them"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         delay_ms = delay_until(self.deliver_at, now, "deliver_at")
         return self._replace(delay_ms=delay_ms, deliver_at=None)
@@ -123,10 +123,10 @@ class PutOptions(TypedDict, total=False):
 
 
 def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
-    """Returns a message of *body* with the *options* of a call of *verb*.
+    """Returns a message with *body* and the *options* of a call of *verb*.
 
     Raises:
-        RequestError: VALUE_INVALID, an option does not exist.
+        RequestError: VALUE_INVALID if an option does not exist.
     """
     try:
         return Outgoing(body, **options)
@@ -135,36 +135,36 @@ def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
 
 
 def each_outgoing(verb: str, items: Iterable[bytes | Outgoing]) -> Iterator[Outgoing]:
-    """Yields the *items* of a call of *verb* as messages. Bodies get default options.
+    """Yields the *items* of a call of *verb* as messages. A plain body gets default options.
 
     Raises:
-        RequestError: VALUE_INVALID, *items* is a single body, or is not iterable.
+        RequestError: VALUE_INVALID if *items* is a single body or is not iterable.
     """
     if isinstance(items, bytes | bytearray | str | Outgoing) or not isinstance(items, Iterable):
-        text = f"{verb} puts a list of bodies or messages, not {type(items).__name__}: write [...]"
+        text = f"{verb} requires a list of bodies or messages, not {type(items).__name__}"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return (item if isinstance(item, Outgoing) else Outgoing(item) for item in items)
 
 
 def delay_until(when: datetime, now: datetime, name: str) -> int:
-    """Returns the milliseconds from *now* until *when*, rounded up; 0 if *when* is past.
+    """Returns the milliseconds from *now* until *when*, rounded up, or 0 if *when* is past.
 
     Raises:
-        RequestError: VALUE_INVALID, *when* is not a datetime, or has no time zone.
+        RequestError: VALUE_INVALID if *when* is not a datetime or has no time zone.
     """
     if not isinstance(when, datetime):
         raise _mistyped(name, when, datetime)
     if when.utcoffset() is None:
-        text = f"{name} {when} has no time zone: use for example datetime.now(UTC) + timedelta(...)"
+        text = f"{name} {when} has no time zone: write, for example, datetime.now(UTC)"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return max(-((now - when) // _MILLISECOND), 0)
 
 
 def encode(outgoing: Outgoing) -> bytes:
-    """Returns the record of *outgoing*, which is :meth:`Outgoing.resolved`.
+    """Returns the record of *outgoing*, which must be the result of :meth:`Outgoing.resolved`.
 
     Raises:
-        RequestError: VALUE_INVALID, a field exceeds its limit, or headers cannot be encoded.
+        RequestError: VALUE_INVALID if a field exceeds its limit or headers cannot be encoded.
     """
     (
         body,
@@ -183,8 +183,8 @@ def encode(outgoing: Outgoing) -> bytes:
         retained,
         key,
     ) = outgoing
-    assert deliver_at is None, "a time, without a clock to compare it with"
-    assert key is None, "a key without its UID"
+    assert deliver_at is None, "deliver_at must be resolved first"
+    assert key is None, "the key must be resolved first"
     if type(body) is not bytes:
         raise _mistyped("body", body, bytes)
     envelope: dict[str, Any] = {}
@@ -211,7 +211,7 @@ def encode(outgoing: Outgoing) -> bytes:
             )
         )
     except (TypeError, ValueError, AttributeError, struct.error) as error:
-        raise _fault(outgoing) from error  # Types are checked only here, as most puts are valid.
+        raise _fault(outgoing) from error  # Most puts are valid: check types only now.
 
 
 def _fault(outgoing: Outgoing) -> RequestError:
@@ -228,7 +228,7 @@ def _fault(outgoing: Outgoing) -> RequestError:
         text = f"the group {shown} is not (id, number, last): a group id, an int and a bool"
         return RequestError(ErrorCode.VALUE_INVALID, text)
     return RequestError(
-        ErrorCode.VALUE_INVALID, f"{outgoing.uid!r} is not a UID: its fields are a str and an int"
+        ErrorCode.VALUE_INVALID, f"{outgoing.uid!r} is not a UID: a UID has a str and an int"
     )
 
 

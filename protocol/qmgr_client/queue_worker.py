@@ -1,4 +1,4 @@
-"""A worker: a function that runs for each message of a queue."""
+"""Workers: functions that run for each message of a queue."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Worker(Generic[Result]):
-    """A function of one message, with its queue. You can still call it directly."""
+    """A function of one message, and the queue it works on. You can still call it directly."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class Worker(Generic[Result]):
             TypeError: *function* does not take exactly one message.
         """
         if type(concurrency) is not int or concurrency < 1:
-            raise ValueError(f"concurrency is {concurrency!r}: it must be at least 1")
+            raise ValueError(f"concurrency is {concurrency!r}: the minimum is 1")
         try:
             inspect.signature(function).bind(None)
         except TypeError as error:
-            text = f"a worker is called with one message, which {function!r} does not take: {error}"
+            text = f"a worker must accept one message as its only argument; {function!r}: {error}"
             raise TypeError(text) from None
         functools.update_wrapper(self, function)
         self.function = function

@@ -1,8 +1,8 @@
-"""The results of ``client.admin``: rows of queues, topics, jobs and so on, as plain dictionaries.
+"""The results of ``client.admin``: rows of queues, topics, jobs and so on, as dictionaries.
 
-PROTOCOL.md, section 11, defines the values. Not every row has every key: a remote queue has no
-depth, for example. A newer queue manager may send further keys. Tests check these classes against a
-daemon.
+PROTOCOL.md, section 11, defines the values. Not every row has every key. For example, a remote
+queue has no depth. A newer queue manager may send further keys. Tests check these classes against
+a daemon.
 """
 
 from typing import Any, Required, TypedDict
@@ -15,17 +15,17 @@ from qmgr_client.attributes import (
     SubscriptionOverflow,
 )
 
-Changed = dict[str, list[Any]]  # attribute to [before, after]
+Changed = dict[str, list[Any]]  # maps each changed attribute to [before, after]
 
 
 class StoredRow(TypedDict, total=False):
     """The keys that rows of queues and of subscriptions have in common."""
 
     kind: Required[str]  # local, remote, transmission, alias, publications, subscription, proxy
-    queue_id: Required[int]  # 0: it does not store messages
-    given: Required[list[str]]  # the attributes that are not defaults
+    queue_id: Required[int]  # 0 if the queue does not store messages
+    given: Required[list[str]]  # names of attributes that were set explicitly
     template: str | None
-    # the attributes in effect
+    # Attributes in effect:
     depth_max: int
     bytes_max: int
     lease_ms: int
@@ -48,14 +48,14 @@ class StoredRow(TypedDict, total=False):
     redelivery_limit: int
     unused_expiry_ms: int
     get_inhibit: bool
-    # current counts of messages, unless the name says otherwise
-    depth: int  # ready or leased
+    # Current numbers of messages, except for fields with another unit in their names:
+    depth: int  # ready and leased messages
     ready: int
     leased: int
     grouped: int
     delayed: int
     parked: int
-    held: int  # in open units of work
+    held: int  # messages in open units of work
     volatile: int
     volatile_delayed: int
     volatile_bytes: int
@@ -65,7 +65,7 @@ class StoredRow(TypedDict, total=False):
     breaker: str
     next_arrival: int
     maybe_before: int
-    # counters
+    # Counters:
     puts: int
     fast: int
     slow: int
@@ -81,8 +81,8 @@ class StoredRow(TypedDict, total=False):
     moved: int
     lost: int
     missed: int
-    unused_ms: int  # with unused_expiry_ms
-    # of a subscription
+    unused_ms: int  # present if unused_expiry_ms is set
+    # Fields of a subscription:
     topic: str
     where: str
     first: int
@@ -101,8 +101,8 @@ class QueueRow(StoredRow, total=False):
     backout_queue: str
     put_inhibit: bool
     arrived: int
-    origins: dict[str, int]  # of queue_show: origin to highest timestamp, a page
-    origins_next: str | None  # of queue_show: where the next page of origins begins
+    origins: dict[str, int]  # queue_show: highest timestamp of each origin on this page
+    origins_next: str | None  # queue_show: start of the next page of origins
     alias_of: str
     target: str
     manager: str
@@ -124,7 +124,7 @@ class QueueEnsured(QueueAltered):
 class Removed(TypedDict):
     """The number of deleted messages."""
 
-    messages: int | None  # None: the answer was lost with a connection
+    messages: int | None  # None if the answer was lost with a connection
 
 
 class SubscriptionRow(StoredRow, total=False):
@@ -133,14 +133,14 @@ class SubscriptionRow(StoredRow, total=False):
     subscription: Required[str]
     overflow: SubscriptionOverflow
     durable: Required[bool]
-    manager: Required[str]  # where a proxy forwards to
+    manager: Required[str]  # destination of a proxy
     oldest_us: int | None
 
 
 class SubscriptionRestarted(SubscriptionRow):
-    """A subscription whose subscriber can process messages again."""
+    """The row of a subscription whose subscriber can process messages again."""
 
-    job: Required[int | None]  # the job that republishes
+    job: Required[int | None]  # number of the job that republishes
 
 
 class TopicRow(TypedDict):
@@ -240,7 +240,7 @@ class TemplateDeleted(TypedDict):
     """A template that was deleted."""
 
     pattern: str
-    queues: int | None  # None: the answer was lost with a connection
+    queues: int | None  # None if the answer was lost with a connection
 
 
 class GroupRow(TypedDict):

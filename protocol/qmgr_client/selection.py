@@ -1,4 +1,4 @@
-"""Selecting messages for a get, a consumer or a browse."""
+"""The selection of messages for a get, a consumer or a browse."""
 
 from typing import Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
@@ -10,20 +10,20 @@ from qmgr_protocol.record import Uid, encode_uid
 
 GroupOrder: TypeAlias = Literal["physical", "logical", "pinned"]
 BrowseOrder: TypeAlias = Literal["physical", "logical"]
-_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # suggested for misspelt options
+_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # further options to suggest for a misspelt one
 _ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED}
 
 
 class Selection(TypedDict, total=False):
-    """At most one of these may be set. Without any, each message matches."""
+    """The options that select messages. At most one may be set. Without one, all messages match."""
 
-    where: str | None  # a selector, such as "color = 'red' AND JMSPriority > 4"
+    where: str | None  # selector, such as "color = 'red' AND JMSPriority > 4"
     correlation_id: bytes
-    group_id: GroupId  # 24 bytes, or a text
+    group_id: GroupId  # 24 bytes or a text
 
 
 class SelectionOrUid(Selection, total=False):
-    """The same, or the UID of a message."""
+    """The options of a selection, or the UID of one message."""
 
     uid: Uid | None
 
@@ -35,27 +35,27 @@ def chosen(
     uid: Uid | None = None,
     **unknown: object,
 ) -> tuple[str, bytes, bytes, bytes]:
-    """Returns a selection as the protocol has it: selector, correlation id, group id, UID.
+    """Returns a selection in protocol form: selector, correlation id, group id, UID.
 
     Raises:
-        RequestError: SELECTOR_INVALID, the selector is empty; VALUE_INVALID, several are set, a UID
-            or group id is invalid, or an option does not exist.
+        RequestError: SELECTOR_INVALID if the selector is empty. VALUE_INVALID if several options
+            are set, if a UID or group id is invalid, or if an option does not exist.
     """
     if unknown:
         raise option.unknown(unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method")
-    if where == "":  # The protocol would match any message, which is rarely intended.
+    if where == "":  # In the protocol, "" would match all messages.
         text = "the selector is empty: leave where out to match any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)
     where = where or ""
     group = b"" if group_id == b"" else encoded(group_id)
     is_set = [bool(where), bool(correlation_id), bool(group), uid is not None]
     if sum(is_set) > 1:
-        text = "several of where, correlation_id, group_id and uid are set: set one of them"
+        text = "several of where, correlation_id, group_id and uid are set: set only one of them"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if uid is None:
         return where, correlation_id, group, b""
     if not isinstance(uid, Uid):
-        raise RequestError(ErrorCode.VALUE_INVALID, f"{uid!r} is not a Uid")
+        raise RequestError(ErrorCode.VALUE_INVALID, f"uid is {uid!r}, which is not a Uid")
     return where, correlation_id, group, encode_uid(uid)
 
 
@@ -63,7 +63,7 @@ def chosen_of_consumer(**selection: Unpack[Selection]) -> tuple[str, bytes, byte
     """Returns the selection of a consumer, which cannot select by UID.
 
     Raises:
-        RequestError: As :func:`chosen`; VALUE_INVALID, a UID is set.
+        RequestError: The errors of :func:`chosen`, and VALUE_INVALID if a UID is set.
     """
     where, correlation_id, group_id, uid = chosen(**selection)
     if uid:
@@ -73,10 +73,10 @@ def chosen_of_consumer(**selection: Unpack[Selection]) -> tuple[str, bytes, byte
 
 
 def order_of(word: str, *, pinned: bool = False) -> int:
-    """Returns an order of groups as the protocol has it. *pinned* allows ``"pinned"``.
+    """Returns an order of groups in protocol form. *pinned* allows ``"pinned"``.
 
     Raises:
-        RequestError: VALUE_INVALID, the order does not exist.
+        RequestError: VALUE_INVALID if the order does not exist.
     """
     order = _ORDERS.get(word) if type(word) is str else None
     if order is None or (order == m.PINNED and not pinned):

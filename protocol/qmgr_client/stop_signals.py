@@ -1,4 +1,4 @@
-"""The signals of a service manager, or of Ctrl-C, that stop a program."""
+"""The signals with which a service manager or Ctrl-C stops a program."""
 
 import signal
 import threading
@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_stops: list[Callable[[], object]] = []  # of all open blocks
+_stops: list[Callable[[], object]] = []  # the callbacks of all open blocks
 _before: dict[int, Any] = {}  # the previous handlers
 
 
 @contextmanager
 def first_signal(stop: Callable[[], object]) -> Iterator[None]:
-    """Calls *stop* at the first SIGTERM or SIGINT inside the block. Later signals act as before.
+    """Calls *stop* at the first SIGTERM or SIGINT inside the block.
+
+    Later signals have their previous effect again.
 
     If several blocks are open, the signal stops all of them. *stop* runs in a signal handler of the
-    main thread, so it must not wait. Outside of the main thread, the block has no effect.
+    main thread and must not wait. In any other thread, the block has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -29,7 +31,7 @@ def first_signal(stop: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        if stop in _stops:  # Otherwise a signal has removed it.
+        if stop in _stops:  # A signal may have removed it.
             _stops.remove(stop)
         if not _stops:
             _restore()

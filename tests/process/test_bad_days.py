@@ -388,7 +388,7 @@ def test_port_in_use_is_reported(make: Make) -> None:
     ("section", "values", "words"),
     [
         ("limits", {"frame_max": 1}, "limits.frame_max: unknown key, did you mean limits.frame_"),
-        ("listen", {"tcp": ["0.0.0.0:0"]}, "accept that with listen.insecure_listen = true"),
+        ("listen", {"tcp": ["0.0.0.0:0"]}, "set listen.insecure_listen = true"),
         ("queue_defaults", {"depth_max": -1}, "queue_defaults.depth_max: -1 is not positive"),
         ("queue_manager", {"name": "a/b"}, 'queue_manager.name: "a/b" is not a name'),
     ],

@@ -1,4 +1,4 @@
-"""A real queue manager in memory, for one client, whose connection and power a test cuts."""
+"""A real queue manager in memory for one client. Tests can cut its connection or crash it."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ WALL_US = 1_700_000_000_000_000
 
 
 class Daemon:
-    """The production core in a shell of a few lines.
+    """The production core in a minimal shell.
 
-    Invariant: ``answers`` is what it has written and the client has not read.
+    Invariant: ``answers`` has the bytes that the daemon has written and the client has not read.
     """
 
     turns: Turns
@@ -34,7 +34,7 @@ class Daemon:
         self.start()
 
     def start(self) -> None:
-        """Boot from the store: after a crash, or for the first time."""
+        """Boots from the store, for the first time or after a crash."""
         self._peer, self.answers = None, b""
         self.turns = Turns(self.config, self._store, self._booted, STORE, SECRET)
 
@@ -61,7 +61,7 @@ class Daemon:
         return Now(self.now_ms, WALL_US + self.now_ms * 1_000)
 
     def accept(self) -> None:
-        """Take in a connection."""
+        """Accepts a connection."""
         assert self._peer is None
         self._connections += 1
         self._peer = Peer(
@@ -74,18 +74,18 @@ class Daemon:
         )
 
     def receive(self, data: bytes) -> None:
-        """Take bytes; raises RemoteProtocolError where the client broke the protocol."""
+        """Receives bytes. Raises RemoteProtocolError if the client broke the protocol."""
         if self._peer is not None:
             self.answers += self._peer.receive(data, self.now_ms)
 
     def cut(self) -> None:
-        """Lose the connection, and what was under way on it."""
+        """Loses the connection and all bytes in transit."""
         if self._peer is not None:
             self._peer.closed("cut")
         self._peer, self.answers = None, b""
 
     def turn(self) -> None:
-        """Run one turn."""
+        """Runs one turn."""
         outcome = self.turns.run(self._now())
         for number, goaway in outcome.closes:
             assert self._peer is None or number != self._peer.number, goaway

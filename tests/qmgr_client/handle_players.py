@@ -1,4 +1,4 @@
-"""Players of the conversations with handles of groups: tests/conversations/group_put, group_get."""
+"""Players of the conversations in tests/conversations/group_put and group_get."""
 
 from qmgr_client.groups.get import GroupGetState
 from qmgr_client.groups.put import GroupPutState
@@ -8,10 +8,10 @@ from qmgr_protocol.errors import RequestError
 
 
 class HandlePlayer:
-    """A handle that puts or gets groups, and concurrent units of work.
+    """A player with a handle that puts or gets groups, and with concurrent units of work.
 
-    A line is a verb and words: last, volatile, an = and what it names (unit=A, group=1.4).
-    An answer ends with where the handle is. Groups are numbered as they begin.
+    A line has a verb and words: last, volatile, or a name and a value (unit=A, group=1.4).
+    An answer ends with the position of the handle. Groups are numbered in the order they start.
     """
 
     state: GroupPutState | GroupGetState
@@ -49,7 +49,7 @@ class HandlePlayer:
 
 
 class GroupPutPlayer(HandlePlayer):
-    """A handle that puts."""
+    """A player with a handle that puts groups."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class GroupPutPlayer(HandlePlayer):
 
 
 class GroupGetPlayer(HandlePlayer):
-    """A reader, and the message that the queue manager has for it."""
+    """A player with a reader. The queue manager has one message for the reader."""
 
     def __init__(self) -> None:
         super().__init__()

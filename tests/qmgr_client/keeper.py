@@ -1,6 +1,6 @@
-"""A queue manager in small: it keeps queues, one producer's stream and units of work, as promised.
+"""A minimal queue manager with queues, the stream of one producer, and units of work.
 
-Leases and units end with their connection. Committed messages stay.
+A lost connection ends its leases and units. Committed messages are kept.
 """
 
 from collections.abc import Callable
@@ -17,34 +17,37 @@ NAME = "QM1"
 
 @dataclass
 class Held:
-    """A unit that is open."""
+    """An open unit of work."""
 
     puts: list[tuple[str, bytes]] = field(default_factory=list)
     gets: list[bytes] = field(default_factory=list)
 
 
 class Keeper:
-    """Answers messages. Invariant: a body is on a queue, under lease, in a unit, or gone."""
+    """The minimal queue manager. It answers the messages of a client.
+
+    Invariant: each stored body is on a queue, leased or in a unit.
+    """
 
     def __init__(self) -> None:
         self.ready: dict[str, list[bytes]] = {}
-        self.leased: dict[bytes, tuple[str, bytes]] = {}  # handle to queue and body
+        self.leased: dict[bytes, tuple[str, bytes]] = {}  # maps each handle to queue and body
         self.units: dict[int, Held] = {}
-        self.committed: list[int] = []  # numbers of units
-        self.backed_out: list[tuple[str, str]] = []  # reasons and texts
+        self.committed: list[int] = []  # numbers of committed units
+        self.backed_out: list[tuple[str, str]] = []  # reasons and texts of backouts
         self.settles: list[m.Settle] = []
         self.commits: list[m.UnitCommit] = []
-        self.refuse: dict[bytes, int] = {}  # body to code
-        self.lost_leases: set[bytes] = set()  # bodies
-        self.refuse_commits: list[int] = []  # codes, for the next commits
-        self.fields: dict[bytes, Fields] = {}  # of each body that was put
-        self.uids: dict[bytes, Uid] = {}  # likewise
+        self.refuse: dict[bytes, int] = {}  # maps each body to the code of its refusal
+        self.lost_leases: set[bytes] = set()  # bodies of messages whose leases are lost
+        self.refuse_commits: list[int] = []  # error codes that refuse the next commits
+        self.fields: dict[bytes, Fields] = {}  # fields of each body that was put
+        self.uids: dict[bytes, Uid] = {}  # UID of each body that was put
         self.gets: list[m.Get] = []
-        self.consumers: list[m.Consume] = []  # Each is opened, and has nothing.
+        self.consumers: list[m.Consume] = []  # opened consumers, which receive no messages
         self.closed_readers: list[int] = []
-        self.next_due = 1  # of each group, as it is shown; 0: there is none
+        self.next_due = 1  # due number that each group reports; 0 if no group exists
         self._groups = 0
-        self._ids: dict[int, tuple[int, str]] = {}  # sequence id to code, or 0
+        self._ids: dict[int, tuple[int, str]] = {}  # maps each sequence id to a code, or 0
         self._clock = 100
         self._answers: dict[type[Any], Callable[[Any], list[m.Message]]] = {
             m.ProducerOpen: self._open,
@@ -65,12 +68,12 @@ class Keeper:
         }
 
     def answer(self, message: m.Received) -> list[m.Message]:
-        """Return the answers to *message*."""
+        """Returns the answers to *message*."""
         answer = self._answers.get(type(message))
         return answer(message) if answer else []
 
     def cut(self) -> None:
-        """Take note that the connection is gone."""
+        """Records the loss of the connection."""
         self.units.clear()
         for handle in reversed(self.leased.copy()):
             self._back(handle)
@@ -101,8 +104,8 @@ class Keeper:
                 self._ids[seq_id] = 0, ""
                 fields = records.decode(record)
                 if code := self.refuse.get(fields.body):
-                    self._ids[seq_id] = code, "as the test says"
-                    refused.append([seq_id, code, "as the test says"])
+                    self._ids[seq_id] = code, "as scripted"
+                    refused.append([seq_id, code, "as scripted"])
                     continue
                 self.fields[fields.body] = fields
                 self.ready.setdefault(put.queue, []).append(fields.body)
@@ -124,7 +127,7 @@ class Keeper:
             fields = records.decode(record)
             body = fields.body
             if code := self.refuse.get(body) or self._doubled(request.queue, fields.uid):
-                refused.append([index, code, "as the test says"])
+                refused.append([index, code, "as scripted"])
                 continue
             self.fields[body] = fields
             held.puts.append((request.queue, body))
@@ -133,7 +136,7 @@ class Keeper:
         return [m.Ok(request.request_id, [refused, stamped])]
 
     def _doubled(self, queue: str, uid: Uid | None) -> int:
-        """Return the code with which another message of *uid* is refused, or 0."""
+        """Returns the code that refuses another message with *uid*, or 0."""
         leased = [body for name, body in self.leased.values() if name == queue]
         if uid in [self.uids.get(body) for body in self.ready.get(queue, []) + leased]:
             return ErrorCode.DUPLICATE_MESSAGE
@@ -149,13 +152,13 @@ class Keeper:
         self.commits.append(commit)
         if commit.seq_id not in self._ids:
             code = self._committed(commit)
-            self._ids[commit.seq_id] = code, "as the test says" if code else ""
+            self._ids[commit.seq_id] = code, "as scripted" if code else ""
         code, text = self._ids[commit.seq_id]
         refused = [[commit.seq_id, code, text]] if code else []
         return [m.Committed(7, self._commit_id, refused)]
 
     def _committed(self, commit: m.UnitCommit) -> int:
-        """Do what a commit asks for; return the code of the refusal, or 0."""
+        """Handles a commit. Returns the code of the refusal, or 0."""
         held = self.units.get(commit.unit)
         if held is None:
             return ErrorCode.UNIT_BACKED_OUT
@@ -184,9 +187,7 @@ class Keeper:
         self.gets.append(get)
         found = self._selected(get)
         if not found:
-            return (
-                [] if get.wait_ms > 10 else [m.Ok(get.request_id)]
-            )  # Nothing will come, for long.
+            return [] if get.wait_ms > 10 else [m.Ok(get.request_id)]  # No message will arrive.
         items = []
         for body in found[: get.messages_max]:
             self.ready[get.queue].remove(body)
@@ -197,7 +198,7 @@ class Keeper:
         return [m.Deliver(get.request_id, 3, items)]
 
     def _selected(self, wanted: m.Get | m.Browse) -> list[bytes]:
-        """Return the bodies that are selected, by one id or another or a place in a group."""
+        """Returns the bodies that an id or a position in a group selects."""
         number = wanted.number if isinstance(wanted, m.Get) else 0
         found = []
         for body in self.ready.get(wanted.queue, []):
@@ -253,7 +254,7 @@ class Keeper:
         return [m.Settled(settle.settle_id, exceptions)]
 
     def _end(self, settle: m.Settle, handle: bytes) -> int:
-        """End a lease; return the code of the exception, or 0."""
+        """Ends a lease. Returns the code of the exception, or 0."""
         _, body = self.leased.get(handle, ("", b""))
         if handle not in self.leased or body in self.lost_leases:
             return ErrorCode.LEASE_LOST if settle.unit else 0

@@ -1,4 +1,4 @@
-"""A queue manager that a test scripts, over a real socket."""
+"""A scripted queue manager on a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ CLOSE_MAX_MS = 100
 
 
 class Talk:
-    """One connection, welcomed."""
+    """One connection after its welcome."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -27,7 +27,7 @@ class Talk:
         self._heard: list[Any] = []
 
     async def hear(self, kind: type[Kind]) -> Kind:
-        """Return the next message of *kind*; what comes before it is dropped."""
+        """Returns the next message of *kind*. Earlier messages are dropped."""
         while True:
             while self._heard:
                 message = self._heard.pop(0)
@@ -38,7 +38,7 @@ class Talk:
             self._heard += [message for message, _ in self._far.receive(data, 0)]
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yield what the client says until it leaves."""
+        """Yields the messages of the client until it disconnects."""
         while True:
             while self._heard:
                 yield self._heard.pop(0)
@@ -48,22 +48,22 @@ class Talk:
             self._heard += [message for message, _ in self._far.receive(data, 0)]
 
     def say(self, *messages: Any) -> None:
-        """Send *messages*."""
+        """Sends *messages*."""
         for message in messages:
             self._writer.write(self._far.send(message))
 
     def close(self) -> None:
-        """Cut the connection."""
+        """Cuts the connection."""
         cast(asyncio.Transport, self._writer.transport).abort()
 
     async def left(self) -> None:
-        """Return when the client has closed its end."""
+        """Returns when the client has closed its end."""
         while await self._reader.read(1 << 16):
             pass
 
 
 class Listener:
-    """Takes connections. Invariant: each is in ``talks`` until a test takes it."""
+    """The listener. Invariant: each connection is in ``talks`` until a test takes it."""
 
     def __init__(self, directory: Path, welcome: dict[str, Any]) -> None:
         self.address = f"unix:{directory}/listener.sock"
@@ -75,37 +75,37 @@ class Listener:
             "boot": 1,
         } | welcome
         self._open: list[Talk] = []
-        self._heard: asyncio.Queue[Any] = asyncio.Queue()  # by a keeper
-        self.gate = asyncio.Event()  # that a keeper's answers wait for
+        self._heard: asyncio.Queue[Any] = asyncio.Queue()  # messages that a keeper received
+        self.gate = asyncio.Event()  # event that a keeper's answers wait for
         self.gate.set()
-        # A kind, and whether it is done before.
+        # The message kind to cut at, and whether the message is handled before the cut.
         self.cut_at: tuple[type[m.Received], bool] | None = None
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take in a connection."""
+        """Accepts a connection."""
         talk = Talk(reader, writer)
         self._open.append(talk)
         self._talks.put_nowait(talk)
 
     async def greet(self, **welcome: Any) -> Talk:
-        """Welcome the next connection, and return it."""
+        """Welcomes the next connection and returns it."""
         talk = await self.next()
         await talk.hear(m.Hello)
         talk.say(m.Welcome(**(self._welcome | welcome)))
         return talk
 
     async def next(self) -> Talk:
-        """Return the next connection, before its welcome."""
+        """Returns the next connection before its welcome."""
         return await self._talks.get()
 
     async def heard(self, kind: type[Kind]) -> Kind:
-        """Return the next message of *kind* that a keeper received."""
+        """Returns the next message of *kind* that a keeper received."""
         while type(message := await self._heard.get()) is not kind:
             pass
         return message
 
     async def keep(self, keeper: Keeper) -> None:
-        """Let *keeper* answer all connections, one after another."""
+        """Lets *keeper* answer all connections, one after another."""
         while True:
             talk = await self.greet()
             with suppress(ConnectionError):
@@ -122,7 +122,7 @@ class Listener:
             keeper.cut()
 
     def close(self) -> None:
-        """Cut all connections."""
+        """Cuts all connections."""
         for talk in self._open:
             talk.close()
 
@@ -131,7 +131,7 @@ class Listener:
 async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
     """Listens on a unix socket in *directory*.
 
-    It answers only what a test scripts, so a client that closes does not wait long for the rest.
+    The listener answers only as a test scripts it, so clients wait only briefly when they close.
     """
     listener = Listener(directory, welcome)
     accept: Callable[..., Any] = listener.accept
@@ -146,7 +146,7 @@ async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
 
 @asynccontextmanager
 async def kept(listener: Listener, keeper: Keeper) -> AsyncIterator[None]:
-    """Let *keeper* answer all connections to *listener*."""
+    """Lets *keeper* answer all connections to *listener*."""
     task = asyncio.create_task(listener.keep(keeper))
     try:
         yield

@@ -1,11 +1,11 @@
-"""Whether what a daemon sends is what a TypedDict says."""
+"""Checks of the rows that a daemon sends against a TypedDict."""
 
 from types import UnionType
 from typing import Any, Literal, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 
 def fault(value: Any, hint: Any, path: str) -> str:
-    """Return where *value* is otherwise than *hint* says, or nothing."""
+    """Returns the first difference between *value* and the type *hint*, or ""."""
     if hint is Any or get_origin(hint) is Required:
         return "" if hint is Any else fault(value, get_args(hint)[0], path)
     if is_typeddict(hint):
@@ -23,7 +23,7 @@ def fault(value: Any, hint: Any, path: str) -> str:
 
 
 def row_fault(row: Any, kind: Any, path: str = "") -> str:
-    """Return what is wrong with *row*, a dict, as one of that *kind*."""
+    """Returns the first fault of *row*, a dict, as a row of *kind*, or ""."""
     if type(row) is not dict:
         return f"{path}: {row!r}"
     hints = get_type_hints(kind)
@@ -35,7 +35,7 @@ def row_fault(row: Any, kind: Any, path: str = "") -> str:
 
 
 def check(row: Any, verb: Any) -> Any:
-    """Return *row*, which *verb* returned, once it is what that says it returns."""
+    """Checks that *row*, which *verb* returned, has the declared type, and returns it."""
     hint = get_type_hints(verb)["return"]
     if getattr(get_origin(hint), "__name__", "") == "AsyncGenerator":
         hint = list[get_args(hint)[0]]  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""A queue manager that a test scripts, over a connection that a test cuts."""
+"""A scripted queue manager, and a connection that a test can cut."""
 
 from typing import Any, TypeVar
 
@@ -27,18 +27,18 @@ Kind = TypeVar("Kind")
 
 
 class Scripted:
-    """One client core, and the far end of its connection.
+    """One client core and the far end of its connection.
 
-    Invariant: all that the core has sent and the test has not looked at is in ``heard``.
+    Invariant: ``heard`` has all messages that the core has sent and the test has not checked.
     """
 
     def __init__(self, *, coalesce: bool = True, **welcome: Any) -> None:
         self.core = ClientCore("test", PRODUCER, coalesce=coalesce)
         self.now_ms = 1_000
         self.heard: list[Any] = []
-        self.done: dict[int, Any] = {}  # ticket to result
+        self.done: dict[int, Any] = {}  # maps each ticket to its result
         self.events: list[Event] = []
-        self.hello: Any = None  # of the last connection
+        self.hello: Any = None  # Hello of the last connection
         self._welcome: dict[str, Any] = {
             "version": 1,
             "name": NAME,
@@ -48,7 +48,7 @@ class Scripted:
         self._far: Connection | None = None
 
     def connect(self, **welcome: Any) -> "Scripted":
-        """Connect and say welcome; return self."""
+        """Connects, sends a Welcome and returns self."""
         self.core.connected(self.now_ms)
         self._far = Connection(Side.LISTENER, now_ms=self.now_ms)
         self.pump()
@@ -58,7 +58,7 @@ class Scripted:
         return self
 
     def opened(self, *held: Any) -> "Scripted":
-        """Connect and open the producer as *held* says, or with nothing; return self."""
+        """Connects, opens the producer with the stored ids *held*, and returns self."""
         self.connect()
         self.answer_open(*held)
         return self
@@ -66,7 +66,7 @@ class Scripted:
     def answer_open(
         self, commit_id: int = 0, ahead: Any = (), refused: Any = (), stamps: Any = ()
     ) -> m.ProducerOpen:
-        """Answer the request that opens the producer."""
+        """Answers the request that opens the producer."""
         request = self.hear(m.ProducerOpen)
         value = [7, commit_id, list(ahead), [list(refusal) for refusal in refused]]
         value.append([list(run) for run in stamps])
@@ -74,7 +74,7 @@ class Scripted:
         return request
 
     def cut(self) -> "Scripted":
-        """Cut the connection; return self."""
+        """Cuts the connection and returns self."""
         self.core.connection_lost()
         self._far = None
         self.heard.clear()
@@ -82,7 +82,7 @@ class Scripted:
         return self
 
     def pump(self) -> list[Any]:
-        """Let the core send; return all that was heard and not looked at."""
+        """Lets the core send. Returns all messages that the test has not checked."""
         while data := self.core.data_to_send(self.now_ms):
             if self._far is not None:
                 found = self._far.receive(data, self.now_ms)
@@ -92,7 +92,7 @@ class Scripted:
         return self.heard
 
     def hear(self, kind: type[Kind]) -> Kind:
-        """Return the first message of *kind* that was not looked at."""
+        """Returns the first message of *kind* that the test has not checked."""
         for index, message in enumerate(self.pump()):
             if type(message) is kind:
                 del self.heard[index]
@@ -100,13 +100,13 @@ class Scripted:
         raise AssertionError(f"no {kind.__name__} in {self.heard}")
 
     def hear_all(self, kind: type[Kind]) -> list[Kind]:
-        """Return all messages of *kind* that were not looked at."""
+        """Returns all messages of *kind* that the test has not checked."""
         found = [message for message in self.pump() if type(message) is kind]
         self.heard = [message for message in self.heard if type(message) is not kind]
         return found
 
     def say(self, *messages: Any) -> None:
-        """Send *messages* to the core, and collect its events."""
+        """Sends *messages* to the core and collects its events."""
         assert self._far is not None, "not connected"
         for message in messages:
             self.core.receive(self._far.send(message), self.now_ms)
@@ -121,17 +121,17 @@ class Scripted:
                 self.done[ticket] = result
 
     def latest(self, kind: type[Kind]) -> Kind:
-        """Return the latest event of *kind*."""
+        """Returns the latest event of *kind*."""
         found = [event for event in self.events if type(event) is kind]
         assert found, f"no {kind.__name__} in {self.events}"
         return found[-1]
 
     def put(self, body: bytes = b"x", queue: str = "Q") -> int:
-        """Put a message by the core; return its ticket."""
+        """Puts a message through the core and returns its ticket."""
         return self.core.put(queue, records.encode(records.Fields(body)))
 
     def results(self) -> list[PutResult | RequestError]:
-        """Return the results of puts, in the order in which they came."""
+        """Returns the results of puts in the order of their arrival."""
         return [event.result for event in self.events if type(event) is PutDone]
 
 
@@ -145,7 +145,7 @@ def delivery(
     counts: tuple[int, int] = (0, 0),
     **fields: Any,
 ) -> bytes:
-    """Return a delivery item."""
+    """Returns a delivery item."""
     uid = records.Uid(NAME, arrival)
     record = records.encode(records.Fields(body, priority, uid=uid, **fields))
     return m.DELIVERY.pack(priority, arrival, lease, *counts, state, 1_000_000) + record

@@ -1,4 +1,4 @@
-"""A real daemon on a unix socket, inside the test's own loop, or in a thread of its own."""
+"""A real daemon on a unix socket, in the event loop of the test or in a separate thread."""
 
 import asyncio
 import threading
@@ -13,13 +13,13 @@ from qmgrd.store.lmdb_store import LmdbStore
 
 
 def address_of(directory: Path) -> str:
-    """Return where a daemon of *directory* listens."""
+    """Returns the address of the daemon of *directory*."""
     return f"unix:{directory}/qmgrd.sock"
 
 
 @asynccontextmanager
 async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIterator[str]:
-    """Run a daemon on the store of *directory*; yield its address. Ends in good order."""
+    """Runs a daemon on the store of *directory* and yields its address. The end is orderly."""
     config = Config.model_validate(
         {
             "queue_manager": {"name": "QM1", "data_dir": directory},
@@ -45,7 +45,7 @@ async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIt
 
 
 class Server:
-    """A daemon in a thread of its own."""
+    """A daemon in a separate thread."""
 
     def __init__(self, directory: Path, **limits: Any) -> None:
         self.address = address_of(directory)

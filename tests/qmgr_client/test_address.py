@@ -27,8 +27,8 @@ def test_address_is_taken_apart_and_put_together(text: str, address: Address) ->
         ("localhost", '"localhost" is not host:port'),
         ("::1:7470", "is not host:port"),
         ("unix:", "is not host:port"),
-        ("host:0", "port 0, which is not 1 to 65535"),
-        ("host:65536", "port 65536, which is not 1 to 65535"),
+        ("host:0", "port 0 of .* is out of range"),
+        ("host:65536", "port 65536 of .* is out of range"),
         ("host:http", "is not host:port"),
     ],
 )
@@ -39,5 +39,5 @@ def test_malformed_address_is_refused(text: str, why: str) -> None:
 
 
 def test_address_that_is_not_a_str_is_refused() -> None:
-    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address is a str"):
+    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address must be a str"):
         parse(7470)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The classes of attributes against the daemon's tables."""
+"""Checks of the attribute classes against the tables of the daemon."""
 
 from datetime import timedelta
 from typing import Any, Literal, get_type_hints
@@ -29,7 +29,7 @@ FLAG = Attribute("flag")
 
 
 def kind_of(attribute: Attribute, duration: Any) -> Any:
-    """Return the type of the values of *attribute*, with *duration* for those in ms."""
+    """Returns the type of the values of *attribute*. Values in ms have the type *duration*."""
     if attribute.quantity == "choice":
         return Literal[attribute.choices]
     if attribute.quantity == "ms":
@@ -69,7 +69,7 @@ def test_queue_has_what_a_template_has_and_its_state() -> None:
 def test_rows_have_the_attributes_in_force(row: Any, table: dict[str, Attribute]) -> None:
     hints = get_type_hints(row)
     for name, attribute in table.items():
-        if (row, name) != (QueueRow, "overflow"):  # of a queue, or of a subscription
+        if (row, name) != (QueueRow, "overflow"):  # It has two types in rows.
             assert hints[name] == kind_of(attribute, int), name
     of_subscriptions = kind_of(SUBSCRIPTION_ATTRIBUTES["overflow"], int)
     expected = kind_of(QUEUE_ATTRIBUTES["overflow"], int) | of_subscriptions
@@ -85,7 +85,7 @@ def test_durations_are_sent_in_ms_and_none_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ([("depth_max", 1)], "attributes are a mapping, not list"),
+        ([("depth_max", 1)], "attributes must be a mapping .*, not list"),
         ({"lease_ms": 0.5}, "lease_ms is of type float"),
     ],
 )

@@ -1,4 +1,4 @@
-"""All that queues do, without async, against a real daemon in a thread."""
+"""The operations on queues without asyncio, with a real daemon in a thread."""
 
 import json
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import Server
 
 DEAD_LETTERS, EVENTS = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS"
-SOON_MS = 50  # what a test waits for
-LONG_MS = 20_000  # until a test gives up
+SOON_MS = 50  # time that a test waits for
+LONG_MS = 20_000  # time after which a test gives up
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def client(server: Server) -> Iterator[Client]:
 
 
 def bodies(client: Client, queue: str, count: int = 10) -> list[bytes]:
-    """Get and ack all messages."""
+    """Gets and acknowledges all messages, and returns their bodies."""
     found = client.get_many(queue, count)
     client.ack_many(found)
     return [message.body for message in found]
@@ -45,7 +45,7 @@ def refused(caught: "pytest.ExceptionInfo[RequestError]") -> ErrorCode:
 
 
 def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
-    """G20, G22: hidden until the commit, in both directions."""
+    """G20, G22: Puts and gets of a unit are hidden from other clients until the commit."""
     for queue in ("ORDERS", "BILLS"):
         client.admin.queue_create(queue)
     client.put("ORDERS", b"order")
@@ -60,7 +60,7 @@ def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
 
 
 def test_unit_that_is_backed_out_or_lost_was_never_there(client: Client, server: Server) -> None:
-    """G20, G21: what it got is back in its old place, and the backout is counted."""
+    """G20, G21: The unit's gets return to their original positions with a raised backout count."""
     client.admin.queue_create("Q")
     client.put_many("Q", [b"1", b"2"])
     with client.unit_of_work() as unit:
@@ -82,7 +82,7 @@ def test_unit_that_is_backed_out_or_lost_was_never_there(client: Client, server:
 
 
 def test_message_put_first_and_committed_later_is_got_first(client: Client) -> None:
-    """G23, A12: nor is it there twice."""
+    """G23, A12: A second put with the same UID is refused."""
     client.admin.queue_create("Q")
     with client.unit_of_work() as unit:
         result = unit.put("Q", b"first")
@@ -109,10 +109,10 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
     client.put("Q", b"x")
     with connect(server.address) as dying:
         assert dying.get("Q", lease_ms=LONG_MS) is not None
-    back = client.get("Q", wait_ms=LONG_MS, lease_ms=SOON_MS)  # At once: its holder is gone.
+    back = client.get("Q", wait_ms=LONG_MS, lease_ms=SOON_MS)  # at once: the holder has left
     assert back is not None
     assert (back.delivered, back.failed) == (1, 0)
-    late = client.get("Q", wait_ms=LONG_MS)  # When the lease of one that is silent is over.
+    late = client.get("Q", wait_ms=LONG_MS)  # after the lease of the silent client has ended
     assert late is not None
     assert (late.delivered, late.failed) == (2, 1)
     client.renew(late, LONG_MS)
@@ -129,7 +129,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
 
 
 def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
-    """G24: with the reasons of its consumers; then back to its queue, without a loss."""
+    """G24: A dead letter has the consumers' reasons and can be moved back to its queue."""
     client.admin.queue_create("Q", backout_threshold=2, retry_initial_ms=SOON_MS)
     client.put("Q", b"x")
     for text in ("first", "second"):
@@ -153,7 +153,7 @@ def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
 
 
 def done(client: Client, job: int) -> JobRow:
-    """Return the row of a job that is over, asking until it is."""
+    """Waits for the end of a job and returns its row."""
     while True:
         row = client.admin.job_show(job)
         if row["state"] not in ("running", "waiting"):
@@ -196,7 +196,7 @@ def test_times(client: Client) -> None:
 
 
 def test_selection(client: Client) -> None:
-    """A13: by its ids, and by what it says."""
+    """A13: A get can select by ids and by headers."""
     for queue in ("Q", "BIG"):
         client.admin.queue_create(queue)
     uid = client.put("Q", b"plain").uid
@@ -254,13 +254,13 @@ def test_attributes(client: Client, server: Server) -> None:
     assert message is not None
     assert message.priority == 7
     client.ack(message)
-    with pytest.raises(RequestError) as caught:  # Consumed, and remembered.
+    with pytest.raises(RequestError) as caught:  # The UID is remembered.
         client.put("Q", b"new", uid=message.uid)
     assert refused(caught) is ErrorCode.DUPLICATE_MESSAGE
     client.admin.template_set("ONLY.*", exclusive=True)
     client.admin.queue_create("ONLY.ONE")
     with connect(server.address) as other, client.consume("ONLY.ONE"):
-        client.admin.status()  # The consumer is open: requests are answered in their order.
+        client.admin.status()  # Answers are in order, so the consumer is open now.
         with pytest.raises(RequestError) as caught:
             other.get("ONLY.ONE")
     assert refused(caught) is ErrorCode.QUEUE_EXCLUSIVE

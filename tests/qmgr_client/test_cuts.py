@@ -1,13 +1,13 @@
-"""A client against the real core, cut at any byte: nothing is lost, nothing is doubled.
+"""A client and the real core, with cuts at any byte: no message is lost or duplicated.
 
-The laws, for every put and every message:
+Invariants for every put and every message:
 
-1. A put has one result.
-2. A stored message is on the queue once, until its ack is answered. Then it is deleted, and never
-   delivered again. A refused message is never delivered.
-3. The client never breaks the protocol, whatever the windows are.
+1. A put has exactly one result.
+2. A stored message is on the queue exactly once until its ack is answered. Then it is deleted and
+   is never delivered again. A refused message is never delivered.
+3. The client never breaks the protocol, for all sizes of windows.
 
-They hold as well where the wide queue is a subscription, and what is put to it published.
+The invariants also hold if the queue WIDE is a subscription that receives publications.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ QUEUES = {"WIDE": {}, "NARROW": {"depth_max": 3}}
 
 
 class World:
-    """One client, one queue manager, and the results that the client got."""
+    """One client, one queue manager, and the results that the client received."""
 
     def __init__(
         self, window: int, window_bytes: int, requests: int, *, coalesce: bool, publishes: bool
@@ -47,10 +47,10 @@ class World:
             }
         )
         self.core = ClientCore("test", PRODUCER, coalesce=coalesce)
-        self.sent = b""  # by the client, under way
-        self.puts: dict[int, bytes] = {}  # ticket to body
+        self.sent = b""  # bytes of the client in transit
+        self.puts: dict[int, bytes] = {}  # maps the ticket of each put to its body
         self.results: dict[int, PutResult | RequestError] = {}
-        self.acks: dict[int, bytes] = {}  # ticket to body
+        self.acks: dict[int, bytes] = {}  # maps the ticket of each ack to its body
         self.acked: set[bytes] = set()
         self.held: list[Message] = []
         self.requests: dict[int, Any] = {}
@@ -80,7 +80,7 @@ class World:
         self.note()
 
     def crash(self) -> None:
-        """Kill the queue manager: what its intake held is gone, the store is not."""
+        """Kills the queue manager. The messages in its intake are lost, but the store is kept."""
         self.cut()
         self.daemon.start()
         self.reconnect()
@@ -98,10 +98,10 @@ class World:
 
     def handed(self, message: Message) -> None:
         assert message.body in self.puts.values()
-        assert message.body not in self.acked, "it came again after its ack was done"
+        assert message.body not in self.acked, "delivered again after the ack was answered"
         for ticket, body in self.puts.items():
             refused = body == message.body and isinstance(self.results.get(ticket), RequestError)
-            assert not refused, "a refused put came out"
+            assert not refused, "a refused put was delivered"
         self.held.append(message)
 
     def finish(self, action: int) -> None:
@@ -125,11 +125,11 @@ class World:
         self.daemon.now_ms += wait_ms
 
     def flow(self, to_daemon: int, to_client: int) -> int:
-        """Let so many bytes arrive; return how many did."""
+        """Lets up to the given numbers of bytes arrive. Returns the total that arrived."""
         while data := self.core.data_to_send(self.now_ms):
             self.sent += data
         arrived, self.sent = self.sent[:to_daemon], self.sent[to_daemon:]
-        self.daemon.receive(arrived)  # Law 3: this would raise.
+        self.daemon.receive(arrived)  # If invariant 3 is broken, this raises.
         answers = self.daemon.answers
         self.core.receive(answers[:to_client], self.now_ms)
         self.daemon.answers = answers[to_client:]
@@ -140,7 +140,7 @@ class World:
         for event in self.core.events():
             match event:
                 case PutDone(ticket, result):
-                    assert ticket not in self.results, "law 1"
+                    assert ticket not in self.results, "invariant 1"
                     self.results[ticket] = result
                 case SettleDone(ticket, error):
                     body = self.acks.pop(ticket, None)
@@ -156,7 +156,7 @@ class World:
                     raise AssertionError(error)
 
     def settle_down(self) -> None:
-        """Let all arrive that is under way, until nothing moves any more."""
+        """Delivers all bytes in transit until both sides are idle."""
         for _ in range(1_000):
             moved = self.flow(1 << 30, 1 << 30)
             self.daemon.turn()
@@ -165,7 +165,7 @@ class World:
         raise AssertionError("no rest")
 
     def on_queues(self) -> list[bytes]:
-        """Return what is on the queues, by browsing them."""
+        """Browses the queues and returns the bodies of all messages."""
         bodies = []
         for queue in (self.wide, "NARROW"):
             ticket = self.core.request(self.now_ms, m.Browse, queue, None, 10_000)
@@ -175,17 +175,17 @@ class World:
 
 
 def audit(world: World) -> None:
-    """Let everything end, and hold it against the laws."""
+    """Completes all operations and checks the invariants."""
     world.reconnect()
     world.settle_down()
     world.daemon.now_ms += WAIT_MAX_MS + 1  # Gets may have held the whole request window.
     world.settle_down()
-    assert set(world.results) == set(world.puts), "law 1"
+    assert set(world.results) == set(world.puts), "invariant 1"
     assert world.core.outstanding == 0
     stored = {world.puts[t] for t, r in world.results.items() if isinstance(r, PutResult)}
     found = world.on_queues()
-    assert len(found) == len(set(found)), "law 2: doubled"
-    assert set(found) == stored - world.acked, "law 2"
+    assert len(found) == len(set(found)), "invariant 2: duplicated"
+    assert set(found) == stored - world.acked, "invariant 2"
     uids = [r.uid for r in world.results.values() if isinstance(r, PutResult) and r.uid]
     assert len(uids) == len(set(uids))
     for result in world.results.values():
@@ -212,7 +212,7 @@ STEP = st.one_of(
     st.tuples(st.just("consume"), st.integers(1, 5)),
     st.tuples(st.just("wait"), st.integers(1, 40_000)),
 )
-# Interesting cases are rare: messages are in flight, some arrive, and the connection is cut.
+# Interesting cases are rare: some messages in flight arrive, and then the connection is cut.
 UNDER_WAY = st.one_of(PUT, BURST, st.just(("ack",)), st.just(("take",)))
 SCENE = st.one_of(
     STEP.map(lambda step: [step]),
@@ -266,7 +266,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
     for step in chain.from_iterable(scenes):
         DO[step[0]](world, *step[1:])
     audit(world)
-    # Law 2, to the end: what is left comes out, and then nothing is left.
+    # Invariant 2: all remaining messages are delivered, and then the queues are empty.
     for _ in range(200):
         if not world.core.outstanding and not world.on_queues() and not world.held:
             break
@@ -283,7 +283,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
 
 
 def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away() -> None:
-    """The intake takes connections in turn, so a dead one's last request may come second."""
+    """The intake serves connections in turn, so a dead one's request may be handled late."""
     world = World(6, 1 << 24, 6, coalesce=True, publishes=False)
     for _ in range(4):
         world.put("WIDE", 3)
@@ -293,13 +293,13 @@ def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away(
     assert len(world.held) == 4
     world.reconnect()
     world.settle_down()
-    for _ in range(3):  # Three frames of acks, then the producer is opened, all in the intake.
+    for _ in range(3):  # three frames of acks and one ProducerOpen
         world.finish(m.ACK)
         world.flow(1 << 30, 0)
     world.put("WIDE", 3)
     world.flow(1 << 30, 0)
-    world.reconnect()  # Here the acks share a frame: this opening is the third, that the fourth.
+    world.reconnect()  # Now the acks share a frame.
     world.flow(1 << 30, 1 << 30)
     world.flow(1 << 30, 0)
-    world.daemon.turn()  # This would say PRODUCER_FENCED.
+    world.daemon.turn()  # This must not send PRODUCER_FENCED.
     audit(world)

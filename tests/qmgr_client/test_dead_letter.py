@@ -1,4 +1,4 @@
-"""The note of a dead letter, and how a damaged one is read."""
+"""The notes of dead letters, and the reading of damaged notes."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Each public name of the client has one home."""
+"""The public names of the client. Exactly one module defines each name."""
 
 import pytest
 

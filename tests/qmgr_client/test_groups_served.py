@@ -1,4 +1,4 @@
-"""Message groups by both clients, against a real daemon."""
+"""Message groups in both clients, with a real daemon."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 class Killed(Exception):
-    """An interruption of a run."""
+    """The exception that interrupts a run."""
 
 
 async def put(manager: QueueManager, group_id: bytes, *numbers: int, last: int = 0) -> None:
@@ -33,7 +33,7 @@ async def put(manager: QueueManager, group_id: bytes, *numbers: int, last: int =
 
 
 async def read(manager: QueueManager) -> list[bytes]:
-    """Read all of Q in logical order."""
+    """Reads all messages of Q in logical order."""
     found = []
     async with manager.reader("Q") as reader:
         while (message := await reader.get()) is not None:
@@ -43,7 +43,7 @@ async def read(manager: QueueManager) -> list[bytes]:
 
 
 async def test_group_goes_there_and_back(tmp_path: Path) -> None:
-    """E3, E4: what is put in logical order is got so; a message of no group is one of its own."""
+    """E3, E4: Groups are read in the order of puts. An ungrouped message is a group of one."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -63,7 +63,7 @@ async def test_group_goes_there_and_back(tmp_path: Path) -> None:
 
 
 async def test_groups_that_came_in_any_order_are_read_one_by_one(tmp_path: Path) -> None:
-    """E5, E8, E9: puts in physical order."""
+    """E5, E8, E9: Groups that were put in physical order are read one by one."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -75,7 +75,7 @@ async def test_groups_that_came_in_any_order_are_read_one_by_one(tmp_path: Path)
 
 
 async def test_wrong_selection_inside_a_group_is_refused(tmp_path: Path) -> None:
-    """E18: 2247."""
+    """E18: The error has the reason code 2247."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
@@ -92,7 +92,7 @@ async def test_wrong_selection_inside_a_group_is_refused(tmp_path: Path) -> None
 
 
 async def test_number_is_put_once(tmp_path: Path) -> None:
-    """E19, E36."""
+    """E19, E36: A taken number, a number after the end and an invalid number are refused."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
@@ -108,7 +108,7 @@ async def test_number_is_put_once(tmp_path: Path) -> None:
 
 
 async def test_backout_restores_both_ends(tmp_path: Path) -> None:
-    """E24: put 1, 2 (commit), 3, 4 (backout), go on: 3, 4; and get likewise."""
+    """E24: After 1, 2 (commit) and 3, 4 (backout), the next put is 3. The same holds for gets."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -135,7 +135,7 @@ async def test_backout_restores_both_ends(tmp_path: Path) -> None:
 
 
 async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) -> None:
-    """E15, E16, E17: failed in logical order, a warning in physical order."""
+    """E15, E16, E17: They fail in logical order and cause a warning in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -159,7 +159,7 @@ async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) ->
 
 @pytest.mark.parametrize("killed_at", [1, 4, 5, 9])
 async def test_group_is_put_and_read_over_units_and_kills(tmp_path: Path, killed_at: int) -> None:
-    """E25, E26, E27: both ends are killed and resumed; nothing is doubled, STATUS is empty."""
+    """E25, E26, E27: Killed runs are resumed without duplicates, and STATUS ends empty."""
 
     def items(count: int) -> list[bytes]:
         return [b"%d" % number for number in range(1, count + 1)]
@@ -205,7 +205,7 @@ async def test_group_is_put_and_read_over_units_and_kills(tmp_path: Path, killed
 
 
 async def test_consumers_have_groups_pinned(tmp_path: Path) -> None:
-    """Each group in order, at one consumer; what fails is tried again before the others."""
+    """Each group goes to one consumer in order. A failed message is repeated before later ones."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         groups = [bytes([65 + n]) * 24 for n in range(4)]
@@ -237,7 +237,7 @@ async def test_consumers_have_groups_pinned(tmp_path: Path) -> None:
 
 
 async def test_browse_in_logical_order(tmp_path: Path) -> None:
-    """E39: pages go on where they were, also behind a message of no group."""
+    """E39: A browse can continue after any page, and after a message without a group."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await put(manager, A, *range(150, 0, -1), last=150)
@@ -271,7 +271,7 @@ async def test_operator_looks_after_groups(tmp_path: Path) -> None:
 
 
 def test_groups_without_async(tmp_path: Path) -> None:
-    """E4, E25, E26, without async."""
+    """E4, E25, E26: The blocking client puts, reads and resumes groups."""
     with Server(tmp_path) as server, connect_blocking(server.address) as client:
         for queue in ("Q", "DONE", "STATUS"):
             client.admin.queue_create(queue)

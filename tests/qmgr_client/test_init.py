@@ -34,7 +34,7 @@ def test_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_import_of_the_package_imports_no_shell() -> None:
-    """And each module can be imported first, without a cycle."""
+    """Each module can also be the first import, without a cycle."""
     code = "import sys, qmgr_client; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -1,4 +1,4 @@
-"""Keys: which UID they are, and that the real queue manager refuses a second put under one."""
+"""Keys: their UIDs, and the refusal of a second put with the same key by a real daemon."""
 
 import uuid
 from pathlib import Path
@@ -14,7 +14,7 @@ from qmgr_protocol.record import Uid
 from tests.qmgr_client.served import serve
 
 INVOICE = uuid.UUID("c0ffee00-1234-5678-9abc-def012345678")
-LONG = "x" * 61  # with what is before it, longer than a name may be
+LONG = "x" * 61  # with the prefix, longer than the limit of a name
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ LONG = "x" * 61  # with what is before it, longer than a name may be
     ],
 )
 def test_uid_of_a_key_stays_as_it_is(key: Key, uid: str) -> None:
-    """Programs of today and tomorrow, in whatever language, have to make the same of a key."""
+    """All programs, in all languages and versions, must derive the same UID from a key."""
     assert str(uid_of(key)) == uid
 
 
@@ -56,7 +56,7 @@ def test_invalid_key_is_refused(key: Any) -> None:
 
 
 async def is_duplicate(manager: QueueManager, key: Key, queue: str = "Q") -> bool:
-    """Put under *key*; return whether that is refused as a duplicate."""
+    """Puts a message with *key* and returns whether it is refused as a duplicate."""
     (result,) = await manager.put_many(queue, [Outgoing(b"x", key=key)])
     if isinstance(result, RequestError):
         assert result.code == ErrorCode.DUPLICATE_MESSAGE

@@ -1,4 +1,4 @@
-"""Rows of a queue manager as a whole, as a daemon sends them, against the classes."""
+"""Checks of the daemon's rows for a whole queue manager against the classes."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def test_rows_of_links_that_lead_here_and_of_who_is_refused() -> None:
 
 def test_items_that_are_set_aside() -> None:
     store = MemoryStore()
-    Manager(store)  # It makes the store what it is.
+    Manager(store)  # The manager creates the store.
     tx = store.begin()
     for topic in (b"a", b"b"):
         rows.put(tx, keys.SPACE_TOPIC + topic, b"rot")

@@ -1,4 +1,4 @@
-"""Messages: what a producer puts is what a consumer sees."""
+"""Messages: consumers receive the fields that producers put."""
 
 from datetime import UTC, datetime
 
@@ -32,14 +32,14 @@ def test_priority_is_that_of_the_queue_where_the_put_leaves_it_to_that() -> None
     record = item(encode(Outgoing(b"x")))
     high = m.DELIVERY.pack(9, 9, 77, 2, 1, 0, 0) + record[m.DELIVERY_BYTES :]
     assert decode(high, "Q", 3).priority == 9
-    for queue in ("@NYC", "SYSTEM.PUBLICATIONS"):  # There all have the same rank.
+    for queue in ("@NYC", "SYSTEM.PUBLICATIONS"):  # Their messages have the same rank.
         assert decode(high, queue, 3).priority == records.PRIORITY_DEFAULT
     own = m.DELIVERY.pack(9, 9, 77, 2, 1, 0, 0) + encode(Outgoing(b"x", priority=2))
     assert decode(own, "Q", 3).priority == 2
 
 
 def test_message_of_no_group_is_a_group_of_one() -> None:
-    """E3: an implied header: an id of zeros, number 1, last."""
+    """E3: The implied header has an id of zeros and number 1, and is the last."""
     alone = decode(item(encode(Outgoing(b"x"))), "Q", 3)
     assert (alone.group, alone.group_id, alone.group_number) == (None, bytes(24), 1)
     assert alone.group_last
@@ -123,7 +123,7 @@ def test_foreign_types_in_an_envelope_are_as_good_as_none() -> None:
 
 
 def test_item_without_a_head_breaks_the_protocol() -> None:
-    with pytest.raises(FieldInvalid, match=r"Deliver\.items: 29 bytes, at least 30"):
+    with pytest.raises(FieldInvalid, match=r"Deliver\.items: 29 bytes; the minimum is 30"):
         decode(delivery()[:29], "Q", 3)
 
 
@@ -179,7 +179,7 @@ NOTE = pack({"code": 410, "queue": "FLIGHTS", "attempts": [[1, 500, "", "", "app
 
 
 def test_fields_after_the_record_are_read() -> None:
-    """G12: how long it has yet to live, and why it is a dead letter, come with the message."""
+    """G12: A delivery has the time until the expiry and the reason of the dead letter."""
     record = encode(Outgoing(b"x", group=(b"g" * 24, 2, True), persistent=False, report=True))
     extras = m.REMAINING.pack(59_000) + NOTE
     got = decode(item(record, m.STATE_EXPIRES | m.STATE_NOTED) + extras, "DEAD", 3)
@@ -206,7 +206,7 @@ TOPIC = "flights/Zürich/LX"
 
 
 def published(*rest: bytes, state: int = 0, retained: bool = False) -> Message:
-    """A publication as it is delivered, with *rest* behind its topic."""
+    """Returns a delivered publication with *rest* after its topic."""
     name = TOPIC.encode()
     record = encode(Outgoing(b"x", retained=retained))
     whole = item(record, m.STATE_TOPIC | state) + bytes([len(name)]) + name + b"".join(rest)
@@ -228,7 +228,7 @@ def test_publication_has_its_topic() -> None:
 
 
 def test_topic_stands_before_all_else_that_follows() -> None:
-    """C12: what is delivered once more says so, and why its subscriber failed before."""
+    """C12: A republished message is marked and has the reasons of the earlier failures."""
     state = m.STATE_EXPIRES | m.STATE_NOTED | m.STATE_REPUBLISHED
     got = published(m.REMAINING.pack(59_000), NOTE, state=state, retained=True)
     assert (got.topic, got.expiry_left_ms, got.note) == (TOPIC, 59_000, NOTE)

@@ -1,4 +1,4 @@
-"""Mistakes of a caller have errors that state the mistake, its place, and what to do."""
+"""Mistakes of callers. The errors state the mistake, its location and the remedy."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Call = Callable[[Any], object]
 INVALID = ErrorCode.VALUE_INVALID
 
 MISTAKES: list[tuple[Call, ErrorCode, str]] = [
-    # options that do not exist
+    # Options that do not exist
     (
         lambda c: c.put("Q", b"x", priorty=3),
         INVALID,
@@ -59,7 +59,7 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
         INVALID,
         "depht_max: not known; did you mean depth_max?",
     ),
-    # bodies and lists
+    # Bodies and lists
     (
         lambda c: c.put("Q", "x"),
         INVALID,
@@ -70,27 +70,35 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     (
         lambda c: c.put_many("Q", b"xyz"),
         INVALID,
-        "put_many puts a list of bodies or messages, not bytes",
+        "put_many requires a list of bodies or messages, not bytes",
     ),
     (
         lambda c: c.put_many("Q", Outgoing(b"x")),
         INVALID,
-        "put_many puts a list of bodies or messages, not Outgoing",
+        "put_many requires a list of bodies or messages, not Outgoing",
     ),
-    (lambda c: c.put_many("Q", 7), INVALID, "put_many puts a list of bodies or messages, not int"),
+    (
+        lambda c: c.put_many("Q", 7),
+        INVALID,
+        "put_many requires a list of bodies or messages, not int",
+    ),
     (
         lambda c: c.publish_many("t", "xyz"),
         INVALID,
-        "publish_many puts a list of bodies or messages, not str",
+        "publish_many requires a list of bodies or messages, not str",
     ),
     # names
     (lambda c: c.put("", b"x"), ErrorCode.NAME_INVALID, "1 to 64 of"),
-    (lambda c: c.put(None, b"x"), ErrorCode.NAME_INVALID, "the name of a queue is a str, not None"),
+    (
+        lambda c: c.put(None, b"x"),
+        ErrorCode.NAME_INVALID,
+        "the name of a queue must be a str, not None",
+    ),
     (lambda c: c.get(""), ErrorCode.NAME_INVALID, "1 to 64 of"),
     (lambda c: c.get(None), INVALID, "Get.queue"),
     (lambda c: c.admin.queue_create(""), ErrorCode.NAME_INVALID, "1 to 64 of"),
     (lambda c: c.admin.queue_create(7), INVALID, "QueueCreate.queue"),
-    (lambda c: c.publish(None, b"x"), ErrorCode.TOPIC_INVALID, "a topic is a str, not None"),
+    (lambda c: c.publish(None, b"x"), ErrorCode.TOPIC_INVALID, "a topic must be a str, not None"),
     (lambda c: c.publish("", b"x"), ErrorCode.TOPIC_INVALID, ""),
     (lambda c: c.subscribe(None).open(), INVALID, "Subscribe.topic"),
     # values
@@ -116,11 +124,11 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
         INVALID,
         "lease_ms is of type float, not a duration",
     ),
-    (lambda c: c.admin.republish(subscriptions="B:s"), INVALID, "subscriptions are a list"),
+    (lambda c: c.admin.republish(subscriptions="B:s"), INVALID, "subscriptions must be a list"),
     (
         lambda c: c.subscribe("t", attributes=[1]).open(),
         INVALID,
-        "attributes are a mapping, not list",
+        "attributes must be a mapping such as {'depth_max': 1000}, not list",
     ),
 ]
 
@@ -141,7 +149,7 @@ def test_mistake_has_a_clear_error(
     assert caught.value.code is code
     assert text in caught.value.text
     assert not re.search(r"__new__|__init__|positional", str(caught.value))
-    assert client.admin.queue_show("Q")["depth"] == 0, "the connection goes on"
+    assert client.admin.queue_show("Q")["depth"] == 0, "the connection is still open"
 
 
 def test_items_that_are_wrong_do_not_stop_the_others(client: Client) -> None:
@@ -153,16 +161,16 @@ def test_items_that_are_wrong_do_not_stop_the_others(client: Client) -> None:
 
 
 def test_client_is_opened_once(client: Client) -> None:
-    with pytest.raises(RuntimeError, match="is open already: open a client once"):
+    with pytest.raises(RuntimeError, match="is already open: open it once"):
         client.open()
 
 
 async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> None:
     async with aio.connect(str(client._aio._address)) as manager:
-        with pytest.raises(RuntimeError, match="is open already: open a client once"):
+        with pytest.raises(RuntimeError, match="is already open: open it once"):
             await manager.open()
         async with manager.unit_of_work() as unit:
-            with pytest.raises(RuntimeError, match="was used before: make another one"):
+            with pytest.raises(RuntimeError, match="was used before: create a new one"):
                 await unit.__aenter__()
 
 
@@ -170,7 +178,7 @@ async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> Non
     ("call", "kind", "text"),
     [
         (lambda: connect(""), AddressInvalid, "is not host:port or unix:/path"),
-        (lambda: connect(None), AddressInvalid, "an address is a str"),  # type: ignore[arg-type]
+        (lambda: connect(None), AddressInvalid, "an address must be a str"),  # type: ignore[arg-type]
         (lambda: connect("h:1", name=7), ValueError, "the name 7 is not valid UTF-8"),  # type: ignore[arg-type]
         (lambda: connect("h:1", wait_ms="5"), RequestError, "wait_ms is of type str"),  # type: ignore[arg-type]
         (lambda: connect("h:1", wait_ms=-1), ValueError, "wait_ms"),

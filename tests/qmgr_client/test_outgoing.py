@@ -1,4 +1,4 @@
-"""Messages to be put, and their records."""
+"""Messages to put, and their records."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -112,7 +112,7 @@ def test_option_out_of_range_is_refused(options: dict[str, Any], why: str) -> No
 
 @pytest.mark.parametrize("number", [-1, 0, 1_000_000_000])
 def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
-    """E19: 2250."""
+    """E19: The error is GROUP_NUMBER_INVALID (2250)."""
     with pytest.raises(RequestError, match=f"number {number} in a group") as caught:
         encode(Outgoing(b"x", group=(GROUP_ID, number, False)))
     assert caught.value.code == ErrorCode.GROUP_NUMBER_INVALID

@@ -13,18 +13,18 @@ from qmgr_client.queue_worker import Worker
 def test_worker_is_its_function_still() -> None:
     @blocking.worker("ORDERS", concurrency=3, lease_ms=500, where="kg > 3")
     def bill(message: Message) -> int:
-        """Bill an order."""
+        """Bills an order."""
         return len(message.body)
 
     assert isinstance(bill, Worker)
     assert (bill.queue, bill.concurrency, bill.lease_ms) == ("ORDERS", 3, 500)
     assert bill.selection == {"where": "kg > 3"}
-    assert (bill.__name__, bill.__doc__) == ("bill", "Bill an order.")  # type: ignore[attr-defined]
+    assert (bill.__name__, bill.__doc__) == ("bill", "Bills an order.")  # type: ignore[attr-defined]
     assert bill(Message(b"abc", None, 4, b"", {}, "Q", 0, 0, 0, 0, b"", 1)) == 3
 
 
 def test_package_offers_the_decorator() -> None:
-    """Not a module of that name."""
+    """The name is the decorator and not a module."""
     assert qmgr_client.worker is blocking.worker
 
 
@@ -35,9 +35,9 @@ def test_concurrency_below_one_is_refused(concurrency: Any) -> None:
 
 
 def test_function_that_takes_no_message_is_refused_before_it_fails_on_all() -> None:
-    with pytest.raises(TypeError, match="called with one message"):
+    with pytest.raises(TypeError, match="must accept one message"):
         blocking.worker("ORDERS")(lambda: None)  # type: ignore[arg-type, misc]
-    with pytest.raises(TypeError, match="called with one message"):
+    with pytest.raises(TypeError, match="must accept one message"):
         blocking.worker("ORDERS")(lambda message, client: None)  # type: ignore[arg-type, misc]
 
 

@@ -1,4 +1,4 @@
-"""Rows as a daemon sends them, against the classes that describe them."""
+"""Checks of the rows that a daemon sends against the classes."""
 
 from pathlib import Path
 from typing import Any, Required, TypedDict, get_type_hints
@@ -45,7 +45,7 @@ def test_fault_is_found(row: Any, why: str) -> None:
 
 
 async def defined(manager: QueueManager) -> None:
-    """Define one of each noun."""
+    """Defines one object of each kind."""
     admin = manager.admin
     await admin.link_create("HUB", ["127.0.0.1:1"], stopped=True)
     for name in ("Q", "R@HUB"):
@@ -68,7 +68,7 @@ async def test_rows_of_queues_and_subscriptions(tmp_path: Path) -> None:
         rows = [*check(await admin.queue_list(), admin.queue_list)]
         for name in ("Q", "R@HUB", "ALIAS", "@HUB", "B:s", ":s@HUB", "SYSTEM.PUBLICATIONS"):
             rows.append(check(await admin.queue_show(name), admin.queue_show))
-        # ``suspended`` appears once a subscription has been suspended.
+        # ``suspended`` is sent only if a subscription was suspended.
         assert set().union(*rows) | {"suspended"} == set(get_type_hints(QueueRow))
         local = check(await admin.queue_show("Q"), admin.queue_show)
         assert OF_NO_LOCAL.isdisjoint(local)

@@ -1,4 +1,4 @@
-"""Selections, as the protocol has them."""
+"""Selections in protocol form."""
 
 import pytest
 

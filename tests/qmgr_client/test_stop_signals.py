@@ -1,4 +1,4 @@
-"""Signals that stop a program: the first calls a function, the next one acts as before."""
+"""Stop signals: the first calls a function, and the next has its previous effect."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Units of work, ways a lease ends and what messages carry, against a real daemon."""
+"""Units of work, ends of leases and fields of messages, with a real daemon."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ async def depth(manager: QueueManager, queue: str) -> int:
 
 
 async def test_unit_is_seen_when_it_is_committed(tmp_path: Path) -> None:
-    """G20: an uncommitted put is invisible; the commit does puts and gets together."""
+    """G20: An uncommitted put is invisible. The commit applies puts and gets together."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
         await manager.admin.queue_create("OUT")
@@ -32,7 +32,7 @@ async def test_unit_is_seen_when_it_is_committed(tmp_path: Path) -> None:
 
 
 async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
-    """G20: backout removes puts and reinstates gets in place."""
+    """G20: A backout removes puts and returns gets to their original positions."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
         await manager.admin.queue_create("OUT")
@@ -62,7 +62,7 @@ async def test_settle_outside_of_the_unit_that_got_the_message_names_the_unit(
 
 
 async def test_unit_ends_with_its_connection(tmp_path: Path) -> None:
-    """G20: what was not committed when the connection was lost is backed out."""
+    """G20: When the connection is lost, the uncommitted unit is backed out."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
         await manager.put("IN", b"x")

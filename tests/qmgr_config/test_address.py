@@ -28,7 +28,7 @@ def test_an_address_is_a_host_and_a_port(text: str, address: Address) -> None:
         ("host:", "is not host:port"),
         ("::1:7470", "is not host:port"),
         ("a b:1", "is not host:port"),
-        ("host:65536", "has the port 65536, at most 65535"),
+        ("host:65536", "has the port 65536; the maximum is 65535"),
         ("[1::2::3]:1", "1::2::3"),
     ],
 )

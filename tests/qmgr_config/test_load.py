@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from qmgr_config.load import FILE_MAX_BYTES, ConfigError, load
 from qmgr_config.model import Config
 
-# definitions.toml is for qmctl apply, and tested there.
+# The tests of qmctl apply cover definitions.toml.
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parents[2] / "config").glob("**/*.toml")
@@ -150,15 +150,15 @@ def test_an_override_that_is_not_utf8_is_a_fault() -> None:
 
 def test_a_fault_between_sections_has_a_path_too() -> None:
     assert faults(overrides={"listen.unix": "/" + "x" * 107}) == [
-        f"listen.unix: /{'x' * 107} is 108 bytes long, at most 107"
+        f"listen.unix: /{'x' * 107} is 108 bytes long; the limit is 107"
     ]
 
 
 def test_an_unreadable_file_is_a_fault(tmp_path: Path) -> None:
     assert faults(tmp_path / "none") == [
-        f"{tmp_path}/none: cannot be read: No such file or directory"
+        f"{tmp_path}/none: cannot read the file: No such file or directory"
     ]
-    assert faults(tmp_path) == [f"{tmp_path}: cannot be read: Is a directory"]
+    assert faults(tmp_path) == [f"{tmp_path}: cannot read the file: Is a directory"]
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_an_unreadable_file_is_a_fault(tmp_path: Path) -> None:
     [
         (
             b"[log\n",
-            "not TOML: Expected ']' at the end of a table declaration (at line 1, column 5)",
+            "invalid TOML: Expected ']' at the end of a table declaration (at line 1, column 5)",
         ),
-        (b"[log]\n[log]\n", "not TOML: Cannot declare ('log',) twice (at line 2, column 5)"),
-        (b"# \xff", "not UTF-8 at byte 2"),
-        (b"#" * (FILE_MAX_BYTES + 1), f"over {FILE_MAX_BYTES} bytes long"),
-        (b"a = " + b"[" * 5000, "not TOML: maximum recursion depth exceeded"),
-        (b"a = " + b"9" * 5000, "not TOML: Exceeds the limit"),
+        (b"[log]\n[log]\n", "invalid TOML: Cannot declare ('log',) twice (at line 2, column 5)"),
+        (b"# \xff", "invalid UTF-8 at byte 2"),
+        (b"#" * (FILE_MAX_BYTES + 1), f"longer than {FILE_MAX_BYTES} bytes"),
+        (b"a = " + b"[" * 5000, "invalid TOML: maximum recursion depth exceeded"),
+        (b"a = " + b"9" * 5000, "invalid TOML: Exceeds the limit"),
     ],
 )
 def test_a_file_that_is_no_toml_is_a_fault(file: Path, content: bytes, fault: str) -> None:

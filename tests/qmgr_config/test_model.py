@@ -1,4 +1,4 @@
-"""The model, and config/qmgrd.toml, which documents it for operators and must agree with it."""
+"""The model. config/qmgrd.toml documents the model for operators and must agree with it."""
 
 import re
 import tomllib
@@ -149,14 +149,14 @@ def test_addresses_are_taken_apart() -> None:
 
 @pytest.mark.parametrize("tcp", ["0.0.0.0:7470", "[::]:7470", "10.1.2.3:7470", "example.org:7470"])
 def test_the_network_is_listened_to_only_when_that_is_accepted(tcp: str) -> None:
-    with pytest.raises(ValidationError, match=r"accept that with listen.insecure_listen = true"):
+    with pytest.raises(ValidationError, match=r"set listen.insecure_listen = true"):
         ListenConfig(tcp=(tcp,))
     assert ListenConfig(tcp=(tcp,), insecure_listen=True).tcp == (tcp,)
 
 
 @pytest.mark.parametrize(
     ("tcp", "fault"),
-    [("here", "not host:port"), ("127.0.0.1:1," * 16 + "127.0.0.1:1", "at most 16")],
+    [("here", "not host:port"), ("127.0.0.1:1," * 16 + "127.0.0.1:1", "the limit is 16")],
 )
 def test_addresses_are_checked(tcp: str, fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):

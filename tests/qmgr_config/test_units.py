@@ -78,7 +78,7 @@ def test_what_is_no_size_is_refused_with_the_reason(value: object, fault: str) -
 
 
 def test_a_count_takes_no_unit() -> None:
-    with pytest.raises(ValueError, match='has the unknown unit "k" \\(it has no units\\)'):
+    with pytest.raises(ValueError, match='has the unknown unit "k" \\(a count has no units\\)'):
         parse_count("10 k")
 
 

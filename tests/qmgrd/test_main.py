@@ -96,7 +96,7 @@ def test_check_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("[limits]\nframe_max = 1\n", "limits.frame_max: unknown key, did you mean"),
         ("[queue_defaults]\ndepth_max = -1\n", "queue_defaults.depth_max: -1 is not positive"),
         ('[listen]\ntcp = ["0.0.0.0:7470"]\n', "listen.insecure_listen = true"),
-        ("nonsense", "not TOML"),
+        ("nonsense", "invalid TOML"),
     ],
 )
 def test_invalid_configuration_is_reported_with_its_path(
@@ -114,7 +114,7 @@ def test_name_that_is_not_utf8_is_reported(capsys: pytest.CaptureFixture[str]) -
 
 def test_missing_configuration_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--config", "/none/qmgrd.toml"]) == EXIT_CONFIG
-    assert "/none/qmgrd.toml: cannot be read: No such file" in capsys.readouterr().err
+    assert "/none/qmgrd.toml: cannot read the file: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("stopped_at_once")

@@ -6,9 +6,9 @@
             ...
             await queue_manager.ack(message)
 
-If the connection is lost, the client connects again and sends again what was in flight. Every call
-has one result: a value, or a RequestError with the code of the queue manager. Use a client only on
-the event loop that opened it.
+If the connection is lost, the client reconnects and repeats the unanswered requests. Every call has
+one result: a value, or a RequestError with the code of the queue manager. Use a client only on the
+event loop that opened it.
 """
 
 from qmgr_client import exports
@@ -21,7 +21,7 @@ from qmgr_client.aio.reader import GroupReader
 from qmgr_client.aio.subscription import Subscription
 from qmgr_client.aio.unit import UnitOfWork
 from qmgr_client.aio.work import worker
-from qmgr_client.exports import *  # noqa: F403  (it has a list of its names)
+from qmgr_client.exports import *  # noqa: F403  (the module has __all__)
 
 __all__ = [
     "Admin",

@@ -2,7 +2,8 @@
 
     await queue_manager.admin.queue_create("ORDERS", depth_max=10_000)
 
-attributes.py defines the arguments of these methods, rows.py and manager_rows.py their results.
+attributes.py defines the arguments of these methods. rows.py and manager_rows.py define their
+results.
 """
 
 from typing import Any, Unpack
@@ -29,7 +30,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
-    """The requests of operators, about queues, templates, jobs, links, topics and so on."""
+    """The requests of operators for queues, templates, jobs, links, topics and so on."""
 
     async def queue_create(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueRow:
         """Creates a queue and returns its row. Creating the same queue again changes nothing.
@@ -39,8 +40,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
             attributes: The attributes of the queue. With ``alias_of``, the queue is an alias.
 
         Raises:
-            RequestError: QUEUE_EXISTS, the queue exists with other attributes; VALUE_INVALID;
-                LINK_UNKNOWN; QUEUES_EXHAUSTED.
+            RequestError: QUEUE_EXISTS if the queue exists with other attributes. Also
+                VALUE_INVALID, LINK_UNKNOWN or QUEUES_EXHAUSTED.
         """
         return await self._row(QueueRow, m.QueueCreate, queue, without_none(attributes))
 
@@ -49,30 +50,31 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             queue: The name of the queue.
-            attributes: The new values. None restores the default, which comes from the template of
-                the queue or from the queue manager.
+            attributes: The new values. None restores the default, which the template of the queue
+                or the queue manager defines.
 
         Returns:
             The row of the queue. Its ``changed`` maps each attribute that changed to
             [before, after].
 
         Raises:
-            RequestError: QUEUE_UNKNOWN; VALUE_INVALID, a value is out of range, or this kind of
-                queue does not have the attribute. Then no attribute changes.
+            RequestError: QUEUE_UNKNOWN, or VALUE_INVALID if a value is out of range or this kind of
+                queue does not have the attribute. After an error, no attribute has changed.
         """
         return await self._row(QueueAltered, m.QueueAlter, queue, encoded(attributes))
 
     async def queue_ensure(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueEnsured:
         """Creates a queue with these attributes, or alters the queue if it exists.
 
-        Applications can call it at each start, also several of them at the same time. Attributes
-        that you leave out keep their values.
+        Applications can call this method at each start, even several of them at the same time.
+        Attributes that you leave out keep their values.
 
         Returns:
-            The row of the queue, with ``created`` and, as in :meth:`queue_alter`, ``changed``.
+            The row of the queue. ``created`` states whether the queue is new. ``changed`` is the
+            same as in :meth:`queue_alter`.
 
         Raises:
-            RequestError: VALUE_INVALID, LINK_UNKNOWN, QUEUES_EXHAUSTED.
+            RequestError: VALUE_INVALID, LINK_UNKNOWN or QUEUES_EXHAUSTED.
         """
         try:
             return {**await self.queue_alter(queue, **attributes), "created": False}
@@ -90,15 +92,15 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             queue: The name of the queue.
-            purge: Whether to delete the queue even if it holds messages.
+            purge: Whether to delete the queue even if it has messages.
 
         Returns:
-            The number of deleted messages, in ``messages``. None if the answer was lost with a
-            connection.
+            The number of deleted messages, in ``messages``. The number is None if the answer was
+            lost with a connection.
 
         Raises:
-            RequestError: QUEUE_NOT_EMPTY, the queue holds messages and *purge* is false;
-                QUEUE_UNKNOWN; QUEUE_IS_SYSTEM.
+            RequestError: QUEUE_NOT_EMPTY if the queue has messages and *purge* is false. Also
+                QUEUE_UNKNOWN or QUEUE_IS_SYSTEM.
         """
         return await self._row(Removed, m.QueueDelete, queue, purge)
 
@@ -117,11 +119,11 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             queue: The name of the queue.
-            origins_after: Where the page of origins starts: the ``origins_next`` of the page
-                before, or empty for the first page.
+            origins_after: The start of the page of origins: the ``origins_next`` of the previous
+                page, or ``""`` for the first page.
 
         Raises:
-            RequestError: QUEUE_UNKNOWN.
+            RequestError: QUEUE_UNKNOWN if the queue does not exist.
         """
         return await self._row(QueueRow, m.QueueShow, queue, origins_after)
 
@@ -130,43 +132,43 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
     ) -> dict[str, Any]:
         """Returns a page of a queue in the order of arrival, including delayed messages.
 
-        Use it to read a queue in several steps: each message that is still on the queue is returned
-        once. Nothing is leased.
+        Use this method to read a queue in several steps. Each message that is still on the queue is
+        returned once. No message is leased.
 
         Args:
             queue: The name of the queue.
-            after: Return messages that arrived after this number. To return only messages that
-                arrive from now on, use the ``arrived`` of the queue's row.
-            messages_max: The most messages to return.
-            bytes_max: The most bytes to return.
+            after: Return messages that arrived after this arrival number. To return only messages
+                that arrive from now on, use the ``arrived`` of the queue's row.
+            messages_max: The maximum number of messages to return.
+            bytes_max: The maximum number of bytes to return.
 
         Returns:
-            ``items``, encoded as in deliveries, and ``next``, where the next page starts, or None
-            after the last page.
+            A dictionary. ``items`` has the messages in the format of deliveries. ``next`` is the
+            start of the next page, or None after the last page.
 
         Raises:
-            RequestError: QUEUE_UNKNOWN, QUEUE_IS_REMOTE.
+            RequestError: QUEUE_UNKNOWN or QUEUE_IS_REMOTE.
         """
         place = [0, after, 0, m.ARRIVAL]
         wanted = m.Browse(1, queue, place, messages_max, bytes_max, order=m.ARRIVAL)
         return await self._row(dict[str, Any], m.Browse, *wanted[1:])
 
     async def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:
-        """Deletes the messages that are on a queue now and not leased.
+        """Deletes the messages that are on a queue now and are not leased.
 
-        A job deletes them. The call returns when the job has ended.
+        A job deletes the messages. The call returns when the job has ended.
 
         Args:
             queue: The name of the queue.
             where: A selector. Only messages that match it are deleted.
-            messages_max: The most messages to delete. 0 means unlimited.
+            messages_max: The maximum number of messages to delete. 0 means unlimited.
 
         Returns:
             The number of deleted messages, in ``messages``.
 
         Raises:
-            RequestError: QUEUE_UNKNOWN; SELECTOR_INVALID; JOBS_EXHAUSTED; CANCELLED, an
-                operator cancelled the job.
+            RequestError: CANCELLED if an operator cancelled the job. Also QUEUE_UNKNOWN,
+                SELECTOR_INVALID or JOBS_EXHAUSTED.
         """
         return await self._row(Removed, m.QueuePurge, queue, where, messages_max)
 
@@ -181,33 +183,35 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         copy: bool = False,
         retries_max: int = 3,
     ) -> JobRow:
-        """Moves the messages that are on a queue now and not leased.
+        """Moves the messages that are on a queue now and are not leased.
 
-        A job moves them. The call returns when the job has started.
+        A job moves the messages. The call returns when the job has started.
 
         Args:
             queue: The name of the queue.
-            target: The queue to move the messages to. Empty returns dead letters, each to the queue
-                that it came from.
+            target: The queue to move the messages to. ``""`` returns each dead letter to the queue
+                that the dead letter came from.
             where: A selector. Only messages that match it are moved.
-            messages_max: The most messages to move. 0 means unlimited.
-            rate: The most messages to move in a second. 0 means unlimited.
-            copy: Whether to put copies on the target and keep the messages.
-            retries_max: Dead letters that were returned this often already are not moved. With a
-                target, 0 moves dead letters as dead letters.
+            messages_max: The maximum number of messages to move. 0 means unlimited.
+            rate: The maximum number of messages to move per second. 0 means unlimited.
+            copy: Whether to put copies on the target and keep the original messages.
+            retries_max: The maximum number of returns. A dead letter that was already returned this
+                many times is not moved. If *target* is set and *retries_max* is 0, moved dead
+                letters remain dead letters.
 
         Returns:
             The row of the job.
 
         Raises:
-            RequestError: QUEUE_UNKNOWN, one of the two queues; SELECTOR_INVALID; JOBS_EXHAUSTED.
+            RequestError: QUEUE_UNKNOWN if one of the two queues does not exist. Also
+                SELECTOR_INVALID or JOBS_EXHAUSTED.
         """
         return await self._row(
             JobRow, m.QueueMove, queue, target, where, messages_max, rate, copy, retries_max
         )
 
     async def job_list(self) -> list[JobRow]:
-        """Returns the rows of all jobs, including those that ended within the last hour."""
+        """Returns the rows of all jobs, including the jobs that ended within the last hour."""
         rows: list[JobRow] = (await self._row(dict[str, Any], m.JobList))["jobs"]
         return rows
 
@@ -220,10 +224,10 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return await self._row(JobRow, m.JobShow, job)
 
     async def job_cancel(self, job: int) -> JobRow:
-        """Cancels a job and returns its row. The work that the job has done is not undone.
+        """Cancels a job and returns its row. Work that the job has already done is not undone.
 
         Raises:
-            RequestError: JOB_UNKNOWN; VALUE_INVALID, the queue manager itself needs the job.
+            RequestError: JOB_UNKNOWN, or VALUE_INVALID if the queue manager itself needs the job.
         """
         return await self._row(JobRow, m.JobCancel, job)
 
@@ -234,14 +238,14 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             pattern: A pattern such as ``APP.*``.
-            attributes: The attributes of the template. They replace all of its earlier attributes.
+            attributes: The attributes of the template. They replace all its earlier attributes.
 
         Returns:
-            The row of the template, with ``created`` and ``changed``, which maps each attribute
-            that changed to [before, after].
+            The row of the template. ``created`` states whether the template is new. ``changed``
+            maps each attribute that changed to [before, after].
 
         Raises:
-            RequestError: NAME_INVALID, the pattern is invalid; VALUE_INVALID;
+            RequestError: NAME_INVALID if the pattern is invalid. Also VALUE_INVALID or
                 TEMPLATES_EXHAUSTED.
         """
         return await self._row(TemplateDefined, m.TemplateSet, pattern, without_none(attributes))
@@ -250,8 +254,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         """Deletes a template.
 
         Returns:
-            The number of queues that used it, in ``queues``. None if the answer was lost with a
-            connection.
+            The number of queues that used the template, in ``queues``. The number is None if the
+            answer was lost with a connection.
 
         Raises:
             RequestError: TEMPLATE_UNKNOWN.
@@ -281,12 +285,12 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         """Closes another connection and returns its row. Its client does not connect again.
 
         Raises:
-            RequestError: CONNECTION_UNKNOWN; VALUE_INVALID, it is your own connection.
+            RequestError: CONNECTION_UNKNOWN, or VALUE_INVALID if it is your own connection.
         """
         return await self._row(ConnectionRow, m.ConnectionClose, connection)
 
     async def aside_list(self) -> list[AsideRow]:
-        """Returns all items that were set aside, in the order of their numbers."""
+        """Returns the rows of all items that were set aside, in the order of their numbers."""
         rows: list[AsideRow] = []
         after: int | None = 0
         while after is not None:
@@ -299,18 +303,18 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         """Retries the work of an item that was set aside.
 
         Returns:
-            The item. Its ``retried`` states when the work is done again.
+            The row of the item. ``retried`` states when the work is done again.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the stored row no longer has a place.
+            RequestError: ASIDE_UNKNOWN, or VALUE_INVALID if the stored row cannot be restored.
         """
         return await self._row(AsideRow, m.AsideRetry, number)
 
     async def aside_drop(self, number: int) -> AsideRow:
-        """Deletes an item that was set aside, with its row or job, and returns the item.
+        """Deletes an item that was set aside, with its row or job, and returns the item's row.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the item has nothing that may be deleted.
+            RequestError: ASIDE_UNKNOWN, or VALUE_INVALID if nothing of the item may be deleted.
         """
         return await self._row(AsideRow, m.AsideDrop, number)
 
@@ -319,6 +323,6 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             directory: A new directory: an absolute path on the host of the queue manager, or a URL.
-            rate_bytes: The most bytes to write in a second. 0 uses the configured rate.
+            rate_bytes: The maximum number of bytes to write per second. 0 uses the configured rate.
         """
         return await self._row(dict[str, Any], m.Snapshot, directory, rate_bytes)

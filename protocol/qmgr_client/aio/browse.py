@@ -1,4 +1,4 @@
-"""Browsing a queue, for asyncio: reads it page by page, without changing it."""
+"""Browsing a queue page by page, for asyncio. A browse does not change the queue."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
@@ -21,33 +21,33 @@ async def browse(
     delayed: bool,
     groups: tuple[int, bool],
 ) -> AsyncGenerator[Message, None]:
-    """Yields messages after *after*, at most *limit*. *groups* is order and all_available.
+    """Yields at most *limit* messages that come after *after*.
 
     Raises:
-        RequestError: VALUE_INVALID or INCONSISTENT_BROWSE, as in _place_of; or a refusal of the
-            queue manager.
+        RequestError: The errors of :func:`_place_of`, or a refusal of the queue manager.
     """
     place = None if after is None else _place_of(after, groups[0])
     count = 0
-    while limit is None or count != limit:  # A negative limit is refused as a page.
+    while limit is None or count != limit:  # The daemon refuses a negative page size.
         page = PAGE_MESSAGES if limit is None else min(PAGE_MESSAGES, limit - count)
         value = await ask(m.Browse, queue, place, page, PAGE_BYTES, *selection, delayed, *groups)
         for item in value["items"]:
             yield decode(item, queue, 0)._replace(browse_order=groups[0])
         count += len(value["items"])
         place = value["next"]
-        if place is None:  # A page may be empty, if no message of it matched.
+        if place is None:  # A page is empty if none of its messages matches.
             return
 
 
 def _place_of(message: Message, order: int) -> list[int]:
-    """Returns the cursor of a browse in *order* that continues after *message*.
+    """Returns the position from which a browse in *order* continues after *message*.
 
-    In logical order, a group has the place of its due message, which other messages do not contain.
+    In logical order, the position of a group is that of its due message. Other messages of the
+    group do not contain this position.
 
     Raises:
-        RequestError: INCONSISTENT_BROWSE, *message* was browsed in another order; VALUE_INVALID,
-            the order is logical and *message* is part of a group.
+        RequestError: INCONSISTENT_BROWSE if *message* was browsed in another order. VALUE_INVALID
+            if the order is logical and *message* is part of a group.
     """
     if message.browse_order not in (None, order):
         was, is_ = _ORDERS[message.browse_order or m.PHYSICAL], _ORDERS[order]

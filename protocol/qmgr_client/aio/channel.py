@@ -1,4 +1,4 @@
-"""The base of all verbs: the session of a client, and how verbs send requests and puts over it."""
+"""The base class of all methods of a client: it sends requests and puts over the session."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ CHECKED_NAMES_MAX = 10_000
 
 
 class Channel:
-    """Sends requests and puts. The verbs of a queue manager inherit from this class."""
+    """Requests and puts over the session. The classes with public methods inherit from it."""
 
     _session: Session = cast(Session, Unopened())
 
@@ -24,7 +24,7 @@ class Channel:
         self._checked_names: set[str] = set()
 
     async def _ask(self, kind: type[m.RequestWithId], *fields: Any) -> Any:
-        """Sends a request of *kind* and returns the value that the queue manager replies with."""
+        """Sends a request of *kind* and returns the value in the queue manager's answer."""
         ticket, future = self._session.request(kind, *fields)
         try:
             return await future
@@ -33,7 +33,7 @@ class Channel:
             raise
 
     async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        """Hands a put to the session, as soon as the window has room for it."""
+        """Passes a put to the session as soon as the window has room for it."""
         if outgoing.deliver_at is not None or outgoing.key is not None:
             outgoing = outgoing.resolved(datetime.now(UTC))
         record = encode(outgoing)
@@ -45,7 +45,7 @@ class Channel:
 
     def _check_name(self, queue: str) -> None:
         if not isinstance(queue, str):
-            text = f"the name of a queue is a str, not {queue!r}"
+            text = f"the name of a queue must be a str, not {queue!r}"
             raise RequestError(ErrorCode.NAME_INVALID, text)
         destination.check(queue)
         if len(self._checked_names) >= CHECKED_NAMES_MAX:

@@ -11,8 +11,8 @@ from qmgr_client.message import Message
 class Consumer:
     """An iterator over the messages of a queue, for ``async for``.
 
-    It ends with its ``async with`` block, or with :meth:`cancel`. Without either, it ends when
-    Python deletes the object. Several tasks may share a consumer.
+    A consumer ends with its ``async with`` block or with :meth:`cancel`. Without either, the
+    consumer ends when Python deletes the object. Several tasks may share a consumer.
     """
 
     def __init__(self, session: Session, ticket: int, stream: Stream) -> None:
@@ -24,10 +24,10 @@ class Consumer:
         return self
 
     async def __anext__(self) -> Message:
-        """Waits for the next message and returns it, leased.
+        """Waits for the next message, leases it and returns it.
 
         Raises:
-            StopAsyncIteration: The consumer was cancelled, or the client was closed.
+            StopAsyncIteration: The consumer was cancelled or the client was closed.
             MessageDamaged: The record of the message cannot be read. You may continue with the next
                 message.
             RequestError: The queue manager ended the consumer.
@@ -35,7 +35,7 @@ class Consumer:
         stream = self._stream
         while True:
             if self._session.start_next(self._ticket):
-                # It has to be sent before the message can crash the application.
+                # The start must be sent before the message can crash the application.
                 await asyncio.sleep(0)
             message = self._session.next_message(self._ticket)
             if message is not None:
@@ -61,7 +61,10 @@ class Consumer:
         await self.cancel()
 
     async def cancel(self) -> None:
-        """Ends the consumer. Prefetched messages return to the queue. You may settle the others."""
+        """Ends the consumer. Prefetched messages return to the queue.
+
+        You may still settle the messages that you have received.
+        """
         self._session.cancel(self._ticket)
         while not self._stream.has_ended:
             self._stream.changed.clear()

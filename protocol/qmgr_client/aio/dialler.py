@@ -1,4 +1,4 @@
-"""Keeps a client connected: connects, waits for a loss, backs off, and connects again."""
+"""The dialler keeps a client connected: after a loss, it backs off and connects again."""
 
 import asyncio
 import errno
@@ -15,28 +15,28 @@ from qmgr_protocol.errors import ErrorCode
 
 BACK_OFF_MIN_MS = 100
 BACK_OFF_MAX_MS = 10_000
-DIAL_MAX_MS = 10_000  # for a connection and its welcome
+DIAL_MAX_MS = 10_000  # maximum time for a connection and its welcome
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectTimes:
-    """How long a client tries to connect, in milliseconds. None is forever.
+    """The times for which a client tries to connect, in milliseconds. None means forever.
 
     Raises:
         ValueError: A time is negative.
     """
 
-    wait_ms: int | None  # for the first connection; 0 tries once
-    give_up_ms: int | None  # for each later one; 0 does not try
+    wait_ms: int | None  # time for the first connection; 0 tries once
+    give_up_ms: int | None  # time for each later connection; 0 does not try
 
     def __post_init__(self) -> None:
         for name, time_ms in (("wait_ms", self.wait_ms), ("give_up_ms", self.give_up_ms)):
             if time_ms is not None and time_ms < 0:
-                raise ValueError(f"{name} of {time_ms} is negative")
+                raise ValueError(f"{name} is negative: {time_ms}")
 
 
 class Dialler:
-    """Connects a session. Invariant: it dials only while there is no connection."""
+    """The dialler of a session. Invariant: it dials only while the session has no connection."""
 
     def __init__(self, session: Session, address: Address, patience: ConnectTimes) -> None:
         self._session = session
@@ -47,20 +47,21 @@ class Dialler:
     async def run(self, opened: "asyncio.Future[None]") -> None:
         """Keeps the session connected until its core ends.
 
-        *opened* gets the first connection as its result. Otherwise it gets ConnectFailed, if the
-        time is up, or ConnectionEnded, if the queue manager refuses this client.
+        The first connection sets the result of *opened*. Otherwise *opened* fails: with
+        ConnectFailed if the time is up, or with ConnectionEnded if the queue manager refuses this
+        client.
         """
         session = self._session
         session.timer.start()
         try:
             await self._keep(opened)
         except Exception as error:
-            session.end(ErrorCode.INTERNAL_ERROR, f"a bug of the client: {error!r}")
+            session.end(ErrorCode.INTERNAL_ERROR, f"a bug in the client: {error!r}")
             raise
         finally:
             session.timer.stop()
             if not opened.done():
-                opened.set_exception(session.core.failed or ConnectionError("never tried"))
+                opened.set_exception(session.core.failed or ConnectionError("no attempt was made"))
 
     async def _keep(self, opened: "asyncio.Future[None]") -> None:
         session = self._session
@@ -95,7 +96,7 @@ class Dialler:
         return None if patience_ms is None else self._session.now_ms() + patience_ms
 
     def _pause_ms(self, failures: int, until_ms: int | None) -> float:
-        """Returns the pause before the next attempt. It doubles each time, with jitter."""
+        """Returns the pause before the next attempt. The pause doubles each time, with jitter."""
         longest_ms = float(min(BACK_OFF_MIN_MS << min(failures, 20), BACK_OFF_MAX_MS))
         pause_ms = max(longest_ms * random.uniform(0.5, 1.0), self._session.retry_after_ms)
         if until_ms is None:
@@ -103,7 +104,10 @@ class Dialler:
         return min(pause_ms, max(until_ms - self._session.now_ms(), 0))
 
     async def _dial(self, until_ms: int | None) -> str:
-        """Connects. Returns nothing once welcomed, otherwise a hint. The session has the reason."""
+        """Connects. Returns "" after a successful handshake.
+
+        Otherwise returns a hint. The session then has the reason of the failure.
+        """
         session = self._session
         limit_ms = DIAL_MAX_MS
         if until_ms is not None and until_ms > session.now_ms():
@@ -123,9 +127,9 @@ class Dialler:
         except UnicodeError as error:  # The host name is invalid: "a..b" has an empty label.
             session.loss_reason = str(error)
             return "is the name right?"
-        if session.loss_reason.startswith(GOODBYE):  # Only a queue manager sends it.
-            return "what does its log say?"
-        return "is it a qmgrd? what does its log say?" if session.loss_reason else ""
+        if session.loss_reason.startswith(GOODBYE):  # Only a queue manager sends a goodbye.
+            return "check the log of the queue manager"
+        return "is it a qmgrd? check its log" if session.loss_reason else ""
 
     async def _connect(self) -> None:
         host, port, path = self._address
@@ -137,11 +141,11 @@ class Dialler:
 
 
 def explained(error: OSError) -> tuple[str, str]:
-    """Returns the reason why a connection failed, and a hint."""
+    """Returns the reason of a failed connection, and a hint."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error), "is the name right?"
     number = error.errno
-    if number is None:  # A name with several addresses has the errors of all in one text.
+    if number is None:  # The text contains the errors of several addresses.
         numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
         number = int(numbers.pop()) if len(numbers) == 1 else None
     reason = os.strerror(number) if number else str(error)

@@ -1,4 +1,4 @@
-"""Getting messages, for asyncio, and returning those that nobody wants any more."""
+"""Getting messages and returning unwanted messages, for asyncio."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,13 +25,14 @@ async def get_many(
     unit: Unit | None = None,
     groups: tuple[int, bool, int, int] = UNGROUPED,
 ) -> list[Message]:
-    """Leases up to *messages_max* messages and returns them, as soon as there is one.
+    """Leases up to *messages_max* messages and returns them as soon as one is available.
 
-    *groups* is order, all_available, number and reader. The get ends with its *unit* of work, but
-    the messages are not part of the unit yet.
+    *groups* has the order, all_available, the number and the reader. The get ends when its *unit*
+    of work ends. The messages are not part of the unit yet.
 
     Raises:
-        MessageDamaged: The record of one message cannot be read. The others are returned unread.
+        MessageDamaged: The record of one message cannot be read. The other messages are returned
+            unread.
     """
     times = in_ms("wait_ms", wait_ms), in_ms("lease_ms", lease_ms)
     fields = (queue, messages_max, *times, BYTES_MAX, *selection, *groups)
@@ -57,5 +58,5 @@ def give_back(session: Session, messages: Iterable[Message]) -> None:
 
 
 def has_result(future: "asyncio.Future[Any]") -> bool:
-    """Returns whether *future* has a result, although the task that waited was cancelled."""
+    """Returns whether *future* has a result although the waiting task was cancelled."""
     return future.done() and not future.cancelled() and future.exception() is None

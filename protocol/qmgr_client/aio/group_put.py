@@ -1,4 +1,4 @@
-"""A handle that puts groups, for asyncio. It numbers messages and keeps each group consistent.
+"""A handle for putting groups, for asyncio. It numbers messages and keeps groups consistent.
 
 async with queue_manager.group("ORDERS") as group:
     await group.put(b"head")
@@ -22,12 +22,12 @@ Submit = Callable[[str, Outgoing], Awaitable[Awaitable[PutResult]]]
 
 
 class GroupPut:
-    """Puts the messages of one group after another on a queue, for ``async with``.
+    """A handle that puts one group after another on a queue, for ``async with``.
 
     A group is current from its first message to its last. The next put then starts a new group. A
-    put that is refused, or backed out with its unit of work, uses no number. If you cancel a put,
-    the message may still be stored, and its number counts as used. Concurrent calls wait for each
-    other.
+    put that is refused, or backed out with its unit of work, does not use a number. If you cancel a
+    put, the message may still be stored, and its number counts as used. Concurrent calls wait for
+    each other.
     """
 
     def __init__(
@@ -41,19 +41,19 @@ class GroupPut:
         self._submit = submit
         self._new_id = new_id
         self._first_id = group_id
-        self._next_id = b""  # of the next group
+        self._next_id = b""  # id of the next group
         self._state = GroupPutState()
         self._turn = asyncio.Lock()
         self._is_closed = False
 
     @property
     def current(self) -> Group | None:
-        """The current group, with the number that was put last. None between groups."""
+        """The current group, with the number of the last message put. None between groups."""
         return self._state.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """The inconsistency that the last call caused in a group, or None."""
+        """The inconsistency in a group that the last call caused, or None."""
         return self._state.warning
 
     async def put(
@@ -64,19 +64,19 @@ class GroupPut:
         unit: UnitOfWork | None = None,
         **options: Unpack[PutOptions],
     ) -> PutResult:
-        """Puts the next message of the current group, or the first of a new group.
+        """Puts the next message of the current group, or the first message of a new group.
 
         Args:
             body: The content of the message.
             last: Whether the group ends with this message.
-            in_group: False puts a message without a group. This is allowed only between groups.
+            in_group: False puts a message without a group, which is allowed only between groups.
             unit: The unit of work to put the message in.
-            options: As in :meth:`QueueManager.put`, except ``group``.
+            options: The options of :meth:`QueueManager.put`, except ``group``.
 
         Raises:
-            RequestError: The queue manager refused the put; or INCOMPLETE_GROUP,
-                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT or GROUP_NUMBER_INVALID, and nothing was
-                sent.
+            RequestError: The queue manager refused the put. The errors INCOMPLETE_GROUP,
+                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT and GROUP_NUMBER_INVALID are raised
+                before the message is sent.
         """
         outgoing = outgoing_of("put", body, options)
         if in_group or last:
@@ -95,12 +95,13 @@ class GroupPut:
 
         Args:
             items: Bodies, or :class:`Outgoing` messages with options.
-            last: Whether the group ends with the last of them.
+            last: Whether the group ends with the last of these messages.
             unit: The unit of work to put the messages in.
 
         Raises:
-            RequestError: The first refusal. Messages before it are put. In a *unit*, later messages
-                may be put, too: let the error leave the block of the unit to back them out.
+            RequestError: The first refusal. The messages before the refused one are put. In a
+                *unit*, later messages may also be put. To back them out, let the error leave the
+                block of the unit.
         """
         outgoing = list(each_outgoing("put_many", items))
         for item in outgoing:
@@ -121,14 +122,15 @@ class GroupPut:
     ) -> PutResult:
         """Puts a message with its own ``group``, or without a group.
 
-        The handle continues after this message. Use it to resume a group. If the message leaves
-        the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
-        group in another way than before, it is INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
+        The handle continues after this message. Use this method to resume a group. If the message
+        leaves the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message
+        continues the group in another way than before, ``warning`` is INCONSISTENT_PERSISTENCE or
+        INCONSISTENT_UNIT.
 
         Args:
             body: The content of the message.
             unit: The unit of work to put the message in.
-            options: As in :meth:`QueueManager.put`.
+            options: The options of :meth:`QueueManager.put`.
         """
         outgoing = outgoing_of("put_physical", body, options)
         async with self._turn:
@@ -161,7 +163,7 @@ class GroupPut:
     async def _put_in(
         self, unit: UnitOfWork, outgoing: Sequence[Outgoing], last: bool
     ) -> list[PutResult]:
-        """Puts all items at once. If one is refused, the handle stays before the first."""
+        """Puts all items at once. If one is refused, the handle does not move."""
         numbered: list[Outgoing] = []
         try:
             for index, item in enumerate(outgoing, 1):
@@ -195,7 +197,7 @@ class GroupPut:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            text = f"this handle of {self._queue} is closed: make another with group()"
+            text = f"this handle of {self._queue} is closed: create a new one with group()"
             raise RequestError(ErrorCode.CANCELLED, text)
 
 

@@ -1,12 +1,13 @@
-"""One group in several units of work, for asyncio: put or processed, and resumed.
+"""Putting or processing one group in several units of work, for asyncio.
 
     unit 1   put status (id, 100)              put 1..100
     unit 2   get status, put status (id, 200)  put 101..200
-    unit 3   get status                        put 201..250    the last: no status is left
+    unit 3   get status                        put 201..250    (the last unit deletes the status)
 
-So the status records what is committed. A later call continues after it: first with one put or get
-in physical order, which sets group id and number, then in logical order. A unit replaces the status
-first. So if another call has replaced it, the unit fails with that error.
+So the status records the number of the last committed message, and a later call continues after
+this message. The call makes one put or get in physical order, which sets the group id and number.
+All further puts or gets are in logical order. Each unit replaces the status first. So if another
+call has replaced the status, the unit fails before it does any other work.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
@@ -26,7 +27,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
 BATCH_MESSAGES = 100
-TRIES_MAX = 5  # of a unit that is backed out, for example by a lost connection
+TRIES_MAX = 5  # maximum number of attempts for one unit, for example after lost connections
 
 Handler: TypeAlias = Callable[[Message, UnitOfWork], Awaitable[object]]
 Item: TypeAlias = bytes | Outgoing
@@ -36,21 +37,21 @@ class GroupPutDone(NamedTuple):
     """The result of ``put_group``."""
 
     group_id: bytes
-    put: int  # messages of this call
-    skipped: int  # messages that earlier calls put
+    put: int  # number of messages that this call put
+    skipped: int  # number of messages that earlier calls put
 
 
 class GroupGot(NamedTuple):
     """The result of ``get_group``."""
 
-    group_id: bytes  # 24 bytes, all zero for a message without a group
-    got: int  # messages of this call
-    skipped: int  # messages that earlier calls processed
-    has_ended: bool  # False if the next message did not arrive in time
+    group_id: bytes  # id of the group, 24 bytes; all zero for a message without a group
+    got: int  # number of messages that this call processed
+    skipped: int  # number of messages that earlier calls processed
+    has_ended: bool  # whether the group has ended; False if the next message did not arrive in time
 
 
 class RunManager(Protocol):
-    """The part of a queue manager that a run uses."""
+    """The methods of a queue manager that a run uses."""
 
     async def new_group_id(self) -> bytes: ...
     async def _ask(self, kind: type[m.RequestWithId], *fields: Any) -> Any: ...
@@ -72,7 +73,7 @@ async def put_group(
     resume_from: int | None,
     group_id: bytes | None,
 ) -> GroupPutDone:
-    """Puts one group; see QueueManager.put_group."""
+    """Puts one group. See QueueManager.put_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, GroupRun("put_group", queue, name))
     found = await status.find()
@@ -87,21 +88,21 @@ async def put_group(
         await putting.put(some, last)
         count += len(some)
     if count == before:
-        text = "there are no messages to put: a group has at least one"
+        text = "there are no messages to put: a group must have at least one"
         if before:
-            text = f"{status.run}: {before} messages are put already: pass the rest of the group"
+            text = f"{status.run}: {before} messages were put earlier: pass the rest of the group"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return GroupPutDone(group_id, count - before, before)
 
 
 def _skipped(run: GroupRun, found: GroupStatus | None, resume_from: int) -> int:
-    """Returns how many of the items are put already."""
+    """Returns the number of items to skip because they were put earlier."""
     missing = 1 if found is None else found.number + 1
     if resume_from < 1:
         text = f"resume_from is {resume_from}: the first number of a group is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if found is None and resume_from > 1:
-        text = f"{run}: there is no group to resume: it was completed, or not started"
+        text = f"{run}: there is no group to resume: it is complete, or was never started"
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
     if resume_from > missing:
         text = f"{run}: number {missing} is missing, but the items start at {resume_from}"
@@ -112,13 +113,13 @@ def _skipped(run: GroupRun, found: GroupStatus | None, resume_from: int) -> int:
 async def _batches(
     items: Iterable[Item] | AsyncIterable[Item], skip: int, batch: int
 ) -> AsyncGenerator[tuple[list[Item], bool], None]:
-    """Yields the items after the first *skip* in lists, and whether each list is the last."""
+    """Yields lists of the items after the first *skip*, each with a flag for the last list."""
     some: list[Item] = []
     async for item in _each(items):
         if skip:
             skip -= 1
             continue
-        if len(some) == batch:  # There is another item, so this list is not the last.
+        if len(some) == batch:  # Another item follows, so this list is not the last.
             yield some, False
             some = []
         some.append(item)
@@ -136,7 +137,7 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
 
 
 class _Putting:
-    """Puts a group, one unit of work at a time. ``_status.now`` is what is committed."""
+    """A group being put, one unit of work at a time. ``_status.now`` is the committed progress."""
 
     def __init__(self, manager: RunManager, queue: str, group_id: bytes, status: RunStatus) -> None:
         self._manager = manager
@@ -146,7 +147,7 @@ class _Putting:
         self._handle = manager.group(queue, group_id=group_id)
 
     async def put(self, items: list[Item], last: bool) -> None:
-        """Puts *items* in a unit. Tries again if the unit is backed out."""
+        """Puts *items* in a unit. Repeats the unit if it is backed out."""
         before = 0 if self._status.now is None else self._status.now.number
         now = GroupStatus(self._group_id, before + len(items))
         for left in reversed(range(TRIES_MAX)):
@@ -188,7 +189,7 @@ async def get_group(
     all_available: bool,
     selection: SelectionOrUid,
 ) -> GroupGot | None:
-    """Processes one group; see QueueManager.get_group."""
+    """Processes one group. See QueueManager.get_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, GroupRun("get_group", queue, name))
     found = await status.find()
@@ -205,9 +206,9 @@ async def get_group(
 
 
 class _Reading:
-    """Processes a group, one unit of work at a time.
+    """A group being processed, one unit of work at a time.
 
-    Invariant: between units, ``at`` is the last committed message, and ``got`` the number of
+    Invariant: between units, ``at`` is the last committed message, and ``got`` is the number of
     committed messages.
     """
 
@@ -223,7 +224,7 @@ class _Reading:
         self.at = status.now
         self.got = 0
         self.has_ended = False
-        self.is_late = False  # The next message did not arrive in time.
+        self.is_late = False  # whether the next message did not arrive in time
         self._manager = manager
         self._reader = reader
         self._handler = handler
@@ -232,7 +233,7 @@ class _Reading:
         self._selection = selection
 
     async def read(self, wait_ms: int) -> None:
-        """Processes a batch in a unit. Tries again if the unit was lost with its connection."""
+        """Processes a batch in a unit. Repeats the unit if it was lost with its connection."""
         for left in reversed(range(TRIES_MAX)):
             before, unit = self.at, self._manager.unit_of_work()
             try:
@@ -250,7 +251,7 @@ class _Reading:
                 return
 
     async def _read_in(self, unit: UnitOfWork, wait_ms: int) -> int:
-        """Processes a batch, or the rest of the group. Returns the number of messages."""
+        """Processes a batch or the rest of the group. Returns the number of messages."""
         count = 0
         while count < self._batch and not (self.has_ended or self.is_late):
             message = await self._next(unit, wait_ms)
@@ -277,7 +278,7 @@ class _Reading:
 async def _check_goes_on(
     manager: RunManager, queue: str, at: GroupStatus, status: RunStatus
 ) -> None:
-    """Raises GROUP_UNKNOWN if another consumer has read on in the group *at*."""
+    """Raises GROUP_UNKNOWN if another consumer has received the next message of the group."""
     try:
         row = await manager._ask(m.GroupShow, queue, at.group_id)
         is_behind = row["next"] <= at.number + 1
@@ -287,8 +288,8 @@ async def _check_goes_on(
         is_behind = False
     if not is_behind:
         text = (
-            f"{status.run}: another consumer has got number {at.number + 1} of group "
-            f"{shown(at.group_id)}, the next one: to start another group, remove the status with: "
+            f"{status.run}: another consumer has received number {at.number + 1}, the next one, of "
+            f"group {shown(at.group_id)}: to start another group, remove the status with: "
             f"{status.removal}"
         )
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
@@ -296,5 +297,5 @@ async def _check_goes_on(
 
 def _check_batch(batch: int) -> None:
     if type(batch) is not int or batch < 1:
-        text = f"batch is {batch!r}: it must be at least 1"
+        text = f"batch is {batch!r}: the minimum is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)

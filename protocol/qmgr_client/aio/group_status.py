@@ -1,12 +1,12 @@
-"""The status message of a run, for asyncio: found, claimed, replaced and removed in units of work.
+"""Finding, claiming, replacing and removing the status message of a run, for asyncio.
 
-If two runs start at the same time, only one of them gets the claim, however they interleave:
+If two runs start at the same time, exactly one of them receives the claim, in any interleaving:
 
-1. The UID of the first status is derived from the run (``claim``). While it is on the queue, or in
-   a unit of work, the queue accepts no second one.
-2. The second unit replaces this status by one with another UID. The queue would then accept the
-   claim again. So after putting the claim, a run checks that there is no status on the queue: there
-   is one until a run has ended.
+1. The UID of the first status is derived from the run (``claim``). While this status is on the
+   queue or in a unit of work, the queue accepts no second status with the same UID.
+2. The second unit replaces this status with a status that has another UID. The queue would then
+   accept the claim again. So after putting the claim, a run checks that the queue has no status.
+   Until a run has ended, the queue has its status.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
-WAIT_MS = 5_000  # until the queue manager has returned or backed out messages
+WAIT_MS = 5_000  # time for the queue manager to return or back out messages
 PAUSE_MS = 100
 _DUPLICATE = ErrorCode.DUPLICATE_MESSAGE, ErrorCode.DUPLICATE_UNCOMMITTED
 
 
 class StatusManager(Protocol):
-    """The part of a queue manager that a status uses."""
+    """The methods of a queue manager that a status uses."""
 
     async def _ask(self, kind: type[m.RequestWithId], *fields: Any) -> Any: ...
     def browse(
@@ -36,14 +36,14 @@ class StatusManager(Protocol):
 
 
 class StoredStatus(NamedTuple):
-    """A status on the queue."""
+    """A status message on the queue, and its UID."""
 
     uid: Uid
     status: GroupStatus
 
 
 class RunStatus:
-    """The status of one run. Invariant: ``now`` is the committed status, as far as known."""
+    """The status of one run. Invariant: ``now`` is the last status known to be committed."""
 
     def __init__(self, manager: StatusManager, queue: str, run: GroupRun) -> None:
         self.run = run
@@ -51,11 +51,11 @@ class RunStatus:
         self._key = run.key
         self._manager = manager
         self._found: StoredStatus | None = None
-        self._next: StoredStatus | None = None  # if the unit commits
+        self._next: StoredStatus | None = None  # status after the commit of the unit
 
     @property
     def now(self) -> GroupStatus | None:
-        """The progress of the group. None if it has not started, or is complete."""
+        """The progress of the group. None if the group has not started or is complete."""
         return None if self._found is None else self._found.status
 
     @property
@@ -67,17 +67,17 @@ class RunStatus:
         return f"qmctl get {self.queue} --uid {uid}"
 
     async def find(self) -> GroupStatus | None:
-        """Returns the status of an earlier run, if there is one.
+        """Returns the status of an earlier run, or None.
 
         Raises:
-            RequestError: VALUE_INVALID, there is more than one.
+            RequestError: VALUE_INVALID if the queue has more than one status of the run.
         """
         found = await self._browse()
         if len(found) > 1:
             each = "; ".join(f"{status} ({self._removal(uid)})" for uid, status in found)
             text = (
-                f"{self.queue} has {len(found)} statuses of {self.run}, but a run has one: keep "
-                f"that of the group to resume, remove the others, and call again: {each}"
+                f"{self.queue} has {len(found)} statuses of {self.run}, but a run has only one: "
+                f"keep that of the group to resume, remove the others, and call again: {each}"
             )
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         if found:
@@ -85,10 +85,10 @@ class RunStatus:
         return self.now
 
     async def replace(self, unit: UnitOfWork, status: GroupStatus | None) -> None:
-        """Replaces the status by *status* in *unit*. None removes it.
+        """Replaces the status with *status* in *unit*. If *status* is None, removes the status.
 
         Raises:
-            RequestError: LEASE_LOST, another call has continued the group, or started one.
+            RequestError: LEASE_LOST if another call has continued the group or started a group.
         """
         self._next = None
         if self._found is not None:
@@ -108,8 +108,8 @@ class RunStatus:
             message = await unit.get(self.queue, WAIT_MS, uid=uid)  # A dead connection holds it.
         if message is None:
             text = (
-                f"{self.run}: another call has taken its status from {self.queue} and continues "
-                "the group: one call at a time may use a name"
+                f"{self.run}: another call has taken the status from {self.queue} and continues "
+                "the group: only one call at a time may use a name"
             )
             raise RequestError(ErrorCode.LEASE_LOST, text)
 
@@ -126,46 +126,46 @@ class RunStatus:
                 refusal = error
             for uid, other in await self._browse():
                 text = (
-                    f"{self.run}: another call has started it (status {uid} on {self.queue}: "
-                    f"{other}): one call at a time may use a name. Wait until that call ends; if "
-                    "its program has died, call again to continue the group"
+                    f"{self.run}: another call has started this run (status {uid} on {self.queue}: "
+                    f"{other}): only one call at a time may use a name. Wait until the other call "
+                    "ends. If its program has died, call again to continue the group"
                 )
                 raise RequestError(ErrorCode.LEASE_LOST, text)
             if refusal is None:
                 return self.run.claim
             if not left:
                 raise self._unclaimed(refusal)
-            await asyncio.sleep(PAUSE_MS / 1_000)  # until its unit ends, or is backed out
-        raise AssertionError("it is tried at least once")
+            await asyncio.sleep(PAUSE_MS / 1_000)  # Its unit may end or be backed out.
+        raise AssertionError("the loop runs at least once")
 
     def _unclaimed(self, refusal: RequestError) -> RequestError:
         if refusal.code == ErrorCode.DUPLICATE_UNCOMMITTED:
             text = (
-                f"{self.run}: another call has just started it: one call at a time may use a name. "
-                "Wait until that call ends; if its program has died, call again"
+                f"{self.run}: another call has just started this run: only one call at a time may "
+                "use a name. Wait until the other call ends. If its program has died, call again"
             )
             return RequestError(ErrorCode.LEASE_LOST, text)
         text = (
-            f"{self.run}: {refusal.text}, but there is no such status: the queue still remembers "
-            "UIDs from when its dedup_retention_ms was set; use another name or status queue"
+            f"{self.run}: {refusal.text}, but no such status exists: the queue still remembers "
+            "UIDs from a time when dedup_retention_ms was set. Use another name or status queue"
         )
         return RequestError(ErrorCode.VALUE_INVALID, text)
 
     async def _check_forgets(self) -> None:
-        """Raises VALUE_INVALID if the queue would remember the UID of a claim that was removed."""
+        """Raises VALUE_INVALID if the queue would remember the UID of a removed claim."""
         row = await self._manager._ask(m.QueueShow, self.queue)
         if retention_ms := row.get("dedup_retention_ms"):
             text = (
-                f"{self.queue} cannot hold the status of {self.run}: with its dedup_retention_ms "
-                f"of {retention_ms}, the next group cannot use this name; use another queue, or: "
-                f"qmctl queue alter {self.queue} --dedup-retention 0"
+                f"{self.queue} cannot store the status of {self.run}: its dedup_retention_ms is "
+                f"{retention_ms}, so the next group could not use this name. Use another queue, or "
+                f"run: qmctl queue alter {self.queue} --dedup-retention 0"
             )
             raise RequestError(ErrorCode.VALUE_INVALID, text)
 
     async def _put(self, unit: UnitOfWork, status: GroupStatus, uid: Uid | None) -> Uid:
         outgoing = group_status.outgoing(self.run, status)._replace(uid=uid)
         (result,) = await unit.put_many(self.queue, [outgoing])
-        assert result.uid is not None, "a put of a unit of work is never sent again"
+        assert result.uid is not None, "a put in a unit of work is never sent again"
         return result.uid
 
     async def _browse(self) -> list[StoredStatus]:

@@ -1,4 +1,4 @@
-"""History, for asyncio: records of what happened to messages, and the cursors of exports.
+"""History, for asyncio: the recorded events of messages, and the cursors of exports.
 
     async for row in queue_manager.admin.history():
         for section in row.sections:
@@ -26,18 +26,18 @@ class HistoryRow(NamedTuple):
 
 
 class History(Asker):
-    """The requests of operators about history."""
+    """The requests of operators for history."""
 
     async def history(self, after: int = 0, until: int = 0) -> AsyncGenerator[HistoryRow, None]:
-        """Yields rows of history in order.
+        """Yields the rows of history in order.
 
         Args:
-            after: Start after the row of this number. 0 starts with the oldest row.
-            until: Stop with the row of this number. 0 stops with the latest row.
+            after: Start after the row with this number. 0 starts with the oldest row.
+            until: Stop after the row with this number. 0 stops after the latest row.
 
         Raises:
-            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
-                yet.
+            RequestError: HISTORY_DROPPED if the rows were deleted. HISTORY_AHEAD if the rows do not
+                exist yet.
             HistoryMalformed: This version cannot read a row.
         """
         after = after or (await self.history_show())["first"] - 1
@@ -56,13 +56,13 @@ class History(Asker):
         """Returns a page of stored rows, from *after* to *until*.
 
         Args:
-            after: Start after the row of this number.
-            until: Stop with the row of this number. 0 means unlimited.
-            bytes_max: The most bytes to return, unless a single row is longer.
+            after: Start after the row with this number.
+            until: Stop after the row with this number. 0 means unlimited.
+            bytes_max: The maximum number of bytes to return, unless a single row is longer.
 
         Raises:
-            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
-                yet.
+            RequestError: HISTORY_DROPPED if the rows were deleted. HISTORY_AHEAD if the rows do not
+                exist yet.
         """
         return await self._row(HistoryPage, m.HistoryRead, after, until, bytes_max)
 
@@ -71,12 +71,12 @@ class History(Asker):
         return await self._row(HistoryShown, m.HistoryShow)
 
     async def cursor_commit(self, cursor: str, position: int) -> CursorRow:
-        """Moves the cursor of an export to *position*. Creates the cursor if it does not exist.
+        """Moves the cursor of an export to *position*, or creates the cursor.
 
         The queue manager may delete rows once all cursors have passed them.
 
         Raises:
-            RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED, VALUE_INVALID.
+            RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED or VALUE_INVALID.
         """
         return await self._row(CursorRow, m.CursorCommit, cursor, position)
 
@@ -84,6 +84,6 @@ class History(Asker):
         """Deletes a cursor. The queue manager no longer keeps rows for it.
 
         Raises:
-            RequestError: CURSOR_UNKNOWN.
+            RequestError: CURSOR_UNKNOWN if the cursor does not exist.
         """
         await self._ask(m.CursorDelete, cursor)

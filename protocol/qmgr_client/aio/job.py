@@ -14,11 +14,11 @@ UNFINISHED = ("running", "waiting")
 async def ended(ask: Callable[..., Awaitable[Any]], row: JobRow) -> JobRow:
     """Returns the row of a job once it has ended. *row* is an earlier row of the job.
 
-    The ``state`` is then ``"done"``, ``"failed"``, ``"cancelled"``, or ``"aside"`` if a bug stopped
-    the job.
+    The final ``state`` is ``"done"``, ``"failed"``, ``"cancelled"``, or ``"aside"`` if a bug
+    stopped the job.
 
     Raises:
-        RequestError: JOB_UNKNOWN, the job ended more than an hour ago.
+        RequestError: JOB_UNKNOWN if the job ended more than an hour ago.
     """
     pause_s = POLL_FIRST_S
     while row["state"] in UNFINISHED:

@@ -30,19 +30,19 @@ class LinksAdmin(Asker):
         Args:
             link: The name of the other queue manager.
             addresses: Up to 16 addresses, ``host:port`` or ``unix:/path``. Each connection attempt
-                tries the next one. Leave the list empty if the other queue manager connects to
+                uses the next address. Leave the list empty if the other queue manager connects to
                 this one and fetches its messages.
             stopped: Whether to create the link without starting it.
-            connections: How many connections transfer messages at the same time, 1 to 16.
-            ordered: Whether the other queue manager stores messages in order, if one overtakes
-                another on the way.
-            fetch: Whether to fetch messages that wait at the other queue manager, over the
+            connections: The number of connections that transfer messages concurrently, 1 to 16.
+            ordered: Whether the other queue manager stores messages in order even if one overtakes
+                another in transit.
+            fetch: Whether to fetch pending messages from the other queue manager over the
                 connections of this link.
-            routes: Further queue managers that this link leads to. ``"*"`` is all others.
+            routes: Further queue managers that this link leads to. ``"*"`` means all others.
             transit: Whether messages that arrive on other links may be forwarded over this link.
 
         Raises:
-            RequestError: LINK_EXISTS, NAME_INVALID, VALUE_INVALID, LINKS_EXHAUSTED.
+            RequestError: LINK_EXISTS, NAME_INVALID, VALUE_INVALID or LINKS_EXHAUSTED.
         """
         attributes: dict[str, Any] = {"connections": connections} if connections != 1 else {}
         flags = {"stopped": stopped, "ordered": ordered, "fetch": fetch, "transit": transit}
@@ -65,15 +65,15 @@ class LinksAdmin(Asker):
     ) -> LinkAltered:
         """Changes attributes of a link permanently. Pending messages stay on the link.
 
-        A link that is not stopped connects again at once. None keeps the value of an attribute.
-        The attributes are those of :meth:`link_create`.
+        A link that is not stopped reconnects at once. None keeps the value of an attribute. The
+        attributes are the same as in :meth:`link_create`.
 
         Returns:
             The row of the link. Its ``changed`` maps each attribute that changed to
             [before, after].
 
         Raises:
-            RequestError: LINK_UNKNOWN, VALUE_INVALID.
+            RequestError: LINK_UNKNOWN or VALUE_INVALID.
         """
         listed = None if addresses is None else _listed(addresses)
         attributes = {
@@ -95,14 +95,15 @@ class LinksAdmin(Asker):
 
         Args:
             link: The name of the link.
-            purge: Whether to delete the link even if messages are pending on it.
+            purge: Whether to delete the link even if it has pending messages.
 
         Returns:
             The number of deleted messages, in ``messages``. None if the answer was lost with a
             connection.
 
         Raises:
-            RequestError: LINK_UNKNOWN; LINK_NOT_EMPTY, messages are pending and *purge* is false.
+            RequestError: LINK_UNKNOWN, or LINK_NOT_EMPTY if the link has pending messages and
+                *purge* is false.
         """
         return await self._row(Removed, m.LinkDelete, link, purge)
 
@@ -110,9 +111,9 @@ class LinksAdmin(Asker):
         """Returns the rows of all links.
 
         Returns:
-            ``links`` has the links of this queue manager, ``inbound`` those of others to it.
-            ``allowed`` has the queue managers that may open links to this one, ``refused`` those
-            that were refused since the start.
+            A dictionary. ``links`` has the links of this queue manager, and ``inbound`` has the
+            links of other queue managers to this one. ``allowed`` has the queue managers that may
+            open links to this one. ``refused`` has those that were refused since the start.
         """
         return await self._row(LinkListing, m.LinkList)
 
@@ -121,18 +122,18 @@ class LinksAdmin(Asker):
         return await self._row(LinkRow, m.LinkShow, link)
 
     async def link_start(self, link: str, *, accept: bool = False) -> LinkRow:
-        """Starts a link that is stopped or was refused, and returns its row.
+        """Starts a stopped or refused link and returns its row.
 
         Args:
             link: The name of the link.
-            accept: Whether a refused link accepts the present store of its peer, which is another
-                store or was restored. Pending messages are sent as a new stream. Messages that the
-                peer has already received are duplicated.
+            accept: Whether a refused link accepts the current store of its peer, which is a
+                different store or was restored. Pending messages are sent as a new stream. Messages
+                that the peer has already received are duplicated.
         """
         return await self._row(LinkRow, m.LinkStart, link, accept)
 
     async def link_stop(self, link: str) -> LinkRow:
-        """Stops a link until it is started again. Returns its row."""
+        """Stops a link until it is started again, and returns the link's row."""
         return await self._row(LinkRow, m.LinkStop, link)
 
     async def link_allow(self, manager: str, store_id: bytes = b"") -> AllowedRow:
@@ -140,29 +141,29 @@ class LinksAdmin(Asker):
 
         Args:
             manager: The name of the other queue manager.
-            store_id: The only store id that is accepted for that name, 16 bytes. Empty accepts the
-                store id that is known already, or the first one that connects.
+            store_id: The only store id that is accepted for that name, 16 bytes. ``b""`` accepts
+                the store id that is already known, or else the first one that connects.
 
         Raises:
-            RequestError: PEER_WRONG, *manager* is this queue manager; LINKS_EXHAUSTED.
+            RequestError: LINKS_EXHAUSTED, or PEER_WRONG if *manager* is this queue manager.
         """
         return await self._row(AllowedRow, m.LinkAllow, manager, store_id)
 
     async def link_disallow(self, manager: str) -> Disallowed:
-        """Forbids a queue manager to open links to this one.
+        """Revokes the permission of a queue manager to open links to this one.
 
         Returns:
             The number of connections that were closed, and the state of its inbound link.
 
         Raises:
-            RequestError: LINK_UNKNOWN, the queue manager was not allowed to.
+            RequestError: LINK_UNKNOWN if the queue manager had no permission.
         """
         return await self._row(Disallowed, m.LinkDisallow, manager)
 
 
 def _listed(addresses: Sequence[str]) -> list[str]:
-    """Returns *addresses* as a list. Refuses a str, which would pass as a list of letters."""
+    """Returns *addresses* as a list. Refuses a str, which would be read as a list of letters."""
     if isinstance(addresses, str):
-        text = f"addresses are a list: write [{addresses!r}], not {addresses!r}"
+        text = f"addresses must be a list: write [{addresses!r}], not {addresses!r}"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return list(addresses)

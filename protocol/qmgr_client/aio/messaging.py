@@ -26,15 +26,15 @@ from qmgr_protocol.errors import RequestError
 
 
 class Messaging(Channel):
-    """Puts, gets, consumes and browses messages."""
+    """The methods that put, get, consume and browse messages."""
 
     async def submit(
         self, queue: str, body: bytes, **options: Unpack[PutOptions]
     ) -> "asyncio.Future[PutResult]":
-        """Sends a message and returns a future, which is done when the message is on disk.
+        """Sends a message and returns a future that is done when the message is on disk.
 
-        Use it to keep many puts in flight. The call waits only while a full window of puts is
-        waiting to be sent.
+        Use this method to keep many puts in flight. The call waits only while a full window of puts
+        is pending.
 
         Args:
             queue: The name of a queue, ``QUEUE@MANAGER`` for a queue of another queue manager, or
@@ -44,10 +44,10 @@ class Messaging(Channel):
                 ``expiry_ms``.
 
         Returns:
-            A future with the :class:`PutResult`, or with the RequestError of a refusal.
+            A future with the :class:`PutResult` or with the RequestError of a refusal.
 
         Raises:
-            RequestError: NAME_INVALID, TOPIC_INVALID or VALUE_INVALID. Nothing was sent.
+            RequestError: NAME_INVALID, TOPIC_INVALID or VALUE_INVALID. The message was not sent.
         """
         return await self._submit(queue, outgoing_of("submit", body, options))
 
@@ -70,24 +70,24 @@ class Messaging(Channel):
             RequestError: The put is invalid, or the queue manager refused it, for example with
                 QUEUE_UNKNOWN or QUEUE_FULL.
             UnknownOutcome: The connection was lost, and the queue manager no longer knows whether
-                it stored the message.
+                it has stored the message.
         """
         return await (await self._submit(queue, outgoing_of("put", body, options)))
 
     async def put_many(
         self, queue: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
-        """Puts several messages and returns once each of them is on disk or refused.
+        """Puts several messages and returns once each message is on disk or refused.
 
         Args:
-            queue: As in :meth:`put`.
+            queue: The name of a queue or topic, as in :meth:`put`.
             items: Bodies, or :class:`Outgoing` messages with options.
 
         Returns:
             A PutResult or a RequestError for each item, in the order of *items*.
 
         Raises:
-            RequestError: VALUE_INVALID, *items* is a single body instead of a list.
+            RequestError: VALUE_INVALID if *items* is a single body instead of a list.
         """
         return await self._put_each(queue, each_outgoing("put_many", items))
 
@@ -110,16 +110,16 @@ class Messaging(Channel):
         messages_max: int = 1,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Leases the next message and returns it, or None if no message arrives in time.
+        """Leases and returns the next message, or returns None if no message arrives in time.
 
-        The lease ends when you acknowledge, release or reject the message, when it times out, or
-        when the connection is lost.
+        The lease ends when you acknowledge, release or reject the message, when the lease times
+        out, or when the connection is lost.
 
         Args:
             queue: The name of a queue or of a durable subscription.
-            wait_ms: How long to wait for a message, at most 7 days. 0 does not wait.
-            lease_ms: How long the lease lasts, at most one day. 0 uses the queue's ``lease_ms``.
-            messages_max: Leave it at 1. To get several messages, call :meth:`get_many`.
+            wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
+            lease_ms: The length of the lease, at most one day. 0 uses the queue's ``lease_ms``.
+            messages_max: Leave this at 1. To get several messages, call :meth:`get_many`.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Raises:
@@ -138,21 +138,21 @@ class Messaging(Channel):
         lease_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:
-        """Leases up to *messages_max* messages and returns them, as soon as there is at least one.
+        """Leases and returns up to *messages_max* messages as soon as at least one is available.
 
         Args:
             queue: The name of a queue or of a durable subscription.
-            messages_max: The most messages to return, at most 256.
-            wait_ms: How long to wait for the first message, at most 7 days. 0 does not wait.
-            lease_ms: How long each lease lasts, at most one day. 0 uses the queue's ``lease_ms``.
+            messages_max: The maximum number of messages to return, at most 256.
+            wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
+            lease_ms: The length of each lease, at most one day. 0 uses the queue's ``lease_ms``.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The messages, or an empty list if none arrives within *wait_ms*.
+            The messages, or an empty list if no message arrives within *wait_ms*.
 
         Raises:
             MessageDamaged: The record of one message cannot be read. That message is leased, and
-                the others are returned to the queue.
+                the other messages are returned to the queue.
             RequestError: For example QUEUE_UNKNOWN, GET_INHIBITED or SELECTOR_INVALID.
         """
         wanted = chosen(**selection)
@@ -170,25 +170,25 @@ class Messaging(Channel):
         auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> Consumer:
-        """Returns an iterator over the messages of a queue, which it leases as they are put.
+        """Returns an iterator that leases and yields the messages of a queue as they arrive.
 
         Args:
             queue: The name of a queue or of a durable subscription.
-            prefetch: The most messages that the client holds unsettled. Within this limit, it
-                prefetches about as many messages as the application takes in one second.
-            lease_ms: How long each lease lasts, counted from when the iterator returns the
+            prefetch: The maximum number of unsettled messages in the client. Within this limit, the
+                client prefetches about as many messages as the application takes in one second.
+            lease_ms: The length of each lease, from the time when the iterator returns the
                 message. 0 uses the queue's ``lease_ms``.
-            bytes_max: The most bytes that the client holds unsettled.
+            bytes_max: The maximum size of the unsettled messages in the client, in bytes.
             groups: ``"physical"`` ignores groups. ``"logical"`` delivers one group after another,
                 each in the order of its numbers. ``"pinned"`` delivers many groups at a time, each
-                to a single consumer. If you release a message of a group, the later messages of
-                its group are delivered again, and settling the earlier copies raises LEASE_LOST.
+                to a single consumer. If you release a message of a group, the later messages of the
+                group are delivered again, and settling their earlier copies raises LEASE_LOST.
             all_available: Whether to start a group only when all of its messages are on the queue.
             auto_renew: Whether to renew each lease until the message is settled.
             selection: At most one of ``where``, ``correlation_id`` and ``group_id``.
 
         Raises:
-            RequestError: VALUE_INVALID or SELECTOR_INVALID. The iterator raises errors of the
+            RequestError: VALUE_INVALID or SELECTOR_INVALID. The iterator raises the errors of the
                 queue manager, such as QUEUE_UNKNOWN.
         """
         wanted = chosen_of_consumer(**selection)
@@ -204,9 +204,10 @@ class Messaging(Channel):
         return Consumer(self._session, ticket, stream)
 
     def unit_of_work(self) -> UnitOfWork:
-        """Returns a unit of work, for use with ``async with``.
+        """Returns a unit of work for ``async with``.
 
-        Its puts and acknowledgements are committed together when the block ends, or not at all.
+        The puts and acknowledgements of the unit are committed together when the block ends, or
+        not at all.
         """
         return UnitOfWork(self._session)
 
@@ -221,24 +222,25 @@ class Messaging(Channel):
         all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
     ) -> AsyncGenerator[Message, None]:
-        """Yields messages in the order of the queue, without removing or leasing them.
+        """Yields messages in the order of the queue without removing or leasing them.
 
-        A message whose record cannot be read is yielded, with the reason in ``damage``.
+        If the record of a message cannot be read, the message is yielded with the reason in
+        ``damage``.
 
         Args:
             queue: The name of a queue or of a durable subscription.
-            limit: The most messages to yield. None yields all.
-            delayed: Whether to yield the delayed messages instead of those that are ready.
+            limit: The maximum number of messages to yield. None yields all.
+            delayed: Whether to yield the delayed messages instead of the ready messages.
             after: Start after this message, which an earlier browse in the same *order* yielded.
-                The message may have been removed since. In logical order it must not be part of a
-                group.
+                The message may have been removed since then. In logical order, the message must not
+                be part of a group.
             order: ``"physical"``, or ``"logical"`` to yield each group from its due message on.
             all_available: Whether to yield only groups that are complete.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Raises:
-            RequestError: INCONSISTENT_BROWSE, *after* was browsed in another order; or for
-                example QUEUE_UNKNOWN or SELECTOR_INVALID.
+            RequestError: INCONSISTENT_BROWSE if *after* was browsed in another order. Also, for
+                example, QUEUE_UNKNOWN or SELECTOR_INVALID.
         """
         wanted, groups = chosen(**selection), (order_of(order), all_available)
         async for message in browse(self._ask, queue, limit, after, wanted, delayed, groups):

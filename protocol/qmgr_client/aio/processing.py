@@ -1,4 +1,4 @@
-"""The work on one message, for asyncio. The end of its block settles the message.
+"""Processing one message, for asyncio. The end of the block settles the message.
 
 end of the block                               message
 without an exception                           acknowledged
@@ -21,9 +21,10 @@ AT_ONCE = SettleTerms(delay_ms=0)
 
 
 class Processing:
-    """The work on a message, for ``async with``. The end of the block settles the message.
+    """The processing of a message, for ``async with``. The end of the block settles the message.
 
-    Invariant: ``session.processing`` has the lease while the block runs and has not settled it.
+    Invariant: while the block runs and has not settled the message, ``session.processing`` has the
+    lease.
     """
 
     def __init__(self, session: Session, message: Message) -> None:
@@ -61,9 +62,10 @@ class Processing:
             error.add_note(f"the message could not be released: {refused}")
 
     def take_over(self, message: Message) -> bool:
-        """Settles *message* in the end, a redelivery of the message that the block works on.
+        """Takes over *message*, a redelivery of the message that the block works on.
 
-        Returns False if the block has settled its message. Then *message* is to be processed.
+        The end of the block settles *message*. Returns False if the block has already settled its
+        message. Then *message* must be processed.
         """
         lease, processing = self._message.lease_key, self._session.processing
         if lease not in processing:

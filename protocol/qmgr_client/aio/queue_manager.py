@@ -31,29 +31,29 @@ def connect(
     give_up_ms: Duration | None = None,
     coalesce: bool = True,
 ) -> "QueueManager":
-    """Returns a client of the queue manager at *address*. It connects when it is opened.
+    """Returns a client of the queue manager at *address*. The client is not connected yet.
 
-    Open it with ``async with``, or with ``await open()``.
+    To connect, open the client with ``async with`` or ``await open()``.
 
     Args:
         address: ``"host:port"`` or ``"unix:/path"``.
-        name: The name of this client in logs and in ``qmctl``. The queue manager also uses it to
-            keep out a client whose request triggered a bug. Default: program, host and process id,
-            such as ``"billing.host7.4711"``.
+        name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
+            to keep out a client whose request triggered a bug. Default: program, host and process
+            id, such as ``"billing.host7.4711"``.
         producer_id: 16 bytes that identify the puts of this application across restarts. Only one
-            process at a time may use them: the queue manager disconnects the older one. Default:
-            random bytes.
-        reconnect: Whether to connect again if the connection is lost. Otherwise, everything that
-            is open then fails.
-        wait_ms: How long to try the first connection. 0 tries once, None tries forever.
-        give_up_ms: How long to try to connect again. None tries forever.
-        coalesce: Whether to send puts together that are made at about the same time.
+            process at a time may use the same bytes: the queue manager disconnects the older
+            process. Default: random bytes.
+        reconnect: Whether to connect again if the connection is lost. If false, all open requests
+            fail when the connection is lost.
+        wait_ms: The time for which to try the first connection. 0 tries once, None tries forever.
+        give_up_ms: The time for which to try to connect again. None tries forever.
+        coalesce: Whether to send puts in one frame if they are made at about the same time.
 
     Raises:
-        AddressInvalid: *address* is not an address. It is a ConnectFailed and a ValueError.
-        ValueError: *name* is not valid UTF-8 or longer than 255 characters, *producer_id* is not
-            16 bytes, or a time is negative.
-        RequestError: VALUE_INVALID, a time is not a duration, or a negative timedelta.
+        AddressInvalid: *address* is not a valid address. This error is also a ValueError.
+        ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
+            not 16 bytes, or a time is negative.
+        RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
@@ -76,8 +76,8 @@ def connect(
 class QueueManager(Groups, Replies, Settling, Work):
     """A connection to a queue manager, for ``async with``.
 
-    Every method raises RequestError if the queue manager refuses a request, and ConnectionEnded
-    once the client is closed. Use the object only on the event loop that opened it.
+    Every method raises RequestError if the queue manager refuses the request, and ConnectionEnded
+    after the client is closed. Use the object only on the event loop that opened it.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class QueueManager(Groups, Replies, Settling, Work):
 
     @property
     def admin(self) -> Admin:
-        """The requests of operators: queues, links, topics, jobs, history and so on."""
+        """The requests of operators for queues, links, topics, jobs, history and so on."""
         return Admin(self._ask)
 
     async def open(self) -> None:
@@ -116,10 +116,10 @@ class QueueManager(Groups, Replies, Settling, Work):
         Raises:
             ConnectFailed: The client could not connect. The error has the reason and a hint.
             ConnectionEnded: The queue manager refuses this client.
-            RuntimeError: The client is open already.
+            RuntimeError: The client is already open.
         """
         if self._task is not None:
-            raise RuntimeError("the client is open already: open a client once, or connect another")
+            raise RuntimeError("the client is already open: open it once, or connect another one")
         self._session = Session(self._core)
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         dialler = Dialler(self._session, self._address, self._patience)
@@ -131,14 +131,15 @@ class QueueManager(Groups, Replies, Settling, Work):
             raise
 
     async def close(self, timeout_ms: Duration = CLOSE_MAX_MS) -> None:
-        """Waits for puts and settles in flight, then disconnects. You may call it repeatedly.
+        """Waits for the puts and settles in flight, then disconnects.
 
         Loops over consumers and subscriptions end normally, as if they had been cancelled. Other
-        calls then raise ConnectionEnded, such as an ack of a message that is still processed.
+        calls then raise ConnectionEnded, for example an ack of a message that is still being
+        processed. You may call this method repeatedly.
 
         Args:
-            timeout_ms: How long to wait for the results of puts and settles. Those that have none
-                by then end with ConnectionEnded.
+            timeout_ms: The maximum time to wait for the results of puts and settles. After this
+                time, unanswered puts and settles end with ConnectionEnded.
         """
         if self._task is None:
             return
@@ -146,7 +147,7 @@ class QueueManager(Groups, Replies, Settling, Work):
             async with asyncio.timeout(in_ms("timeout_ms", timeout_ms) / 1000):
                 await self._session.wait_until_settled()
         except TimeoutError:
-            pass  # The rest ends below, each with its own error.
+            pass  # _stop ends the remaining calls with errors.
         finally:
             await self._stop()
 

@@ -1,4 +1,4 @@
-"""A reader of groups, for asyncio. It gets one group after another, each in order.
+"""A reader of groups, for asyncio. It reads one group after another, each in order.
 
 async with queue_manager.reader("ORDERS") as reader:
     while (message := await reader.get(wait_ms=1_000)) is not None:
@@ -25,11 +25,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 class GroupReader:
-    """Gets messages in logical order from a queue, for ``async with``.
+    """A reader that gets messages of a queue in logical order, for ``async with``.
 
-    A message without a group is a group of one. No other reader or consumer gets messages of the
-    current group until its last message, or until :meth:`close`. If the connection is lost, the
-    rest of the group is available to any reader. Concurrent calls wait for each other.
+    A message without a group is treated as a group of one. No other reader or consumer receives
+    messages of the current group until the reader has received the last message or is closed. If
+    the connection is lost, the rest of the group is available to any reader. Concurrent calls wait
+    for each other.
     """
 
     def __init__(
@@ -42,19 +43,19 @@ class GroupReader:
         self._lease_ms = lease_ms
         self._state = GroupGetState()
         self._turn = asyncio.Lock()
-        self._connection = session.over  # a new object for each connection
-        self._is_known = False  # to the queue manager, possibly
+        self._connection = session.over  # a different object for each connection
+        self._is_known = False  # whether the queue manager may know this reader
         self._is_closed = False
 
     @property
     def current(self) -> Group | None:
-        """The current group, with the number that was got last. None between groups."""
+        """The current group, with the number of the last message received. None between groups."""
         self._notice_loss()
         return self._state.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """The inconsistency that the last call caused in a group, or None."""
+        """The inconsistency in a group that the last call caused, or None."""
         return self._state.warning
 
     async def get(
@@ -64,22 +65,24 @@ class GroupReader:
         all_available: bool | None = None,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Leases the next message of the current group, or the first of a new group.
+        """Leases the next message of the current group, or the first message of a new group.
 
         Args:
-            wait_ms: How long to wait for a message.
+            wait_ms: The maximum time to wait for a message. 0 does not wait.
             unit: The unit of work whose commit deletes the message.
             all_available: Whether to start a group only when all of its messages are on the queue.
                 None uses the setting of the reader.
-            selection: Selects the first message of a group: at most one of ``where``,
+            selection: The selection of the first message of a group: at most one of ``where``,
                 ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if none arrives within *wait_ms*. The reader then keeps its place.
+            The message, or None if no message arrives within *wait_ms*. None does not change the
+            position of the reader.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT, the group was read with a unit of work before, or
-                without; MATCH_INCONSISTENT, the next message of the group does not match.
+            RequestError: INCONSISTENT_UNIT if earlier messages of the group were read with a unit
+                of work and this one is read without, or the reverse. MATCH_INCONSISTENT if the
+                next message of the group does not match.
             MessageDamaged: The record of the message cannot be read.
         """
         everything = self._all_available if all_available is None else all_available
@@ -98,21 +101,22 @@ class GroupReader:
         all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Leases a message that matches *selection*, in any group. The reader continues after it.
+        """Leases a message of any group that matches *selection*. The reader continues after it.
 
-        Use it with ``group_id`` and *number* to resume a group. If the message leaves the current
-        group incomplete, ``warning`` is INCOMPLETE_GROUP. If it continues the group with a unit of
-        work, but earlier messages had none, or the reverse, it is INCONSISTENT_UNIT.
+        To resume a group, use this method with ``group_id`` and *number*. If the message leaves the
+        current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
+        group with a unit of work after messages without one, or the reverse, ``warning`` is
+        INCONSISTENT_UNIT.
 
         Args:
-            wait_ms: How long to wait for a message.
+            wait_ms: The maximum time to wait for a message. 0 does not wait.
             unit: The unit of work whose commit deletes the message.
-            number: The number of the message in its group. 0 is any number.
+            number: The number of the message in its group. 0 means any number.
             all_available: Whether to get only messages of complete groups.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if none arrives within *wait_ms*.
+            The message, or None if no message arrives within *wait_ms*.
         """
         wanted = chosen(**selection)
         async with self._turn:
@@ -130,7 +134,7 @@ class GroupReader:
         groups: tuple[int, bool, int, int],
     ) -> Message | None:
         if self._is_closed:
-            text = f"this reader of {self._queue} is closed: make another with reader()"
+            text = f"this reader of {self._queue} is closed: create a new one with reader()"
             raise RequestError(ErrorCode.CANCELLED, text)
         core = None if unit is None else unit.core_unit
         self._is_known = True
@@ -147,7 +151,7 @@ class GroupReader:
         return message
 
     async def _join(self, unit: UnitOfWork, message: Message) -> None:
-        """Acknowledges the message in *unit*. Returns it unread if that is refused."""
+        """Acknowledges the message in *unit*. Returns the message unread if the ack is refused."""
         try:
             await unit.ack(message)
         except BaseException:
@@ -155,13 +159,16 @@ class GroupReader:
             raise
 
     def _notice_loss(self) -> None:
-        """Forgets the place of the reader if its connection was lost."""
+        """Forgets the position of the reader if its connection was lost."""
         if self._session.over is not self._connection:
             self._connection = self._session.over
             self._state.lost()
 
     async def close(self) -> None:
-        """Closes the reader. Others may get the rest of its group. Its messages stay leased."""
+        """Closes the reader. Its messages stay leased.
+
+        The rest of the current group is then available to other readers and consumers.
+        """
         if self._is_closed:
             return
         self._is_closed = True

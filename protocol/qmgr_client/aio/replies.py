@@ -1,13 +1,13 @@
-"""Requests and replies, for asyncio: a message that is answered with another message.
+"""Requests and replies, for asyncio: the reply to a message is another message.
 
     asking    request ──put, reply_to=/replies/4f2a..., correlation id──▶ queue
                  ▲                                                          │ consume
                  └──────── subscription to /replies/4f2a... ◀── publish ── reply
 
-1. The reply address is a random topic, with a subscription that is not durable. A client creates
-   it at its first request, and uses it for all requests.
-2. A reply is matched to its request by the correlation id. Late and repeated replies are dropped.
-3. If the connection is lost, the client subscribes again. Replies in between are lost.
+1. The reply address is a random topic with a subscription that is not durable. A client creates
+   the subscription at its first request and uses it for all requests.
+2. The correlation id assigns a reply to its request. Late and repeated replies are dropped.
+3. If the connection is lost, the client subscribes again. Replies in the meantime are lost.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.topic import MARK
 
-TOPICS = "replies/"  # Each client has its own topic below it.
+TOPICS = "replies/"  # prefix of the topics of all clients
 ID_BYTES = 16
 TIMEOUT_MS = 5_000
 
@@ -35,7 +35,7 @@ TIMEOUT_MS = 5_000
 class _ReplyAddress:
     """The subscription that receives replies.
 
-    Invariant: ``_waiting`` has each request that waits for its reply, by correlation id.
+    Invariant: ``_waiting`` has each request that waits for a reply. The keys are correlation ids.
     """
 
     def __init__(self, session: Session, subscription: Subscription, topic: str) -> None:
@@ -51,17 +51,17 @@ class _ReplyAddress:
         return self._reading is not None and self._reading.done()
 
     async def open(self) -> None:
-        """Subscribes, unless that is done already.
+        """Subscribes, unless the subscription is already open.
 
         Raises:
-            RequestError: SUBSCRIPTIONS_EXHAUSTED, STORE_FULL.
+            RequestError: SUBSCRIPTIONS_EXHAUSTED or STORE_FULL.
         """
         await self._subscription.open()
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
 
     def wait_for(self, correlation_id: bytes) -> "asyncio.Future[Message]":
-        """Returns the future of the reply with this id. Call :meth:`forget` in the end."""
+        """Returns the future of the reply with this id. Call :meth:`forget` after the wait."""
         future = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
         return future
 
@@ -90,7 +90,7 @@ class _ReplyAddress:
                     future.set_exception(error)
 
     async def _next(self) -> Message | None:
-        """Returns the next reply, acknowledged, or None if the client is closed."""
+        """Acknowledges and returns the next reply, or returns None if the client is closed."""
         while True:
             try:
                 message = await anext(self._subscription, None)
@@ -102,12 +102,12 @@ class _ReplyAddress:
             return message
 
     def _acknowledge(self, message: Message) -> None:
-        with suppress(RequestError):  # It is delivered again, and dropped.
+        with suppress(RequestError):  # The reply is delivered again and dropped.
             self._session.settle(message, m.ACK)
 
 
 class Replies(Topics):
-    """Sends requests and waits for replies."""
+    """The methods that send requests and replies."""
 
     def __init__(self, core: ClientCore) -> None:
         super().__init__(core)
@@ -120,19 +120,20 @@ class Replies(Topics):
         timeout_ms: Duration = TIMEOUT_MS,
         **options: Unpack[PutOptions],
     ) -> Message:
-        """Sends a request and returns its reply, which is acknowledged already.
+        """Sends a request and returns its reply. The client has already acknowledged the reply.
 
         Args:
             queue: The name of a local queue, or a topic with a leading ``/``.
             body: The content of the request.
-            timeout_ms: How long to wait for the reply, at least 1. The request expires after the
-                same time, unless *options* has another ``expiry_ms``.
-            options: As in :meth:`put`, except ``reply_to`` and ``correlation_id``.
+            timeout_ms: The maximum time to wait for the reply, at least 1. The request expires
+                after the same time, unless *options* has another ``expiry_ms``.
+            options: The options of :meth:`put`, except ``reply_to`` and ``correlation_id``.
 
         Raises:
-            RequestTimeout: No reply arrived in time. The request may have been processed.
-            RequestError: The put was refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
-                reply address; VALUE_INVALID, *queue* is behind a link, or an argument is invalid.
+            RequestTimeout: No reply arrived in time. A consumer may have processed the request.
+            RequestError: The put was refused. SUBSCRIPTIONS_EXHAUSTED if the queue manager has no
+                room for the reply address. VALUE_INVALID if *queue* is behind a link or an argument
+                is invalid.
         """
         wait_ms = in_ms("timeout_ms", timeout_ms)
         _check(wait_ms, options)
@@ -161,24 +162,25 @@ class Replies(Topics):
     async def reply(
         self, message: Message, body: bytes, **options: Unpack[PutOptions]
     ) -> PutResult:
-        """Replies to a request and returns once the reply is on disk.
+        """Sends the reply to a request and returns once the reply is on disk.
 
-        The reply has the correlation id of *message*. Acknowledge *message* yourself.
+        The reply has the correlation id of *message*. You must acknowledge *message* yourself.
 
         Args:
             message: The request.
             body: The content of the reply.
-            options: As in :meth:`put`.
+            options: The options of :meth:`put`.
 
         Returns:
             The result of the put. ``subscriptions`` is 0 if the :meth:`request` no longer waits.
 
         Raises:
-            RequestError: VALUE_INVALID, *message* has no ``reply_to``; or as in :meth:`put`.
+            RequestError: VALUE_INVALID if *message* has no ``reply_to``. Also the errors of
+                :meth:`put`.
         """
         check_is_message("reply", message)
         if not message.reply_to:
-            text = f"message {message.uid} has no reply_to: its producer expects no reply"
+            text = f"message {message.uid} has no reply_to: the producer does not expect a reply"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         options.setdefault("correlation_id", message.correlation_id)
         return await (await self._submit(message.reply_to, outgoing_of("reply", body, options)))
@@ -198,7 +200,7 @@ class Replies(Topics):
 
 def _check(timeout_ms: int, options: PutOptions) -> None:
     if timeout_ms < 1:
-        text = f"timeout_ms is {timeout_ms}: it must be at least 1"
+        text = f"timeout_ms is {timeout_ms}: the minimum is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if options.get("reply_to") or options.get("correlation_id"):
         text = "request sets reply_to and correlation_id itself: leave both out"

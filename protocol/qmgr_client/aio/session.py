@@ -3,7 +3,7 @@
     verbs ──▶ core ──flush──▶ Wire ──▶ socket
     futures ◀──dispatch── core ◀────── Wire
 
-All requests of one turn of the loop are sent together, at its end.
+All requests of one turn of the loop are sent together at the end of the turn.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
-# The default low-water mark of uvloop is 16 bytes, which pauses too often.
+# The default low-water mark of uvloop is 16 bytes, and would pause writing too often.
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-CLOSE_MAX_MS = 1_000  # to send the last bytes of a connection
+CLOSE_MAX_MS = 1_000  # maximum time for sending the last bytes of a connection
 
 
 class Wire(asyncio.Protocol):
-    """One connection. Data that arrives late, after the connection was dropped, is ignored."""
+    """One connection. Data that arrives after the connection was dropped is ignored."""
 
     def __init__(self, session: "Session") -> None:
         self.transport: asyncio.Transport | None = None
@@ -45,7 +45,7 @@ class Wire(asyncio.Protocol):
         self._session.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hands data to the session."""
+        """Passes data to the session."""
         self._session.received(self, data)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -54,7 +54,7 @@ class Wire(asyncio.Protocol):
         self._session.lost(self, error)
 
     def pause_writing(self) -> None:
-        """Pauses sending, as the socket is full. Later puts are sent in fewer, larger frames."""
+        """Pauses sending because the socket is full. Pending puts then share larger frames."""
         self.is_paused = True
 
     def resume_writing(self) -> None:
@@ -64,7 +64,7 @@ class Wire(asyncio.Protocol):
 
 
 class Stream:
-    """The news of a consumer, which its iterator waits for."""
+    """The state changes of a consumer. The iterator of the consumer waits for them."""
 
     __slots__ = ("changed", "error", "has_ended")
 
@@ -85,21 +85,19 @@ class Unopened:
 class Session:
     """A client core, its connection, and the futures of its results.
 
-    Invariant: ``_futures`` has the ticket of each put, settle and request that was not abandoned,
-    and ``_streams`` each open consumer. At most one flush is scheduled.
+    Invariant: ``_futures`` has the ticket of each put, settle and request that was not abandoned.
+    ``_streams`` has the ticket of each open consumer. At most one flush is scheduled.
     """
 
     def __init__(self, core: ClientCore) -> None:
         self.core = core
-        self.greeted: asyncio.Future[str] | None = (
-            None  # of this attempt: "", or the reason of a refusal
-        )
-        self.over: asyncio.Future[None] | None = None  # of this connection
-        self.loss_reason = ""  # why the last connection was lost
-        self.retry_after_ms = 0  # as the queue manager requests
-        self.processing: set[tuple[int, bytes]] = (
-            set()
-        )  # keys of leases that the end of a block settles
+        # The result of the handshake: "", or the reason of a refusal.
+        self.greeted: asyncio.Future[str] | None = None
+        self.over: asyncio.Future[None] | None = None  # done when the connection has ended
+        self.loss_reason = ""  # reason for which the last connection was lost
+        self.retry_after_ms = 0  # pause before a reconnect that the queue manager requested
+        # The keys of the leases that the end of a processing block settles.
+        self.processing: set[tuple[int, bytes]] = set()
         self._loop = asyncio.get_running_loop()
         self._wire: Wire | None = None
         self._futures: dict[int, asyncio.Future[Any]] = {}
@@ -126,17 +124,17 @@ class Session:
         """Returns the time of the event loop."""
         return int(self._loop.time() * 1000)
 
-    # Called by the verbs
+    # Called by the methods of a client
 
     def put(self, queue: str, record: bytes, uid: Uid | None) -> "asyncio.Future[PutResult]":
-        """Hands a put to the core. The future gets its result."""
+        """Passes a put to the core. Returns the future of its result."""
         self._check_open()
         return self.result(self.core.put(queue, record, uid))
 
     def settle(
         self, message: Message, action: int, terms: SettleTerms = PLAIN, unit: Unit | None = None
     ) -> "asyncio.Future[None]":
-        """Hands a settle to the core. The future gets its result."""
+        """Passes a settle to the core. Returns the future of its result."""
         self._check_open()
         ticket = self.core.settle(message, action, terms, unit)
         if self.processing:
@@ -144,19 +142,19 @@ class Session:
         return self.result(ticket)
 
     def renew(self, message: Message, lease_ms: int) -> "asyncio.Future[None]":
-        """Hands a renewal to the core. The future gets its result."""
+        """Passes a renewal to the core. Returns the future of its result."""
         self._check_open()
         return self.result(self.core.renew(message, lease_ms, self.now_ms()))
 
     def commit(self, unit: Unit) -> "asyncio.Future[PutResult]":
-        """Hands the commit of a unit of work to the core. The future gets its result."""
+        """Passes the commit of a unit of work to the core. Returns the future of its result."""
         self._check_open()
         return self.result(self.core.commit(unit))
 
     def request(
         self, kind: type[m.RequestWithId], *fields: Any, unit: Unit | None = None
     ) -> tuple[int, "asyncio.Future[Any]"]:
-        """Hands a request to the core. Returns its ticket and the future of its result."""
+        """Passes a request to the core. Returns its ticket and the future of its result."""
         ticket = self.core.request(self.now_ms(), kind, *fields, unit=unit)
         return ticket, self.result(ticket)
 
@@ -171,14 +169,14 @@ class Session:
             self.wake()
 
     def result(self, ticket: int) -> "asyncio.Future[Any]":
-        """Returns the future of the result of *ticket*."""
+        """Returns the future of the result for *ticket*."""
         future = self._futures[ticket] = self._loop.create_future()
         if not self._flush_scheduled:
             self.wake()
         return future
 
     async def room(self) -> None:
-        """Waits until the core has room for another put, or has ended."""
+        """Waits until the core has room for another put or has ended."""
         while not self.core.can_put and self.core.failed is None:
             future: asyncio.Future[None] = self._loop.create_future()
             self._room.append(future)
@@ -195,7 +193,7 @@ class Session:
         *,
         auto_renew: bool = False,
     ) -> tuple[int, Stream]:
-        """Opens a consumer. Returns its ticket and the stream of its news."""
+        """Opens a consumer. Returns its ticket and the stream of its state changes."""
         ticket = self.core.consume(
             queue, prefetch, bytes_max, lease_ms, selection, groups, auto_renew=auto_renew
         )
@@ -204,9 +202,9 @@ class Session:
         return ticket, stream
 
     def next_message(self, ticket: int) -> Message | None:
-        """Returns the next message of a consumer, or None if it has none."""
+        """Returns the next message of a consumer, or None if no message is buffered."""
         if self._is_closing:
-            return None  # It could no longer be settled.
+            return None  # The message could no longer be settled.
         message = self.core.next_message(ticket, self.now_ms())
         if self.core.has_credit:
             self.wake()
@@ -214,9 +212,10 @@ class Session:
         return message
 
     def start_next(self, ticket: int) -> bool:
-        """Starts the lease of a consumer's next message if it is time. Returns whether it did.
+        """Starts the lease of a consumer's next message if a start is due.
 
-        The request has left one turn of the loop later, also with uvloop.
+        Returns whether the lease was started. The request is sent within one turn of the loop, even
+        with uvloop.
         """
         if self._is_closing or not self.core.start_next(ticket, self.now_ms()):
             return False
@@ -235,12 +234,12 @@ class Session:
             self.cancel(ticket)
 
     def forget_soon(self, ticket: int) -> None:
-        """Calls :meth:`forget`, from any thread, and at any time."""
-        with suppress(RuntimeError):  # The loop is closed, and the connection with it.
+        """Schedules a call of :meth:`forget`. Any thread may call this method at any time."""
+        with suppress(RuntimeError):  # The loop and the connection are closed.
             self._loop.call_soon_threadsafe(self.forget, ticket)
 
     async def wait_until_settled(self) -> None:
-        """Waits until all puts and settles have results. New ones are refused from now on."""
+        """Waits until all puts and settles have results. New puts and settles are refused."""
         self._is_closing = True
         if self.core.outstanding:
             self._idle = self._loop.create_future()
@@ -268,7 +267,7 @@ class Session:
             wire.transport.write(data)
 
     def _wake_waiting(self) -> None:
-        """Wakes callers that wait for room, about as many as there is room for."""
+        """Wakes about as many waiting callers as the window has room for."""
         if self._room and self.core.can_put:
             for _ in range(min(len(self._room), self.core.welcome.put_window_messages)):
                 future = self._room.popleft()
@@ -297,7 +296,7 @@ class Session:
             return
         self._wire = None
         self.loss_reason = self.loss_reason or (
-            str(error) if error else "the queue manager closed it"
+            str(error) if error else "the queue manager closed the connection"
         )
         self.core.connection_lost()
         self._dispatch()
@@ -306,7 +305,7 @@ class Session:
             self.over.set_result(None)
 
     async def closed(self) -> None:
-        """Waits for the orderly end of the connection, up to CLOSE_MAX_MS, then drops it."""
+        """Waits up to CLOSE_MAX_MS for the orderly end of the connection, then drops it."""
         if self._wire is not None and self.over is not None:
             await asyncio.wait([self.over], timeout=CLOSE_MAX_MS / 1000)
         self.drop()
@@ -343,7 +342,7 @@ class Session:
             future.set_result(None)
         else:
             future.set_exception(event.error)
-            # A caller that ignores the result accepts that the message may be delivered again.
+            # A caller that ignores the result accepts a possible redelivery of the message.
             future.exception()
 
     def _on_done(self, event: e.RequestDone) -> None:
@@ -364,7 +363,7 @@ class Session:
     def _on_ended(self, event: e.ConsumerEnded) -> None:
         stream = self._streams.get(event.ticket)
         if stream is not None:
-            # If the application closes the client, its consumers end as if cancelled.
+            # If the application closes the client, its consumers end as if they were cancelled.
             is_closed = self._is_closing and event.error is self.core.failed
             stream.has_ended, stream.error = True, None if is_closed else event.error
             stream.changed.set()
@@ -375,11 +374,11 @@ class Session:
 
     def _on_ready(self, event: e.Ready) -> None:
         self._answer_greeting("")
-        self.timer.update()  # The welcome defines how often heartbeats are due.
+        self.timer.update()  # The welcome defines the heartbeat interval.
 
     def _on_disconnected(self, event: e.Disconnected) -> None:
         self.loss_reason, self.retry_after_ms = event.text, event.retry_after_ms
-        self.drop()  # The queue manager closed its end, or does not answer.
+        self.drop()  # The queue manager closed its end or does not answer.
 
     def _on_client_failed(self, event: e.Failed) -> None:
         self.loss_reason = event.error.text
@@ -395,17 +394,17 @@ class Session:
             self.greeted.set_result(reason)
 
     def _close_wire(self) -> None:
-        self._write()  # A goodbye may wait to be sent.
+        self._write()  # A goodbye may be pending.
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.close()
 
     def tick(self) -> None:
-        """Lets the core do what is due: heartbeats, renewals, and the ends of leases."""
+        """Runs the due work of the core: heartbeats, renewals and the ends of leases."""
         self.core.tick(self.now_ms())
         self._dispatch()
         self.wake()
 
     def end(self, code: int, text: str) -> None:
-        """Ends the client. Everything that is open fails."""
+        """Ends the client. All open requests fail."""
         self.core.end(ConnectionEnded(code, text))
         self._dispatch()

@@ -16,20 +16,20 @@ from qmgr_protocol.record import DELAY_MAX_MS
 
 
 class Settling(Channel):
-    """Settles leased messages: acknowledges, releases, rejects them, or renews their leases."""
+    """The methods that acknowledge, release and reject messages and renew their leases."""
 
     async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
-        """Acknowledges a message, and returns a future that is done when that is on disk.
+        """Acknowledges a message. Returns a future that is done when the ack is on disk.
 
         The call does not wait, so many acknowledgements can be in flight.
 
         Returns:
-            A future with None, or with the RequestError of a refusal.
+            A future with None or with the RequestError of a refusal.
         """
         return self._settle("ack_soon", message, m.ACK)
 
     async def ack(self, message: Message) -> None:
-        """Acknowledges a message, which deletes it. Returns once that is on disk.
+        """Acknowledges and deletes a message. Returns once the deletion is on disk.
 
         Raises:
             LeaseLost: The lease has ended, and another consumer may have the message.
@@ -37,10 +37,11 @@ class Settling(Channel):
         await self._settle("ack", message, m.ACK)
 
     async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Acknowledges several messages, which deletes them.
+        """Acknowledges and deletes several messages.
 
         Returns:
-            For each message None, or the RequestError with the reason why it was not deleted.
+            For each message, None or the RequestError with the reason why the message was not
+            deleted.
         """
         found = checked_messages("ack_many", messages)
         futures = [self._session.settle(message, m.ACK) for message in found]
@@ -56,26 +57,27 @@ class Settling(Channel):
         reason: str = "",
         text: str = "",
     ) -> None:
-        """Releases a message: it returns to its original position in the queue.
+        """Releases a message and returns it to its original position in the queue.
 
         Args:
             message: A leased message.
-            delay_ms: How long the message is not delivered, at most ten years. 0 makes it available
-                at once. None uses the retry delay of the queue.
-            failed: Whether the release counts as a failure. After as many failures as the queue
-                allows, the message becomes a dead letter.
+            delay_ms: The time before the next delivery, at most ten years. 0 makes the message
+                available at once. None uses the retry delay of the queue.
+            failed: Whether the release counts as a failure. When the failures reach the limit of
+                the queue, the message becomes a dead letter.
             retry_at: The time of the next delivery, with a time zone, instead of *delay_ms*.
-            reason: The reason of the failure, a word of at most 64 characters. Operators see it in
-                the note of the message.
+            reason: The reason of the failure, a word of at most 64 characters. The note of the
+                message shows this word to operators.
             text: A description of the failure, at most 1,000 characters.
 
         Raises:
             LeaseLost: The lease has ended, and another consumer may have the message.
-            RequestError: VALUE_INVALID, *delay_ms* and *retry_at* are both set, or out of range.
+            RequestError: VALUE_INVALID if *delay_ms* and *retry_at* are both set, or if one of them
+                is out of range.
         """
         if retry_at is not None:
             if delay_ms is not None:
-                text = "delay_ms and retry_at are both set: set one of them"
+                text = "delay_ms and retry_at are both set: set only one of them"
                 raise RequestError(ErrorCode.VALUE_INVALID, text)
             delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), DELAY_MAX_MS)
         delay_ms = m.DELAY_OF_QUEUE if delay_ms is None else in_ms("delay_ms", delay_ms)
@@ -83,7 +85,7 @@ class Settling(Channel):
         await self._settle("release", message, action, SettleTerms(delay_ms, 0, reason, text))
 
     async def reject(self, message: Message, reason: str = "", text: str = "") -> None:
-        """Rejects a message, which would fail again: it becomes a dead letter at once.
+        """Rejects a message that would fail again. The message becomes a dead letter at once.
 
         Args:
             message: A leased message.
@@ -97,11 +99,11 @@ class Settling(Channel):
         await self._settle("reject", message, m.REJECT, terms)
 
     async def renew(self, message: Message, lease_ms: Duration = 0) -> None:
-        """Renews the lease of a message: it ends *lease_ms* from now.
+        """Renews the lease of a message. The lease then ends *lease_ms* from now.
 
         Args:
             message: A leased message.
-            lease_ms: The length of the lease, at most one day. 0 is its previous length.
+            lease_ms: The length of the lease, at most one day. 0 uses the previous length.
 
         Raises:
             LeaseLost: The lease has ended, and another consumer may have the message.
@@ -112,15 +114,15 @@ class Settling(Channel):
     def processing(self, message: Message) -> Processing:
         """Returns a context manager that settles *message*, for ``async with``.
 
-        The end of the block acknowledges the message. An Exception releases it as failed, with the
-        exception's type and text as the reason, and is raised to the caller. A cancellation,
-        KeyboardInterrupt or SystemExit returns the message at once, without counting a failure. If
-        the block itself settles the message, or acknowledges it in a unit of work, its end does
-        nothing.
+        The end of the block acknowledges the message. An Exception releases the message as failed,
+        with the exception's type and text as the reason, and is raised to the caller.
+        A cancellation, KeyboardInterrupt or SystemExit returns the message at once without counting
+        a failure. If the block itself settles the message or acknowledges it in a unit of work, the
+        end of the block does nothing.
 
         Raises:
-            LeaseLost: At the end of the block. Another consumer may have the message, so its work
-                may be done twice.
+            LeaseLost: The lease ended before the end of the block. Another consumer may have the
+                message and process it again.
         """
         check_is_message("processing", message)
         return Processing(self._session, message)

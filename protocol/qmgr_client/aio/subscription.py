@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 class SubscriptionTerms(NamedTuple):
-    """The topic filter, and how publications are consumed."""
+    """The topic filter and the options of a subscription."""
 
     topic: str
     subscription: str
@@ -31,9 +31,9 @@ class SubscriptionTerms(NamedTuple):
 class Subscription:
     """An iterator over publications, for ``async with`` and ``async for``.
 
-    It ends with its ``async with`` block, or with :meth:`cancel`. Without either, a subscription
-    that is not durable keeps collecting publications until its connection ends. Several tasks may
-    share a subscription.
+    A subscription ends with its ``async with`` block or with :meth:`cancel`. Without either, a
+    subscription that is not durable collects publications until its connection ends. Several tasks
+    may share a subscription.
     """
 
     def __init__(
@@ -48,24 +48,24 @@ class Subscription:
 
     @property
     def name(self) -> str:
-        """The name that the queue manager knows the subscription by; empty before it is opened.
+        """The name of the subscription at the queue manager, or ``""`` before :meth:`open`.
 
-        A subscription that is not durable gets a new name after each loss of the connection.
+        A subscription that is not durable receives a new name after each loss of the connection.
         """
         return self._name
 
     async def open(self) -> None:
-        """Subscribes, unless that is done already.
+        """Subscribes, unless the subscription is already open.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED.
+                SUBSCRIPTION_EXISTS or SUBSCRIPTIONS_EXHAUSTED.
         """
         self._is_over = False
         await self._opened()
 
     async def _opened(self) -> Consumer:
-        """Returns the consumer. If the wait is cancelled, it is opened all the way."""
+        """Returns the consumer. If the wait is cancelled, the opening still completes."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._subscribe())
         opening = self._opening
@@ -92,13 +92,13 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        """Waits for the next publication and returns it, leased.
+        """Waits for the next publication, leases it and returns it.
 
         Raises:
-            StopAsyncIteration: The subscription was cancelled, or the client was closed.
+            StopAsyncIteration: The subscription was cancelled or the client was closed.
             MessageDamaged: The record of the publication cannot be read. You may continue with the
-                next one.
-            RequestError: The queue manager ended the subscription, or refused to open it.
+                next publication.
+            RequestError: The queue manager ended the subscription or refused to open it.
         """
         while not self._is_over:
             consumer = await self._opened()
@@ -109,7 +109,7 @@ class Subscription:
                 is_new = not self._terms.subscription
                 if not is_new or error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                     raise
-                if opening is not None:  # It ended with its connection: start another one.
+                if opening is not None:  # The subscription ended with its connection.
                     self._ended(opening)
         raise StopAsyncIteration
 
@@ -134,11 +134,11 @@ class Subscription:
         try:
             consumer = await asyncio.shield(opening)
         except RequestError:
-            return  # It was never opened.
+            return  # The subscription was never opened.
         await consumer.cancel()
         if not self._terms.subscription:
             try:
-                with suppress(ConnectionEnded):  # The subscription ended with it.
+                with suppress(ConnectionEnded):  # The subscription has ended with the connection.
                     await self._ask(m.Unsubscribe, self._name)
             except RequestError as error:
                 if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:  # Its connection was lost.

@@ -1,4 +1,4 @@
-"""The timer of a session, which calls the client core when something is due."""
+"""The timer of a session. It calls the client core when work is due."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ NEVER_MS = 2**63
 
 
 class SessionTimer:
-    """Calls :meth:`Session.tick` at the time that the core names.
+    """The timer that calls :meth:`Session.tick` at the time that the core requests.
 
-    Invariant: once started, a call is scheduled for ``_due_ms``, which is not after the time that
-    the core named when :meth:`update` was called last.
+    Invariant: after :meth:`start`, a call is scheduled for ``_due_ms``. This time is not after the
+    time that the core requested at the last :meth:`update`.
     """
 
     def __init__(self, session: "Session") -> None:
@@ -36,7 +36,7 @@ class SessionTimer:
         self._due_ms = NEVER_MS
 
     def update(self) -> None:
-        """Brings the next call forward if the core has something to do before it."""
+        """Brings the next call forward if the core has work that is due earlier."""
         due_ms = self._session.core.next_due_ms
         if due_ms < self._due_ms and self._is_running:
             self._schedule(due_ms)

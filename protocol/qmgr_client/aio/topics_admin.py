@@ -20,11 +20,11 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, encode_uid
 
 PAGE = 1_000
-DIGITS_MAX = 19  # of a timestamp
+DIGITS_MAX = 19  # maximum number of digits of a timestamp
 
 
 class TopicsAdmin(Asker):
-    """The requests of operators about topics and subscriptions."""
+    """The requests of operators for topics and subscriptions."""
 
     async def subscription_create(
         self,
@@ -41,15 +41,15 @@ class TopicsAdmin(Asker):
 
         Args:
             topic: A topic filter, as in :meth:`QueueManager.subscribe`.
-            subscription: A name such as ``"BILLING:late"``, or ``":NAME@MANAGER"`` for a proxy,
-                which forwards publications to another queue manager.
+            subscription: A name such as ``"BILLING:late"``, or ``":NAME@MANAGER"`` for a proxy. A
+                proxy forwards publications to another queue manager.
             where: A selector. Only publications that match it are delivered.
             retained: Whether the subscription starts with the retained publications.
             attributes: The attributes of the subscription.
 
         Raises:
-            RequestError: SUBSCRIPTION_EXISTS, it exists with another topic or other attributes;
-                NAME_INVALID; TOPIC_INVALID; VALUE_INVALID; SELECTOR_INVALID;
+            RequestError: SUBSCRIPTION_EXISTS if the subscription exists with another topic or other
+                attributes. Also NAME_INVALID, TOPIC_INVALID, VALUE_INVALID, SELECTOR_INVALID or
                 SUBSCRIPTIONS_EXHAUSTED.
         """
         fields = topic, subscription, where, without_none(attributes), retained
@@ -59,19 +59,19 @@ class TopicsAdmin(Asker):
         """Returns the rows of subscriptions.
 
         Args:
-            topic: Return only subscriptions that match this topic. Empty returns all.
-            limit: The most rows to return. 0 means unlimited.
+            topic: Return only subscriptions that match this topic. ``""`` returns all.
+            limit: The maximum number of rows to return. 0 means unlimited.
         """
         return await self._listed("subscriptions", limit, m.SubscriptionList, topic)
 
     async def subscription_healthy(self, subscription: str) -> SubscriptionRestarted:
         """Reports that a subscriber can process messages again.
 
-        A suspended subscription resumes. Parked publications are republished to it if the
-        ``republish`` of their topic is ``"healthy"``.
+        A suspended subscription resumes. Parked publications are republished to the subscription if
+        the ``republish`` of their topic is ``"healthy"``.
 
         Returns:
-            The row of the subscription. Its ``job`` is the job that republishes, or None.
+            The row of the subscription. ``job`` is the number of the job that republishes, or None.
         """
         return await self._row(SubscriptionRestarted, m.SubscriptionHealthy, subscription)
 
@@ -80,7 +80,7 @@ class TopicsAdmin(Asker):
         return await self._row(TopicRow, m.TopicSet, topic, encoded(attributes))
 
     async def topic_delete(self, topic: str, *, retained: bool = False) -> None:
-        """Deletes the attributes of a topic, or its retained publication.
+        """Deletes the attributes or the retained publication of a topic.
 
         Args:
             topic: The topic.
@@ -107,8 +107,8 @@ class TopicsAdmin(Asker):
             uid: The UID of the publication, as a Uid or in the text form of rows.
 
         Raises:
-            RequestError: PUBLICATION_UNKNOWN, all subscriptions have acknowledged it, or it never
-                existed; VALUE_INVALID, *uid* is not a UID.
+            RequestError: PUBLICATION_UNKNOWN if all subscriptions have acknowledged the publication
+                or it never existed. VALUE_INVALID if *uid* is not a UID.
         """
         return await self._row(UnacknowledgedPublication, m.TopicLacks, _encoded(uid))
 
@@ -117,12 +117,12 @@ class TopicsAdmin(Asker):
     ) -> AsyncGenerator[ParkedRow, None]:
         """Yields parked publications, in the order of publication.
 
-        A publication is yielded once for each subscription that it is parked for.
+        A publication that is parked for several subscriptions is yielded once for each of them.
 
         Args:
-            where: A selector. In addition to the fields of messages, it can use topic,
+            where: A selector. In addition to the fields of messages, a selector can use topic,
                 subscription, dead_code, dead_reason, dead_text and dead_us.
-            uid: Yield only this publication. A Uid, or its text form.
+            uid: Yield only the publication with this UID: a Uid, or its text form.
             subscription: Yield only publications that are parked for this subscription.
         """
         wanted = where, _encoded(uid), subscription
@@ -145,30 +145,30 @@ class TopicsAdmin(Asker):
         drop: bool = False,
         wait: bool = False,
     ) -> JobRow:
-        """Delivers parked publications again, only to the subscriptions they are parked for.
+        """Delivers parked publications again to the subscriptions that they are parked for.
 
-        A job does the work. Without arguments, it republishes all publications that are parked.
+        A job republishes the publications. Without arguments, the job republishes all of them.
 
         Args:
-            where: As in :meth:`republish_list`.
-            uid: As in :meth:`republish_list`.
-            subscriptions: The names of the subscriptions. Empty is all.
-            rate: The most publications in a second. 0 means unlimited.
-            messages_max: The most publications in total. 0 means unlimited.
+            where: The same as in :meth:`republish_list`.
+            uid: The same as in :meth:`republish_list`.
+            subscriptions: The names of the subscriptions. An empty sequence means all.
+            rate: The maximum number of publications per second. 0 means unlimited.
+            messages_max: The maximum number of publications in total. 0 means unlimited.
             drop: Whether to delete the parked publications instead of delivering them.
-            wait: Whether to return only when the job has ended. Its ``state`` is then ``"done"``,
-                ``"failed"``, ``"cancelled"`` or ``"aside"``.
+            wait: Whether to return only when the job has ended. The ``state`` of the job is then
+                ``"done"``, ``"failed"``, ``"cancelled"`` or ``"aside"``.
 
         Returns:
             The row of the job. ``done`` counts publications that were sent to their subscription.
-            ``skipped`` counts those that will be sent once their subscription has a consumer.
-            ``stayed`` counts those that are still parked; ``text`` has the reason.
+            ``skipped`` counts publications that will be sent once their subscription has a
+            consumer. ``stayed`` counts publications that are still parked. ``text`` has the reason.
 
         Raises:
-            RequestError: SELECTOR_INVALID; VALUE_INVALID, *subscriptions* is a single name.
+            RequestError: SELECTOR_INVALID, or VALUE_INVALID if *subscriptions* is a single name.
         """
-        if isinstance(subscriptions, str):  # It would pass as a list of letters.
-            text = f"subscriptions are a list: write [{subscriptions!r}], not {subscriptions!r}"
+        if isinstance(subscriptions, str):  # A str would be read as a list of letters.
+            text = f"subscriptions must be a list: write [{subscriptions!r}]"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         fields = _encoded(uid), where, list(subscriptions), rate, messages_max
         row = await self._row(JobRow, m.Republish, drop, *fields)
@@ -177,7 +177,7 @@ class TopicsAdmin(Asker):
     async def _listed(
         self, key: str, limit: int, kind: type[m.RequestWithId], *fields: Any
     ) -> list[Any]:
-        """Returns the rows of all pages, at most *limit*; 0 means unlimited."""
+        """Returns at most *limit* rows from all pages. 0 means unlimited."""
         found: list[Any] = []
         after: str | None = ""
         while after is not None and not len(found) >= limit > 0:
@@ -189,15 +189,15 @@ class TopicsAdmin(Asker):
 
 
 def _encoded(uid: Uid | str | None) -> bytes:
-    """Returns *uid* as requests carry it, or nothing if it is None.
+    """Returns *uid* in the form of a request, or b"" if *uid* is None.
 
     Raises:
-        RequestError: VALUE_INVALID, *uid* is not a UID.
+        RequestError: VALUE_INVALID if *uid* is not a UID.
     """
     if isinstance(uid, str):
         origin, _, timestamp = uid.rpartition(".")
         if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= DIGITS_MAX):
-            text = f"{uid[:100]!r} is not a UID: it is not ORIGIN.TIMESTAMP"
+            text = f"{uid[:100]!r} is not a UID: the form is ORIGIN.TIMESTAMP"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         uid = Uid(origin, int(timestamp))
     return b"" if uid is None else encode_uid(uid)

@@ -28,17 +28,17 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
-BATCH_MESSAGES_MAX = 1_000  # of what put_many sends at a time
+BATCH_MESSAGES_MAX = 1_000  # maximum number of messages that put_many sends at a time
 BATCH_BYTES_MAX = 256 * 1024
 
 
 class UnitOfWork:
-    """Puts and acknowledgements that are committed together, for ``async with``.
+    """A unit of work for ``async with``: puts and acknowledgements that are committed together.
 
     A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
-    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, it has one
-    result, even if the connection is lost. Steps may run concurrently. If you cancel a step, it may
-    be part of the unit or not: back out the unit.
+    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, the unit
+    has one result, even if the connection is lost. Steps may run concurrently. If you cancel a
+    step, back out the unit, because the step may already be part of it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -47,7 +47,7 @@ class UnitOfWork:
 
     async def __aenter__(self) -> "UnitOfWork":
         if self._begun is not None:
-            raise RuntimeError("this unit of work was used before: make another one")
+            raise RuntimeError("this unit of work was used before: create a new one")
         core = self._session.core
         ticket = core.begin_unit()
         future = self._session.result(ticket)
@@ -77,7 +77,7 @@ class UnitOfWork:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the unit was committed or backed out by the caller. Not whether it was lost."""
+        """Whether the caller committed or backed out the unit. False if the unit was lost."""
         unit = self._unit
         return unit.error is not None and unit.error.code == ErrorCode.UNIT_UNKNOWN
 
@@ -101,31 +101,31 @@ class UnitOfWork:
     # Steps
 
     async def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
-        """Puts a message in the unit. It can be got after the commit.
+        """Puts a message in the unit. Consumers can receive the message after the commit.
 
         Args:
-            queue: As in :meth:`QueueManager.put`.
+            queue: The name of a queue or topic, as in :meth:`QueueManager.put`.
             body: The content of the message.
-            options: As in :meth:`QueueManager.put`.
+            options: The options of :meth:`QueueManager.put`.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended. After any other
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended. After any other
                 refusal, the message is not part of the unit, and the unit continues.
         """
         (result,) = await self.put_many(queue, [outgoing_of("put", body, options)])
         return result
 
     async def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
-        """Puts several messages in the unit, and returns their results in order.
+        """Puts several messages in the unit and returns their results in order.
 
         Args:
-            queue: As in :meth:`QueueManager.put`.
+            queue: The name of a queue or topic, as in :meth:`QueueManager.put`.
             items: Bodies, or :class:`Outgoing` messages with options.
 
         Raises:
-            RequestError: The first refusal. Other items may be part of the unit: an error that
+            RequestError: The first refusal. Other items may be part of the unit. An error that
                 leaves the block backs them out. If you catch the error and continue, they are
-                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
+                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended.
         """
         self._unit.check()
         destination.check(queue)
@@ -176,17 +176,17 @@ class UnitOfWork:
 
         Args:
             queue: The name of a queue or durable subscription.
-            wait_ms: How long to wait for a message, at most 7 days. 0 does not wait.
+            wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if none arrives within *wait_ms*.
+            The message, or None if no message arrives within *wait_ms*.
 
         Raises:
-            MessageDamaged: The record of the message cannot be read. It is leased, and not part of
-                the unit.
-            RequestError: UNIT_TOO_LARGE or LEASE_LOST, the message is not part of the unit; or for
-                example QUEUE_UNKNOWN.
+            MessageDamaged: The record of the message cannot be read. The message is leased, but not
+                part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST if the message cannot become part of the
+                unit. Also, for example, QUEUE_UNKNOWN.
         """
         found = await self.get_many(queue, 1, wait_ms, **selection)
         return found[0] if found else None
@@ -198,22 +198,22 @@ class UnitOfWork:
         wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:
-        """Gets up to *messages_max* messages, as soon as there is one. The commit deletes them.
+        """Gets up to *messages_max* messages as soon as one is available. The commit deletes them.
 
         Args:
             queue: The name of a queue or durable subscription.
-            messages_max: The most messages to return, at most 256.
-            wait_ms: How long to wait for the first message, at most 7 days. 0 does not wait.
+            messages_max: The maximum number of messages to return, at most 256.
+            wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The messages, or an empty list if none arrives within *wait_ms*.
+            The messages, or an empty list if no message arrives within *wait_ms*.
 
         Raises:
-            MessageDamaged: The record of one message cannot be read. That message is leased, and
-                none is part of the unit.
-            RequestError: UNIT_TOO_LARGE or LEASE_LOST, no message is part of the unit; or for
-                example QUEUE_UNKNOWN.
+            MessageDamaged: The record of one message cannot be read. That message is leased, and no
+                message is part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST if no message can become part of the unit.
+                Also, for example, QUEUE_UNKNOWN.
         """
         session, unit = self._session, self._unit
         wanted = chosen(**selection)
@@ -241,11 +241,12 @@ class UnitOfWork:
     async def ack(self, message: Message) -> None:
         """Acknowledges a leased message in the unit. The commit deletes it.
 
-        Use it for messages that were not got in the unit, for example those of a consumer.
+        Use this method for messages that were not received in the unit, for example messages of a
+        consumer.
 
         Raises:
-            LeaseLost: The lease has ended, and another consumer may have the message. It is not
-                part of the unit.
+            LeaseLost: The lease has ended, and another consumer may have the message. The message
+                is not part of the unit.
         """
         check_is_message("ack", message)
         await self._session.settle(message, m.ACK, unit=self._unit)
@@ -254,8 +255,8 @@ class UnitOfWork:
         """Acknowledges several leased messages in the unit. The commit deletes them.
 
         Returns:
-            For each message None, or the RequestError with the reason why it is not part of the
-            unit.
+            For each message, None or the RequestError with the reason why the message is not part
+            of the unit.
         """
         wanted = checked_messages("ack_many", messages)
         acks = [self._session.settle(message, m.ACK, unit=self._unit) for message in wanted]
@@ -268,8 +269,8 @@ class UnitOfWork:
         """Commits the unit and returns once it is on disk.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, none of its steps took effect; STORE_FULL, you may commit
-                again.
+            RequestError: UNIT_BACKED_OUT if none of its steps took effect. After STORE_FULL, you
+                may commit again.
             UnknownOutcome: The connection was lost, and the queue manager no longer knows the
                 result.
         """
@@ -281,9 +282,9 @@ class UnitOfWork:
         Does nothing if the unit was lost with its connection.
 
         Args:
-            reason: The reason, a word of at most 64 characters. Operators see it in the notes of
-                the messages that return.
-            text: A description, at most 1,000 characters.
+            reason: The reason, a word of at most 64 characters. The notes of the returned messages
+                show this word to operators.
+            text: A description of at most 1,000 characters.
         """
         unit = self._unit
         if unit.error is not None and unit.error.code == ErrorCode.UNIT_BACKED_OUT:
@@ -291,7 +292,7 @@ class UnitOfWork:
         await self._result(self._session.core.back_out(unit, reason, text))
 
     async def _undone(self, error: BaseException) -> None:
-        """Backs out because of *error*, which takes precedence over a refusal of the backout."""
+        """Backs out because of *error*. A refusal of the backout does not replace *error*."""
         with suppress(RequestError):
             await self.backout(*failure_reason(error))
 

@@ -7,9 +7,10 @@
     async with connect("127.0.0.1:7470") as queue_manager:
         await queue_manager.work(bill)  # until SIGTERM, SIGINT or stop_work()
 
-The end of the function settles the message, as the end of a ``processing`` block does. If the
-connection is lost while a function runs, its message is delivered again to the same client. The
-function does not run again for this message: its end settles the new lease.
+The end of the function settles the message, like the end of a ``processing`` block. If the
+connection is lost while a function runs, its message may be delivered again to the same client.
+Then the function does not run again for this message. The end of the running function settles the
+new lease.
 """
 
 import asyncio
@@ -37,24 +38,24 @@ from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import Uid
 
 Running: TypeAlias = Coroutine[Any, Any, object]
-PREFETCH_OF_EACH = 2  # messages for each concurrent run: one to work on, and the next one
+PREFETCH_OF_EACH = 2  # messages for each concurrent run: the current one and the next one
 logger = logging.getLogger("qmgr_client")
 
 
 def worker(
     queue: str, concurrency: int = 1, *, lease_ms: Duration = 0, **selection: Unpack[Selection]
 ) -> Callable[[Callable[[Message], Running]], Worker[Running]]:
-    """Makes an async function of one message a worker of *queue*, for :meth:`QueueManager.work`.
+    """Turns an async function of one message into a worker for :meth:`QueueManager.work`.
 
     Args:
         queue: The name of the queue or durable subscription.
-        concurrency: How many messages the worker processes at the same time.
-        lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``. The client renews the
+        concurrency: The maximum number of messages that the worker processes at the same time.
+        lease_ms: The length of each lease. 0 uses the queue's ``lease_ms``. The client renews the
             lease while the function runs.
         selection: At most one of ``where``, ``correlation_id`` and ``group_id``.
 
     Raises:
-        TypeError: The function is not async, or does not take exactly one message.
+        TypeError: The function is not async, or does not accept exactly one message.
         ValueError: *concurrency* is below 1.
     """
 
@@ -68,32 +69,32 @@ def worker(
 
 
 class Work(Messaging):
-    """Runs workers."""
+    """The methods that run and stop workers."""
 
     def __init__(self, core: ClientCore) -> None:
         super().__init__(core)
         self._stops: set[asyncio.Event] = set()
 
     async def work(self, *workers: Worker[Running], signals: bool = True) -> None:
-        """Runs each worker for the messages of its queue, until it is stopped.
+        """Runs each worker for the messages of its queue until the workers are stopped.
 
-        The end of the function settles the message, as the end of a :meth:`processing` block does.
-        An exception releases the message as failed, and is logged as a warning of the logger
-        ``qmgr_client``. The client renews the leases of messages while a function works on them.
+        The end of the function settles the message, like the end of a :meth:`processing` block. An
+        exception releases the message as failed and is logged as a warning of the logger
+        ``qmgr_client``. The client renews the lease of a message while a function works on it.
 
-        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish the messages
-        that they work on, prefetched messages return to their queues, and this method returns.
-        :meth:`QueueManager.close` stops them, too, but does not wait for them. A second signal acts
-        as without workers: SIGINT cancels them, which returns their messages to the queues.
+        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish their current
+        messages, prefetched messages return to their queues, and this method returns.
+        :meth:`QueueManager.close` also stops the workers, but does not wait for them. A second
+        signal has its usual effect. For example, SIGINT cancels the workers, and their messages
+        return to the queues.
 
         Args:
             workers: Functions decorated with :func:`worker`.
-            signals: False leaves signals to the program. Outside of the main thread, signals are
-                never handled.
+            signals: Whether signals stop the workers. Signals are handled only in the main thread.
 
         Raises:
             RequestError: The queue manager ended a consumer, for example with QUEUE_UNKNOWN. The
-                workers have finished the messages that they worked on.
+                workers have finished their current messages.
         """
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         watching = first_signal(lambda: loop.call_soon_threadsafe(stop.set))
@@ -101,7 +102,7 @@ class Work(Messaging):
             await self.work_until(stop, *workers)
 
     async def work_until(self, stop: asyncio.Event, *workers: Worker[Running]) -> None:
-        """Runs *workers* as :meth:`work` does, until *stop* is set. It does not handle signals."""
+        """Runs *workers* like :meth:`work` until *stop* is set, but does not handle signals."""
         shifts = [_RunningWorker(self._session, self._consumer(each), each) for each in workers]
         tasks = [asyncio.create_task(run) for shift in shifts for run in shift.runs()]
         waiting = asyncio.create_task(stop.wait())
@@ -121,7 +122,7 @@ class Work(Messaging):
             raise error
 
     def stop_work(self) -> None:
-        """Stops :meth:`work` gracefully, as SIGTERM does. Call it on the event loop."""
+        """Stops :meth:`work` gracefully, like SIGTERM. Call this method on the event loop."""
         for stop in self._stops:
             stop.set()
 
@@ -131,7 +132,7 @@ class Work(Messaging):
 
 
 class _RunningWorker:
-    """A worker that is running. ``_in_hand`` has the messages that it works on, by UID."""
+    """A running worker. ``_in_hand`` has its current messages. The key is the UID."""
 
     def __init__(self, session: Session, consumer: Consumer, worker: Worker[Running]) -> None:
         self.consumer = consumer
@@ -140,7 +141,7 @@ class _RunningWorker:
         self._in_hand: dict[Uid | None, Processing] = {}
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
-        """Returns the coroutines to run concurrently. Each processes one message after another."""
+        """Returns the coroutines to run concurrently. Each one processes messages in sequence."""
         return [self._run() for _ in range(self._worker.concurrency)]
 
     async def _run(self) -> None:
@@ -161,22 +162,22 @@ class _RunningWorker:
         try:
             async with processing:
                 await self._worker.function(message)
-        except Exception as error:  # of the function, or a refusal of the ack
+        except Exception as error:  # The function failed, or the ack was refused.
             self._log(message, error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._log(message, error)  # of a task that the function awaited
+            self._log(message, error)  # A task that the function awaited was cancelled.
         finally:
             if self._in_hand.get(message.uid) is processing:
                 del self._in_hand[message.uid]
 
     async def _reject(self, damaged: MessageDamaged) -> None:
-        """Rejects a message that cannot be read. It would fail again."""
+        """Rejects a message that cannot be read, because it would fail again."""
         self._log(damaged.message, damaged)
         reason, text = failure_reason(damaged)
-        with suppress(RequestError):  # It is delivered again.
+        with suppress(RequestError):  # The message is delivered again.
             await self._session.settle(
                 damaged.message, m.REJECT, SettleTerms(reason=reason, text=text)
             )
@@ -193,7 +194,7 @@ class _RunningWorker:
 
 
 async def _cancelled(tasks: "list[asyncio.Task[Any]]") -> None:
-    """Cancels *tasks*, and returns when all of them have ended."""
+    """Cancels *tasks* and returns when all of them have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

@@ -6,9 +6,9 @@
             ...
             client.ack(message)
 
-Each client runs the asyncio client on an event loop in a thread of its own. The thread answers
-heartbeats while the application is busy. Threads may share a client. A call takes about 100
-microseconds to change to the client's thread and back. For many messages, use put_many, submit,
+Each client runs the asyncio client on an event loop in a separate thread. The thread answers
+heartbeats while the application is busy. Threads may share a client. Changing to the client's
+thread and back takes about 100 microseconds per call. For many messages, use put_many, submit,
 get_many, ack_many and ack_soon.
 """
 

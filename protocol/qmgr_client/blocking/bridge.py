@@ -1,4 +1,4 @@
-"""The bridge from threads to the asyncio client. Everything that only blocking calls need is here.
+"""The bridge from threads to the asyncio client, with all code that only blocking calls need.
 
     caller's thread   call(coroutine) ──────── waits ────────▶ result
     client's thread         └──▶ event loop runs the coroutine ──┘
@@ -6,7 +6,7 @@
 The client's thread answers heartbeats while the application is busy. The classes of the other
 modules of this package forward each method to the asyncio class of the same name.
 
-Callbacks and iterators of the caller run on the caller's thread, so that they may call the client:
+Callbacks and iterators of the caller run on the caller's thread, so they may call the client:
 
     caller's thread   run_with_callbacks(begin) ──────── runs ask 1 ── runs ask 2 ───────▶ result
     client's thread                   └──▶ begin(ask) ──────▲──────────────▲── ... returns ──┘
@@ -41,36 +41,36 @@ PAGE = 100
 
 
 class Caller(Protocol):
-    """Runs a coroutine on the client's thread and returns its result."""
+    """A function that runs a coroutine on the client's thread and returns its result."""
 
     def __call__(self, call: Coroutine[Any, Any, Value]) -> Value: ...
 
 
 class ClientThread:
-    """The thread of a client, and the event loop that it runs.
+    """The thread of a client and its event loop.
 
-    Invariant: the loop runs while ``_thread`` is set, and only the loop uses the asyncio client.
+    Invariant: the loop runs while ``_thread`` is set. Only the loop uses the asyncio client.
     """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._process = 0  # A fork has no copy of the thread.
-        self._is_closed = False  # by the application
-        self._closing = threading.Lock()  # One thread closes; the others wait for it.
+        self._process = 0  # process that owns the thread; a fork has no copy of the thread
+        self._is_closed = False  # whether the application closed the client
+        self._closing = threading.Lock()  # One thread closes the client; the others wait.
         self._gate = threading.Lock()  # Keeps calls from starting while the loop ends.
 
     def start(self, opening: Coroutine[Any, Any, None]) -> None:
         """Starts the thread and runs *opening* on it.
 
         Raises:
-            RuntimeError: The thread runs already.
+            RuntimeError: The thread is already running.
         """
         if self._thread is not None:
             opening.close()
-            raise RuntimeError("the client is open already: open a client once, or connect another")
+            raise RuntimeError("the client is already open: open it once, or connect another one")
         self._loop, self._process = asyncio.new_event_loop(), os.getpid()
-        # A daemon thread: an application that forgets to close the client can still end.
+        # A daemon thread lets an application end even if it does not close the client.
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmgr", daemon=True)
         self._thread.start()
         try:
@@ -80,9 +80,9 @@ class ClientThread:
             raise
 
     def close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs *closing* on the thread and ends the thread. Does nothing if it does not run."""
+        """Runs *closing* on the thread and ends the thread. Does nothing if no thread runs."""
         if self._process != os.getpid():
-            return  # Never opened, or the connection belongs to the parent of this fork.
+            return  # It was never opened, or the parent process of this fork opened it.
         with self._closing:
             if self._thread is None:
                 return
@@ -111,7 +111,7 @@ class ClientThread:
 
         Raises:
             ConnectionEnded: The client is not open, or is closed while the call waits.
-            RuntimeError: The caller is the client's thread itself.
+            RuntimeError: The method was called on the client's own thread.
         """
         if self._process != os.getpid() and self._process:
             call.close()
@@ -122,14 +122,14 @@ class ClientThread:
         if threading.current_thread() is self._thread:
             call.close()
             raise RuntimeError(
-                "a callback of submit or ack_soon runs on the client's own thread, where no call "
-                "may wait: hand the result to another thread"
+                "a callback of submit or ack_soon runs on the client's own thread and must not "
+                "wait for a call: pass the result to another thread"
             )
         with self._gate:
             if self._loop is None:
                 call.close()
                 text = "the client is not open: use it in a with block, or call open()"
-                text = "the client is not open: it was closed" if self._is_closed else text
+                text = "the client was closed" if self._is_closed else text
                 raise ConnectionEnded(ErrorCode.CANCELLED, text)
             future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
@@ -139,7 +139,7 @@ class ClientThread:
                 ErrorCode.CANCELLED, "the client was closed during the call"
             ) from None
         except BaseException:
-            future.cancel()  # Ctrl-C, for example: nobody waits for the result any more.
+            future.cancel()  # After Ctrl-C, for example, no caller waits.
             raise
 
     def call_unless_closed(self, call: Coroutine[Any, Any, Value]) -> Value | None:
@@ -160,7 +160,7 @@ class ClientThread:
         return self.call(made())
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Calls *function* on the thread, without waiting for it. Does nothing after the end."""
+        """Schedules a call of *function* on the thread. Does nothing after the thread has ended."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # The loop is closed.
@@ -168,7 +168,7 @@ class ClientThread:
 
 
 class Bridge(Generic[Inner]):
-    """The base of the blocking classes. Each wraps the asyncio object of the same name."""
+    """The base of the blocking classes. Each one wraps the asyncio class of the same name."""
 
     def __init__(self, thread: ClientThread, inner: Inner) -> None:
         self._thread = thread
@@ -176,17 +176,17 @@ class Bridge(Generic[Inner]):
         self._aio = inner
 
     def _leave(self, leaving: Coroutine[Any, Any, None], error: BaseException | None) -> None:
-        """Runs the end of a block. An *error* of the block itself takes precedence."""
+        """Runs the end of a block. If the block has raised *error*, a refusal becomes its note."""
         try:
             self._call(leaving)
         except RequestError as refused:
             if error is None:
                 raise
-            error.add_note(f"the end of the block failed, too: {refused}")
+            error.add_note(f"the end of the block also failed: {refused}")
 
 
 def asyncio_object(outer: Bridge[Inner] | None) -> Inner | None:
-    """Returns the asyncio object behind *outer*, which is None if *outer* is None."""
+    """Returns the asyncio object of *outer*, or None if *outer* is None."""
     return None if outer is None else outer._aio
 
 
@@ -194,7 +194,7 @@ def next_of(thread: ClientThread, iterator: AsyncIterator[Value]) -> Value:
     """Returns the next value of *iterator*.
 
     Raises:
-        StopIteration: The iterator has ended, or the application closed the client.
+        StopIteration: The iterator has ended or the application closed the client.
     """
     found = thread.call_unless_closed(_next(iterator))
     if found is None:
@@ -207,7 +207,7 @@ async def _next(iterator: AsyncIterator[Value]) -> Value | None:
 
 
 def pages(call: Caller, found: AsyncGenerator[Value, None]) -> Iterator[Value]:
-    """Yields the values of *found*, which it fetches from the client's thread by the hundred."""
+    """Yields the values of *found*. Each call to the client's thread fetches up to PAGE values."""
 
     async def some() -> list[Value]:
         values: list[Value] = []
@@ -222,7 +222,7 @@ def pages(call: Caller, found: AsyncGenerator[Value, None]) -> Iterator[Value]:
 
 
 async def handed_over(submitting: "Coroutine[Any, Any, asyncio.Future[Value]]") -> "Future[Value]":
-    """Returns a future for other threads that receives the result of the loop's own future."""
+    """Returns a future for other threads. It receives the result of the loop's future."""
     outer: Future[Value] = Future()
 
     def hand_over(inner: "asyncio.Future[Value]") -> None:
@@ -238,9 +238,10 @@ async def handed_over(submitting: "Coroutine[Any, Any, asyncio.Future[Value]]") 
 
 
 def collected(items: Iterable[Value]) -> Iterable[Value]:
-    """Returns *items* as a list, so that its iterator runs on the caller's thread.
+    """Returns *items* as a list, so the iterator runs on the caller's thread.
 
-    A tuple is returned as it is: a message is one, and the asyncio client refuses it with a hint.
+    A tuple is returned unchanged. A message is a tuple, and the asyncio client refuses a message
+    with a hint.
     """
     if isinstance(items, bytes | bytearray | str | list | tuple) or not isinstance(items, Iterable):
         return items
@@ -250,8 +251,8 @@ def collected(items: Iterable[Value]) -> Iterable[Value]:
 def run_with_callbacks(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -> Value:
     """Runs *begin* on the client's thread and returns its result.
 
-    Within *begin*, ``await ask(function, *args)`` calls *function* on the caller's thread, and
-    returns or raises what the function does.
+    Within *begin*, ``await ask(function, *args)`` calls *function* on the caller's thread. The
+    await returns the function's result or raises its error.
     """
     asked: SimpleQueue[tuple[Callable[..., Any], Any, asyncio.Future[Any]] | None] = SimpleQueue()
 
@@ -271,11 +272,11 @@ def run_with_callbacks(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, 
             function, args, answer = found
             try:
                 value = function(*args)
-            except Exception as error:  # Goes to the task, which may clean up.
+            except Exception as error:  # The task receives the error and may clean up.
                 call(_answered(answer, None, error))
             else:
                 call(_answered(answer, value, None))
-    except BaseException:  # Ctrl-C, for example.
+    except BaseException:  # for example, Ctrl-C
         call(_cancelled(task))
         raise
     return call(_result(task))
@@ -284,7 +285,7 @@ def run_with_callbacks(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, 
 async def items_of_caller(
     ask: Ask, items: Iterable[Value], batch: int
 ) -> AsyncGenerator[Value, None]:
-    """Yields *items*, whose iterator runs on the caller's thread, *batch* items at a time."""
+    """Yields *items*. Their iterator runs on the caller's thread, *batch* items at a time."""
     iterator = iter(items)
     while some := await ask(lambda: list(islice(iterator, max(batch, 1)))):
         for item in some:
@@ -296,7 +297,7 @@ def handler_of_caller(
 ) -> Callable[[Value, Inner], Awaitable[None]]:
     """Returns an async handler that calls *handler* on the caller's thread.
 
-    *wrap* makes the blocking object of the second argument from the asyncio one.
+    *wrap* converts the asyncio object of the second argument to the blocking object.
     """
 
     async def handle(value: Value, inner: Inner) -> None:
@@ -307,7 +308,7 @@ def handler_of_caller(
 
 async def _answered(answer: "asyncio.Future[Any]", value: object, error: Exception | None) -> None:
     if answer.done():
-        return  # The task was cancelled meanwhile.
+        return  # The task was cancelled in the meantime.
     if isinstance(error, StopIteration):  # A future cannot carry StopIteration.
         answer.set_exception(RuntimeError("a callback raised StopIteration"))
     elif error is not None:
@@ -326,7 +327,7 @@ async def _cancelled(task: "asyncio.Task[Value]") -> None:
 
 
 async def _ended(calls: set[asyncio.Task[Any]]) -> None:
-    """Returns once *calls* have ended, and so have those that ended while the loop stopped."""
+    """Returns once *calls*, and calls that ended while the loop stopped, have been handled."""
     if calls:
         await asyncio.wait(calls)
     await asyncio.sleep(0)

@@ -13,18 +13,18 @@ from qmgr_client.message import Message
 class Consumer(Bridge[aio_consumer.Consumer]):
     """An iterator over the messages of a queue, for ``for``.
 
-    It ends with its ``with`` block, or with :meth:`cancel`. Without either, it ends when Python
-    deletes the object. Several threads may share a consumer.
+    A consumer ends with its ``with`` block or with :meth:`cancel`. Without either, the consumer
+    ends when Python deletes the object. Several threads may share a consumer.
     """
 
     def __iter__(self) -> "Consumer":
         return self
 
     def __next__(self) -> Message:
-        """Waits for the next message and returns it, leased.
+        """Waits for the next message, leases it and returns it.
 
         Raises:
-            StopIteration: The consumer was cancelled, or the client was closed.
+            StopIteration: The consumer was cancelled or the client was closed.
             MessageDamaged: The record of the message cannot be read. You may continue with the next
                 message.
             RequestError: The queue manager ended the consumer.
@@ -43,5 +43,8 @@ class Consumer(Bridge[aio_consumer.Consumer]):
         self.cancel()
 
     def cancel(self) -> None:
-        """Ends the consumer. Prefetched messages return to the queue. You may settle the others."""
+        """Ends the consumer. Prefetched messages return to the queue.
+
+        You may still settle the messages that you have received.
+        """
         self._thread.call_unless_closed(self._aio.cancel())

@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/group_put.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A handle that puts groups, without asyncio. It numbers messages and keeps each group consistent.
+"""A handle for putting groups, without asyncio. It numbers messages and keeps groups consistent.
 
 with queue_manager.group("ORDERS") as group:
     group.put(b"head")
@@ -21,22 +21,22 @@ from qmgr_protocol.errors import ErrorCode
 
 
 class GroupPut(Bridge[aio_group_put.GroupPut]):
-    """Puts the messages of one group after another on a queue, for ``with``.
+    """A handle that puts one group after another on a queue, for ``with``.
 
     A group is current from its first message to its last. The next put then starts a new group. A
-    put that is refused, or backed out with its unit of work, uses no number. If Ctrl-C interrupts a
-    put, the message may still be stored, and its number counts as used. Concurrent calls wait for
-    each other.
+    put that is refused, or backed out with its unit of work, does not use a number. If Ctrl-C
+    interrupts a put, the message may still be stored, and its number counts as used. Concurrent
+    calls wait for each other.
     """
 
     @property
     def current(self) -> Group | None:
-        """The current group, with the number that was put last. None between groups."""
+        """The current group, with the number of the last message put. None between groups."""
         return self._aio.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """The inconsistency that the last call caused in a group, or None."""
+        """The inconsistency in a group that the last call caused, or None."""
         return self._aio.warning
 
     def put(
@@ -47,19 +47,19 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
         unit: UnitOfWork | None = None,
         **options: Unpack[PutOptions],
     ) -> PutResult:
-        """Puts the next message of the current group, or the first of a new group.
+        """Puts the next message of the current group, or the first message of a new group.
 
         Args:
             body: The content of the message.
             last: Whether the group ends with this message.
-            in_group: False puts a message without a group. This is allowed only between groups.
+            in_group: False puts a message without a group, which is allowed only between groups.
             unit: The unit of work to put the message in.
-            options: As in :meth:`Client.put`, except ``group``.
+            options: The options of :meth:`Client.put`, except ``group``.
 
         Raises:
-            RequestError: The queue manager refused the put; or INCOMPLETE_GROUP,
-                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT or GROUP_NUMBER_INVALID, and nothing was
-                sent.
+            RequestError: The queue manager refused the put. The errors INCOMPLETE_GROUP,
+                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT and GROUP_NUMBER_INVALID are raised
+                before the message is sent.
         """
         return self._call(self._aio.put(body, last, in_group, asyncio_object(unit), **options))
 
@@ -70,12 +70,13 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
 
         Args:
             items: Bodies, or :class:`Outgoing` messages with options.
-            last: Whether the group ends with the last of them.
+            last: Whether the group ends with the last of these messages.
             unit: The unit of work to put the messages in.
 
         Raises:
-            RequestError: The first refusal. Messages before it are put. In a *unit*, later messages
-                may be put, too: let the error leave the block of the unit to back them out.
+            RequestError: The first refusal. The messages before the refused one are put. In a
+                *unit*, later messages may also be put. To back them out, let the error leave the
+                block of the unit.
         """
         return self._call(self._aio.put_many(collected(items), last, asyncio_object(unit)))
 
@@ -84,14 +85,15 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
     ) -> PutResult:
         """Puts a message with its own ``group``, or without a group.
 
-        The handle continues after this message. Use it to resume a group. If the message leaves
-        the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
-        group in another way than before, it is INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
+        The handle continues after this message. Use this method to resume a group. If the message
+        leaves the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message
+        continues the group in another way than before, ``warning`` is INCONSISTENT_PERSISTENCE or
+        INCONSISTENT_UNIT.
 
         Args:
             body: The content of the message.
             unit: The unit of work to put the message in.
-            options: As in :meth:`Client.put`.
+            options: The options of :meth:`Client.put`.
         """
         return self._call(self._aio.put_physical(body, asyncio_object(unit), **options))
 

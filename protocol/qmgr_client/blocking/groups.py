@@ -20,7 +20,7 @@ from qmgr_client.selection import SelectionOrUid
 
 
 class Groups(Messaging):
-    """Puts and gets message groups."""
+    """The methods that put and get message groups."""
 
     def new_group_id(self) -> bytes:
         """Returns a new group id: 24 bytes that are unique across queue managers."""
@@ -32,10 +32,10 @@ class Groups(Messaging):
         Args:
             queue: The name of a queue.
             group_id: The id of the first group, 24 bytes or a text. Default: a new id. Later groups
-                always get new ids.
+                always have new ids.
 
         Raises:
-            RequestError: VALUE_INVALID, *group_id* is not a group id.
+            RequestError: VALUE_INVALID if *group_id* is not a valid group id.
         """
         return GroupPut(
             self._thread, self._thread.make(lambda: self._aio.group(queue, group_id=group_id))
@@ -49,7 +49,7 @@ class Groups(Messaging):
         Args:
             queue: The name of a queue or durable subscription.
             all_available: Whether to start a group only when all of its messages are on the queue.
-            lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``.
+            lease_ms: The length of each lease. 0 uses the queue's ``lease_ms``.
         """
         return GroupReader(
             self._thread,
@@ -69,31 +69,31 @@ class Groups(Messaging):
         resume_from: int | None = None,
         group_id: GroupId | None = None,
     ) -> GroupPutDone:
-        """Puts *items* as one group, in several units of work. Resumes after an interruption.
+        """Puts *items* as one group in several units of work. Resumes after an interruption.
 
-        Each unit also replaces a status message on *status_queue*. The last unit deletes it. After
-        an interruption, call the method again with the same queue, name and items: it puts the
-        missing messages, and none of them twice. If there is no status message, the call starts a
-        new group. A group that fits in one unit needs no status message.
+        Each unit also replaces a status message on *status_queue*, and the last unit deletes it.
+        After an interruption, call the method again with the same queue, name and items. The method
+        then puts the missing messages, and none of them twice. If no status message exists, the
+        call starts a new group. A group that fits in one unit needs no status message.
 
         Args:
             queue: The name of the queue to put the group on.
             items: Bodies, or :class:`Outgoing` messages with options.
             status_queue: The name of the queue for the status message.
-            name: The name of the status message, 1 to 64 bytes. One call at a time may use it.
-            batch: The number of messages in a unit.
-            resume_from: The number in the group of the first of *items*, if you leave out items
-                that were put already. None: *items* has all messages.
+            name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
+            batch: The number of messages in each unit.
+            resume_from: The group number of the first of *items*, if you leave out items that were
+                put earlier. None means that *items* has all messages of the group.
             group_id: The id of a new group, 24 bytes or a text. Default: a new id.
 
         Returns:
-            The id of the group, and how many messages were put and skipped.
+            The id of the group, and the numbers of messages that were put and skipped.
 
         Raises:
-            RequestError: GROUP_UNKNOWN, *resume_from* is above 1 and there is no status message;
-                VALUE_INVALID, *items* start after the first missing message, or are fewer than the
-                messages that were put; LEASE_LOST, another call uses the same name. Messages of
-                earlier units stay put.
+            RequestError: GROUP_UNKNOWN if *resume_from* is above 1 and no status message exists.
+                VALUE_INVALID if *items* starts after the first missing message, or has fewer
+                messages than were put earlier. LEASE_LOST if another call uses the same name.
+                Messages of earlier units remain on the queue.
         """
         return run_with_callbacks(
             self._call,
@@ -120,34 +120,34 @@ class Groups(Messaging):
         all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
     ) -> GroupGot | None:
-        """Processes one group with *handler*, in several units of work. Resumes when called again.
+        """Processes one group with *handler* in several units of work. Resumes when called again.
 
         The method calls ``handler(message, unit)`` for each message, in the order of the numbers.
-        Puts and gets of the handler in *unit* are committed with the message. A status message
-        records the progress, as in :meth:`put_group`.
+        Puts and gets of the handler in *unit* are committed together with the message. A status
+        message records the progress, as in :meth:`put_group`.
 
-        An error of the handler backs out the unit and is raised. Call the method again to continue.
-        If a unit is lost with its connection, or by a restart of the queue manager, its messages
-        are processed again in a new unit, at most five times.
+        If the handler raises an error, the unit is backed out and the error is raised. Call the
+        method again to continue. If a unit is lost with its connection or by a restart of the queue
+        manager, its messages are processed again in a new unit, at most five times.
 
         Args:
             queue: The name of the queue to get the group from.
             handler: The function that processes a message.
             status_queue: The name of the queue for the status message.
-            name: The name of the status message, 1 to 64 bytes. One call at a time may use it.
-            batch: The number of messages in a unit.
-            wait_ms: How long to wait for each message.
+            name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
+            batch: The number of messages in each unit.
+            wait_ms: The maximum time to wait for each message, in milliseconds or as a timedelta.
             all_available: Whether to start a group only when all of its messages are on the queue.
-            selection: Selects the first message of a group.
+            selection: The selection of the first message of the group.
 
         Returns:
-            The id of the group, and how many messages were processed and skipped. None if there is
-            no group within *wait_ms*.
+            The id of the group, and the numbers of messages that were processed and skipped. None
+            if no group is available within *wait_ms*.
 
         Raises:
-            RequestError: LEASE_LOST, another call uses the same name, and the unit was backed out;
-                UNIT_BACKED_OUT, a unit took too long, or its connection was lost five times. Call
-                the method again.
+            RequestError: LEASE_LOST if another call uses the same name. The unit is then backed
+                out. UNIT_BACKED_OUT if a unit took too long or its connection was lost five times.
+                Then call the method again.
         """
         return run_with_callbacks(
             self._call,

@@ -17,70 +17,70 @@ class GroupsAdmin(Bridge[aio_admin.Admin]):
     def groups(self, queue: str, incomplete: bool = False) -> Iterator[GroupRow]:
         """Yields the rows of the groups on a queue, in the order of their ids.
 
-        The ``group`` of a row is the id in hexadecimal. The other methods accept it.
+        The ``group`` of a row is the id in hexadecimal. The other methods accept this form.
 
         Args:
             queue: The name of the queue.
-            incomplete: Whether to yield only groups with missing messages, or without their last.
+            incomplete: Whether to yield only groups without their last message or with gaps.
         """
         return pages(self._call, self._aio.groups(queue, incomplete))
 
     def show_group(self, queue: str, group_id: GroupId, number: int = 1) -> GroupShown:
-        """Returns the row of a group, with up to 1,000 of its messages, from *number* on.
+        """Returns the row of a group, with up to 1,000 of its messages from *number* on.
 
         Returns:
-            The row. ``members`` has the messages, ``gaps`` the ranges of missing numbers between
-            them. ``next_number`` is where the next call continues, or None.
+            The row. ``members`` has the messages, and ``gaps`` has the ranges of missing numbers
+            between them. ``next_number`` is the *number* for the next call, or None.
 
         Raises:
-            RequestError: GROUP_UNKNOWN.
+            RequestError: GROUP_UNKNOWN if the group does not exist.
         """
         return self._call(self._aio.show_group(queue, group_id, number))
 
     def pause_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Pauses a group: no message of it is delivered until it is resumed. Returns its row."""
+        """Pauses a group until it is resumed: its messages are not delivered. Returns its row."""
         return self._call(self._aio.pause_group(queue, group_id))
 
     def resume_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Resumes a group that is paused, or parked after a failure. Returns its row."""
+        """Resumes a group that is paused or was parked after a failure. Returns its row."""
         return self._call(self._aio.resume_group(queue, group_id))
 
     def skip_group(self, queue: str, group_id: GroupId, number: int = 0) -> GroupAltered:
-        """Skips the message of a group that is due, and returns the group's row.
+        """Skips the due message of a group and returns the group's row.
 
-        The message becomes a dead letter. If it is missing, the group continues with the lowest
-        number that is on the queue.
+        The message becomes a dead letter. If the due message is missing, the group continues with
+        the lowest number that is on the queue.
 
         Args:
             queue: The name of the queue.
             group_id: The id of the group.
-            number: Skip all messages below this number. 0 skips only the message that is due.
+            number: Skip all messages below this number. 0 skips only the due message.
 
         Raises:
-            RequestError: GROUP_IN_USE, one of the messages is leased; VALUE_INVALID, *number* was
-                passed already, or is beyond the end of the group.
+            RequestError: GROUP_IN_USE if one of the messages is leased. VALUE_INVALID if the group
+                has already passed *number*, or if *number* is beyond its end.
         """
         return self._call(self._aio.skip_group(queue, group_id, number))
 
     def reassign_group(self, queue: str, group_id: GroupId, connection: int = 0) -> GroupAltered:
-        """Assigns a group to another consumer, and returns the group's row.
+        """Assigns a group to another consumer and returns the group's row.
 
-        The group moves once its present consumer has settled the messages that it leased.
+        The group moves once its current consumer has settled the messages that it leased.
 
         Args:
             queue: The name of the queue.
             group_id: The id of the group.
-            connection: The connection whose consumer gets the group. 0 is any connection.
+            connection: The number of the new consumer's connection. 0 means any connection.
 
         Raises:
-            RequestError: GROUP_NO_READER, no other consumer exists, or none on that connection.
+            RequestError: GROUP_NO_READER if the connection, or the queue, has no other consumer.
         """
         return self._call(self._aio.reassign_group(queue, group_id, connection))
 
     def close_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Ends a group with the highest number that is on the queue. Returns its row.
+        """Ends a group after the highest number that is on the queue. Returns the group's row.
 
         Raises:
-            RequestError: GROUP_UNKNOWN.
+            RequestError: GROUP_UNKNOWN if the group does not exist.
         """
         return self._call(self._aio.close_group(queue, group_id))

@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/history.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""History, without asyncio: records of what happened to messages, and the cursors of exports.
+"""History, without asyncio: the recorded events of messages, and the cursors of exports.
 
     for row in queue_manager.admin.history():
         for section in row.sections:
@@ -19,18 +19,18 @@ from qmgr_client.manager_rows import CursorRow, HistoryPage, HistoryShown
 
 
 class History(Bridge[aio_admin.Admin]):
-    """The requests of operators about history."""
+    """The requests of operators for history."""
 
     def history(self, after: int = 0, until: int = 0) -> Iterator[HistoryRow]:
-        """Yields rows of history in order.
+        """Yields the rows of history in order.
 
         Args:
-            after: Start after the row of this number. 0 starts with the oldest row.
-            until: Stop with the row of this number. 0 stops with the latest row.
+            after: Start after the row with this number. 0 starts with the oldest row.
+            until: Stop after the row with this number. 0 stops after the latest row.
 
         Raises:
-            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
-                yet.
+            RequestError: HISTORY_DROPPED if the rows were deleted. HISTORY_AHEAD if the rows do not
+                exist yet.
             HistoryMalformed: This version cannot read a row.
         """
         return pages(self._call, self._aio.history(after, until))
@@ -39,13 +39,13 @@ class History(Bridge[aio_admin.Admin]):
         """Returns a page of stored rows, from *after* to *until*.
 
         Args:
-            after: Start after the row of this number.
-            until: Stop with the row of this number. 0 means unlimited.
-            bytes_max: The most bytes to return, unless a single row is longer.
+            after: Start after the row with this number.
+            until: Stop after the row with this number. 0 means unlimited.
+            bytes_max: The maximum number of bytes to return, unless a single row is longer.
 
         Raises:
-            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
-                yet.
+            RequestError: HISTORY_DROPPED if the rows were deleted. HISTORY_AHEAD if the rows do not
+                exist yet.
         """
         return self._call(self._aio.history_read(after, until, bytes_max))
 
@@ -54,12 +54,12 @@ class History(Bridge[aio_admin.Admin]):
         return self._call(self._aio.history_show())
 
     def cursor_commit(self, cursor: str, position: int) -> CursorRow:
-        """Moves the cursor of an export to *position*. Creates the cursor if it does not exist.
+        """Moves the cursor of an export to *position*, or creates the cursor.
 
         The queue manager may delete rows once all cursors have passed them.
 
         Raises:
-            RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED, VALUE_INVALID.
+            RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED or VALUE_INVALID.
         """
         return self._call(self._aio.cursor_commit(cursor, position))
 
@@ -67,6 +67,6 @@ class History(Bridge[aio_admin.Admin]):
         """Deletes a cursor. The queue manager no longer keeps rows for it.
 
         Raises:
-            RequestError: CURSOR_UNKNOWN.
+            RequestError: CURSOR_UNKNOWN if the cursor does not exist.
         """
         self._call(self._aio.cursor_delete(cursor))

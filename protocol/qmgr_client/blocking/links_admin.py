@@ -31,19 +31,19 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         Args:
             link: The name of the other queue manager.
             addresses: Up to 16 addresses, ``host:port`` or ``unix:/path``. Each connection attempt
-                tries the next one. Leave the list empty if the other queue manager connects to
+                uses the next address. Leave the list empty if the other queue manager connects to
                 this one and fetches its messages.
             stopped: Whether to create the link without starting it.
-            connections: How many connections transfer messages at the same time, 1 to 16.
-            ordered: Whether the other queue manager stores messages in order, if one overtakes
-                another on the way.
-            fetch: Whether to fetch messages that wait at the other queue manager, over the
+            connections: The number of connections that transfer messages concurrently, 1 to 16.
+            ordered: Whether the other queue manager stores messages in order even if one overtakes
+                another in transit.
+            fetch: Whether to fetch pending messages from the other queue manager over the
                 connections of this link.
-            routes: Further queue managers that this link leads to. ``"*"`` is all others.
+            routes: Further queue managers that this link leads to. ``"*"`` means all others.
             transit: Whether messages that arrive on other links may be forwarded over this link.
 
         Raises:
-            RequestError: LINK_EXISTS, NAME_INVALID, VALUE_INVALID, LINKS_EXHAUSTED.
+            RequestError: LINK_EXISTS, NAME_INVALID, VALUE_INVALID or LINKS_EXHAUSTED.
         """
         return self._call(
             self._aio.link_create(
@@ -71,15 +71,15 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
     ) -> LinkAltered:
         """Changes attributes of a link permanently. Pending messages stay on the link.
 
-        A link that is not stopped connects again at once. None keeps the value of an attribute.
-        The attributes are those of :meth:`link_create`.
+        A link that is not stopped reconnects at once. None keeps the value of an attribute. The
+        attributes are the same as in :meth:`link_create`.
 
         Returns:
             The row of the link. Its ``changed`` maps each attribute that changed to
             [before, after].
 
         Raises:
-            RequestError: LINK_UNKNOWN, VALUE_INVALID.
+            RequestError: LINK_UNKNOWN or VALUE_INVALID.
         """
         return self._call(
             self._aio.link_alter(
@@ -101,14 +101,15 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
 
         Args:
             link: The name of the link.
-            purge: Whether to delete the link even if messages are pending on it.
+            purge: Whether to delete the link even if it has pending messages.
 
         Returns:
             The number of deleted messages, in ``messages``. None if the answer was lost with a
             connection.
 
         Raises:
-            RequestError: LINK_UNKNOWN; LINK_NOT_EMPTY, messages are pending and *purge* is false.
+            RequestError: LINK_UNKNOWN, or LINK_NOT_EMPTY if the link has pending messages and
+                *purge* is false.
         """
         return self._call(self._aio.link_delete(link, purge=purge))
 
@@ -116,9 +117,9 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of all links.
 
         Returns:
-            ``links`` has the links of this queue manager, ``inbound`` those of others to it.
-            ``allowed`` has the queue managers that may open links to this one, ``refused`` those
-            that were refused since the start.
+            A dictionary. ``links`` has the links of this queue manager, and ``inbound`` has the
+            links of other queue managers to this one. ``allowed`` has the queue managers that may
+            open links to this one. ``refused`` has those that were refused since the start.
         """
         return self._call(self._aio.link_list())
 
@@ -127,18 +128,18 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         return self._call(self._aio.link_show(link))
 
     def link_start(self, link: str, *, accept: bool = False) -> LinkRow:
-        """Starts a link that is stopped or was refused, and returns its row.
+        """Starts a stopped or refused link and returns its row.
 
         Args:
             link: The name of the link.
-            accept: Whether a refused link accepts the present store of its peer, which is another
-                store or was restored. Pending messages are sent as a new stream. Messages that the
-                peer has already received are duplicated.
+            accept: Whether a refused link accepts the current store of its peer, which is a
+                different store or was restored. Pending messages are sent as a new stream. Messages
+                that the peer has already received are duplicated.
         """
         return self._call(self._aio.link_start(link, accept=accept))
 
     def link_stop(self, link: str) -> LinkRow:
-        """Stops a link until it is started again. Returns its row."""
+        """Stops a link until it is started again, and returns the link's row."""
         return self._call(self._aio.link_stop(link))
 
     def link_allow(self, manager: str, store_id: bytes = b"") -> AllowedRow:
@@ -146,21 +147,21 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
 
         Args:
             manager: The name of the other queue manager.
-            store_id: The only store id that is accepted for that name, 16 bytes. Empty accepts the
-                store id that is known already, or the first one that connects.
+            store_id: The only store id that is accepted for that name, 16 bytes. ``b""`` accepts
+                the store id that is already known, or else the first one that connects.
 
         Raises:
-            RequestError: PEER_WRONG, *manager* is this queue manager; LINKS_EXHAUSTED.
+            RequestError: LINKS_EXHAUSTED, or PEER_WRONG if *manager* is this queue manager.
         """
         return self._call(self._aio.link_allow(manager, store_id))
 
     def link_disallow(self, manager: str) -> Disallowed:
-        """Forbids a queue manager to open links to this one.
+        """Revokes the permission of a queue manager to open links to this one.
 
         Returns:
             The number of connections that were closed, and the state of its inbound link.
 
         Raises:
-            RequestError: LINK_UNKNOWN, the queue manager was not allowed to.
+            RequestError: LINK_UNKNOWN if the queue manager had no permission.
         """
         return self._call(self._aio.link_disallow(manager))

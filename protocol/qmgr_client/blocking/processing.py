@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/processing.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""The work on one message, without asyncio. The end of its block settles the message.
+"""Processing one message, without asyncio. The end of the block settles the message.
 
 end of the block                               message
 without an exception                           acknowledged
@@ -18,9 +18,10 @@ from qmgr_client.message import Message
 
 
 class Processing(Bridge[aio_processing.Processing]):
-    """The work on a message, for ``with``. The end of the block settles the message.
+    """The processing of a message, for ``with``. The end of the block settles the message.
 
-    Invariant: ``session.processing`` has the lease while the block runs and has not settled it.
+    Invariant: while the block runs and has not settled the message, ``session.processing`` has the
+    lease.
     """
 
     def __enter__(self) -> Message:

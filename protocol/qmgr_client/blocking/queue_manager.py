@@ -26,29 +26,29 @@ def connect(
     give_up_ms: Duration | None = None,
     coalesce: bool = True,
 ) -> "Client":
-    """Returns a client of the queue manager at *address*. It connects when it is opened.
+    """Returns a client of the queue manager at *address*. The client is not connected yet.
 
-    Open it with ``with``, or with ``open()``.
+    To connect, open the client with ``with`` or ``open()``.
 
     Args:
         address: ``"host:port"`` or ``"unix:/path"``.
-        name: The name of this client in logs and in ``qmctl``. The queue manager also uses it to
-            keep out a client whose request triggered a bug. Default: program, host and process id,
-            such as ``"billing.host7.4711"``.
+        name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
+            to keep out a client whose request triggered a bug. Default: program, host and process
+            id, such as ``"billing.host7.4711"``.
         producer_id: 16 bytes that identify the puts of this application across restarts. Only one
-            process at a time may use them: the queue manager disconnects the older one. Default:
-            random bytes.
-        reconnect: Whether to connect again if the connection is lost. Otherwise, everything that
-            is open then fails.
-        wait_ms: How long to try the first connection. 0 tries once, None tries forever.
-        give_up_ms: How long to try to connect again. None tries forever.
-        coalesce: Whether to send puts together that are made at about the same time.
+            process at a time may use the same bytes: the queue manager disconnects the older
+            process. Default: random bytes.
+        reconnect: Whether to connect again if the connection is lost. If false, all open requests
+            fail when the connection is lost.
+        wait_ms: The time for which to try the first connection. 0 tries once, None tries forever.
+        give_up_ms: The time for which to try to connect again. None tries forever.
+        coalesce: Whether to send puts in one frame if they are made at about the same time.
 
     Raises:
-        AddressInvalid: *address* is not an address. It is a ConnectFailed and a ValueError.
-        ValueError: *name* is not valid UTF-8 or longer than 255 characters, *producer_id* is not
-            16 bytes, or a time is negative.
-        RequestError: VALUE_INVALID, a time is not a duration, or a negative timedelta.
+        AddressInvalid: *address* is not a valid address. This error is also a ValueError.
+        ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
+            not 16 bytes, or a time is negative.
+        RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     return Client(
         ClientThread(),
@@ -67,8 +67,9 @@ def connect(
 class Client(Groups, Replies, Settling, Work):
     """A connection to a queue manager, for ``with``.
 
-    Every method raises RequestError if the queue manager refuses a request, and ConnectionEnded
-    once the client is closed. Threads may share it. After a fork, the child has to connect again.
+    Every method raises RequestError if the queue manager refuses the request, and ConnectionEnded
+    after the client is closed. Threads may share the object. After a fork, the child process must
+    connect again.
     """
 
     def __enter__(self) -> "Client":
@@ -90,7 +91,7 @@ class Client(Groups, Replies, Settling, Work):
 
     @property
     def admin(self) -> Admin:
-        """The requests of operators: queues, links, topics, jobs, history and so on."""
+        """The requests of operators for queues, links, topics, jobs, history and so on."""
         return Admin(self._thread, self._aio.admin)
 
     def open(self) -> None:
@@ -99,18 +100,19 @@ class Client(Groups, Replies, Settling, Work):
         Raises:
             ConnectFailed: The client could not connect. The error has the reason and a hint.
             ConnectionEnded: The queue manager refuses this client.
-            RuntimeError: The client is open already.
+            RuntimeError: The client is already open.
         """
         self._thread.start(self._aio.open())
 
     def close(self, timeout_ms: Duration = CLOSE_MAX_MS) -> None:
-        """Waits for puts and settles in flight, then disconnects. You may call it repeatedly.
+        """Waits for the puts and settles in flight, then disconnects.
 
         Loops over consumers and subscriptions end normally, as if they had been cancelled. Other
-        calls then raise ConnectionEnded, such as an ack of a message that is still processed.
+        calls then raise ConnectionEnded, for example an ack of a message that is still being
+        processed. You may call this method repeatedly.
 
         Args:
-            timeout_ms: How long to wait for the results of puts and settles. Those that have none
-                by then end with ConnectionEnded.
+            timeout_ms: The maximum time to wait for the results of puts and settles. After this
+                time, unanswered puts and settles end with ConnectionEnded.
         """
         self._thread.close(lambda: self._aio.close(timeout_ms))

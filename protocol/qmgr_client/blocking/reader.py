@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/reader.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A reader of groups, without asyncio. It gets one group after another, each in order.
+"""A reader of groups, without asyncio. It reads one group after another, each in order.
 
 with queue_manager.reader("ORDERS") as reader:
     while (message := reader.get(wait_ms=1_000)) is not None:
@@ -23,21 +23,22 @@ from qmgr_protocol.errors import ErrorCode
 
 
 class GroupReader(Bridge[aio_reader.GroupReader]):
-    """Gets messages in logical order from a queue, for ``with``.
+    """A reader that gets messages of a queue in logical order, for ``with``.
 
-    A message without a group is a group of one. No other reader or consumer gets messages of the
-    current group until its last message, or until :meth:`close`. If the connection is lost, the
-    rest of the group is available to any reader. Concurrent calls wait for each other.
+    A message without a group is treated as a group of one. No other reader or consumer receives
+    messages of the current group until the reader has received the last message or is closed. If
+    the connection is lost, the rest of the group is available to any reader. Concurrent calls wait
+    for each other.
     """
 
     @property
     def current(self) -> Group | None:
-        """The current group, with the number that was got last. None between groups."""
+        """The current group, with the number of the last message received. None between groups."""
         return self._aio.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """The inconsistency that the last call caused in a group, or None."""
+        """The inconsistency in a group that the last call caused, or None."""
         return self._aio.warning
 
     def get(
@@ -47,22 +48,24 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
         all_available: bool | None = None,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Leases the next message of the current group, or the first of a new group.
+        """Leases the next message of the current group, or the first message of a new group.
 
         Args:
-            wait_ms: How long to wait for a message.
+            wait_ms: The maximum time to wait for a message. 0 does not wait.
             unit: The unit of work whose commit deletes the message.
             all_available: Whether to start a group only when all of its messages are on the queue.
                 None uses the setting of the reader.
-            selection: Selects the first message of a group: at most one of ``where``,
+            selection: The selection of the first message of a group: at most one of ``where``,
                 ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if none arrives within *wait_ms*. The reader then keeps its place.
+            The message, or None if no message arrives within *wait_ms*. None does not change the
+            position of the reader.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT, the group was read with a unit of work before, or
-                without; MATCH_INCONSISTENT, the next message of the group does not match.
+            RequestError: INCONSISTENT_UNIT if earlier messages of the group were read with a unit
+                of work and this one is read without, or the reverse. MATCH_INCONSISTENT if the
+                next message of the group does not match.
             MessageDamaged: The record of the message cannot be read.
         """
         return self._call(self._aio.get(wait_ms, asyncio_object(unit), all_available, **selection))
@@ -75,21 +78,22 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
         all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Leases a message that matches *selection*, in any group. The reader continues after it.
+        """Leases a message of any group that matches *selection*. The reader continues after it.
 
-        Use it with ``group_id`` and *number* to resume a group. If the message leaves the current
-        group incomplete, ``warning`` is INCOMPLETE_GROUP. If it continues the group with a unit of
-        work, but earlier messages had none, or the reverse, it is INCONSISTENT_UNIT.
+        To resume a group, use this method with ``group_id`` and *number*. If the message leaves the
+        current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
+        group with a unit of work after messages without one, or the reverse, ``warning`` is
+        INCONSISTENT_UNIT.
 
         Args:
-            wait_ms: How long to wait for a message.
+            wait_ms: The maximum time to wait for a message. 0 does not wait.
             unit: The unit of work whose commit deletes the message.
-            number: The number of the message in its group. 0 is any number.
+            number: The number of the message in its group. 0 means any number.
             all_available: Whether to get only messages of complete groups.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if none arrives within *wait_ms*.
+            The message, or None if no message arrives within *wait_ms*.
         """
         return self._call(
             self._aio.get_physical(
@@ -98,7 +102,10 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
         )
 
     def close(self) -> None:
-        """Closes the reader. Others may get the rest of its group. Its messages stay leased."""
+        """Closes the reader. Its messages stay leased.
+
+        The rest of the current group is then available to other readers and consumers.
+        """
         self._call(self._aio.close())
 
     def __enter__(self) -> "GroupReader":

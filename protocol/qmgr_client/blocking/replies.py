@@ -1,16 +1,16 @@
 # Generated from qmgr_client/aio/replies.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""Requests and replies, without asyncio: a message that is answered with another message.
+"""Requests and replies, without asyncio: the reply to a message is another message.
 
     asking    request ──put, reply_to=/replies/4f2a..., correlation id──▶ queue
                  ▲                                                          │ consume
                  └──────── subscription to /replies/4f2a... ◀── publish ── reply
 
-1. The reply address is a random topic, with a subscription that is not durable. A client creates
-   it at its first request, and uses it for all requests.
-2. A reply is matched to its request by the correlation id. Late and repeated replies are dropped.
-3. If the connection is lost, the client subscribes again. Replies in between are lost.
+1. The reply address is a random topic with a subscription that is not durable. A client creates
+   the subscription at its first request and uses it for all requests.
+2. The correlation id assigns a reply to its request. Late and repeated replies are dropped.
+3. If the connection is lost, the client subscribes again. Replies in the meantime are lost.
 """
 
 from typing import Unpack
@@ -23,7 +23,7 @@ from qmgr_client.outgoing import PutOptions, PutResult
 
 
 class Replies(Topics):
-    """Sends requests and waits for replies."""
+    """The methods that send requests and replies."""
 
     def request(
         self,
@@ -32,36 +32,38 @@ class Replies(Topics):
         timeout_ms: Duration = TIMEOUT_MS,
         **options: Unpack[PutOptions],
     ) -> Message:
-        """Sends a request and returns its reply, which is acknowledged already.
+        """Sends a request and returns its reply. The client has already acknowledged the reply.
 
         Args:
             queue: The name of a local queue, or a topic with a leading ``/``.
             body: The content of the request.
-            timeout_ms: How long to wait for the reply, at least 1. The request expires after the
-                same time, unless *options* has another ``expiry_ms``.
-            options: As in :meth:`put`, except ``reply_to`` and ``correlation_id``.
+            timeout_ms: The maximum time to wait for the reply, at least 1. The request expires
+                after the same time, unless *options* has another ``expiry_ms``.
+            options: The options of :meth:`put`, except ``reply_to`` and ``correlation_id``.
 
         Raises:
-            RequestTimeout: No reply arrived in time. The request may have been processed.
-            RequestError: The put was refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
-                reply address; VALUE_INVALID, *queue* is behind a link, or an argument is invalid.
+            RequestTimeout: No reply arrived in time. A consumer may have processed the request.
+            RequestError: The put was refused. SUBSCRIPTIONS_EXHAUSTED if the queue manager has no
+                room for the reply address. VALUE_INVALID if *queue* is behind a link or an argument
+                is invalid.
         """
         return self._call(self._aio.request(queue, body, timeout_ms, **options))
 
     def reply(self, message: Message, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
-        """Replies to a request and returns once the reply is on disk.
+        """Sends the reply to a request and returns once the reply is on disk.
 
-        The reply has the correlation id of *message*. Acknowledge *message* yourself.
+        The reply has the correlation id of *message*. You must acknowledge *message* yourself.
 
         Args:
             message: The request.
             body: The content of the reply.
-            options: As in :meth:`put`.
+            options: The options of :meth:`put`.
 
         Returns:
             The result of the put. ``subscriptions`` is 0 if the :meth:`request` no longer waits.
 
         Raises:
-            RequestError: VALUE_INVALID, *message* has no ``reply_to``; or as in :meth:`put`.
+            RequestError: VALUE_INVALID if *message* has no ``reply_to``. Also the errors of
+                :meth:`put`.
         """
         return self._call(self._aio.reply(message, body, **options))

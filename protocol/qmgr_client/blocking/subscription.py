@@ -13,25 +13,25 @@ from qmgr_client.message import Message
 class Subscription(Bridge[aio_subscription.Subscription]):
     """An iterator over publications, for ``with`` and ``for``.
 
-    It ends with its ``with`` block, or with :meth:`cancel`. Without either, a subscription that is
-    not durable keeps collecting publications until its connection ends. Several threads may share a
-    subscription.
+    A subscription ends with its ``with`` block or with :meth:`cancel`. Without either, a
+    subscription that is not durable collects publications until its connection ends. Several
+    threads may share a subscription.
     """
 
     @property
     def name(self) -> str:
-        """The name that the queue manager knows the subscription by; empty before it is opened.
+        """The name of the subscription at the queue manager, or ``""`` before :meth:`open`.
 
-        A subscription that is not durable gets a new name after each loss of the connection.
+        A subscription that is not durable receives a new name after each loss of the connection.
         """
         return self._aio.name
 
     def open(self) -> None:
-        """Subscribes, unless that is done already.
+        """Subscribes, unless the subscription is already open.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED.
+                SUBSCRIPTION_EXISTS or SUBSCRIPTIONS_EXHAUSTED.
         """
         self._call(self._aio.open())
 
@@ -39,13 +39,13 @@ class Subscription(Bridge[aio_subscription.Subscription]):
         return self
 
     def __next__(self) -> Message:
-        """Waits for the next publication and returns it, leased.
+        """Waits for the next publication, leases it and returns it.
 
         Raises:
-            StopIteration: The subscription was cancelled, or the client was closed.
+            StopIteration: The subscription was cancelled or the client was closed.
             MessageDamaged: The record of the publication cannot be read. You may continue with the
-                next one.
-            RequestError: The queue manager ended the subscription, or refused to open it.
+                next publication.
+            RequestError: The queue manager ended the subscription or refused to open it.
         """
         return next_of(self._thread, self._aio)
 

@@ -25,7 +25,7 @@ from qmgr_protocol.errors import RequestError
 
 
 class Topics(Messaging):
-    """Publishes messages, and subscribes to topics."""
+    """The methods that publish messages and subscribe to topics."""
 
     def publish(
         self, topic: str, body: bytes, *, retained: bool = False, **options: Unpack[PutOptions]
@@ -35,23 +35,23 @@ class Topics(Messaging):
         Args:
             topic: A topic such as ``"flights/JFK/UA"``.
             body: The content of the message.
-            retained: Whether the topic keeps the message for later subscribers, instead of its
-                previous retained message. A retained message with an empty body removes it.
-            options: The fields of :class:`Outgoing`, as in :meth:`put`.
+            retained: Whether the topic retains the message for later subscribers. The message
+                replaces the previous retained message. An empty body removes that message instead.
+            options: The options of :meth:`put`.
 
         Returns:
-            The result of the put. ``subscriptions`` is the number of subscriptions that match, or
+            The result of the put. ``subscriptions`` is the number of matching subscriptions, or
             None if the answer was lost with a connection.
 
         Raises:
-            RequestError: TOPIC_INVALID, PUT_INHIBITED, or as in :meth:`put`.
+            RequestError: TOPIC_INVALID, PUT_INHIBITED or an error of :meth:`put`.
         """
         return self._call(self._aio.publish(topic, body, retained=retained, **options))
 
     def publish_many(
         self, topic: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
-        """Publishes several messages and returns once each is on disk or refused.
+        """Publishes several messages and returns once each message is on disk or refused.
 
         Args:
             topic: A topic such as ``"flights/JFK/UA"``.
@@ -77,27 +77,28 @@ class Topics(Messaging):
     ) -> Subscription:
         """Returns an iterator over the publications that match a topic filter.
 
-        Use it with ``with`` and ``for``.
+        Use the iterator with ``with`` and ``for``.
 
         Args:
             topic: A topic filter. ``+`` matches one level, as in ``"flights/+/UA"``. ``#`` matches
                 all further levels, as in ``"flights/#"``.
-            subscription: The name of a durable subscription, such as ``"BILLING:late"``. It is
-                created if it does not exist, and stays. If several consumers share it, each
-                publication goes to one of them. Empty creates a subscription that ends with the
-                connection of this client. If the connection is lost, a new one starts, and
-                publications in between are missed.
+            subscription: The name of a durable subscription, such as ``"BILLING:late"``. The queue
+                manager creates the subscription if it does not exist, and keeps it. If several
+                consumers share a subscription, each publication is delivered to one of them.
+                ``""`` creates a subscription that ends with the connection of this client. If the
+                connection is lost, the client creates a new subscription, and publications in the
+                meantime are missed.
             where: A selector. Only publications that match it are delivered.
-            attributes: Attributes of the subscription. ``redelivery_limit`` is how often a failed
-                publication is delivered again before it is parked.
+            attributes: The attributes of the subscription. ``redelivery_limit`` is the maximum
+                number of redeliveries of a failed publication before it is parked.
             retained: Whether a new subscription starts with the retained publications.
-            prefetch: As in :meth:`consume`.
-            lease_ms: As in :meth:`consume`.
-            groups: As in :meth:`consume`.
-            all_available: As in :meth:`consume`.
+            prefetch: The same as in :meth:`consume`.
+            lease_ms: The same as in :meth:`consume`.
+            groups: The same as in :meth:`consume`.
+            all_available: The same as in :meth:`consume`.
 
         Raises:
-            RequestError: VALUE_INVALID. Opening the subscription raises other errors.
+            RequestError: VALUE_INVALID. Other errors are raised when the subscription is opened.
         """
         return Subscription(
             self._thread,
@@ -120,10 +121,10 @@ class Topics(Messaging):
         """Deletes a subscription with all of its messages.
 
         Returns:
-            The number of deleted messages, in ``messages``. None if the answer was lost with a
-            connection.
+            The number of deleted messages, in ``messages``. The number is None if the answer was
+            lost with a connection.
 
         Raises:
-            RequestError: SUBSCRIPTION_UNKNOWN.
+            RequestError: SUBSCRIPTION_UNKNOWN if the subscription does not exist.
         """
         return self._call(self._aio.unsubscribe(subscription))

@@ -22,7 +22,7 @@ from qmgr_protocol.record import Uid
 
 
 class TopicsAdmin(Bridge[aio_admin.Admin]):
-    """The requests of operators about topics and subscriptions."""
+    """The requests of operators for topics and subscriptions."""
 
     def subscription_create(
         self,
@@ -39,15 +39,15 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
 
         Args:
             topic: A topic filter, as in :meth:`Client.subscribe`.
-            subscription: A name such as ``"BILLING:late"``, or ``":NAME@MANAGER"`` for a proxy,
-                which forwards publications to another queue manager.
+            subscription: A name such as ``"BILLING:late"``, or ``":NAME@MANAGER"`` for a proxy. A
+                proxy forwards publications to another queue manager.
             where: A selector. Only publications that match it are delivered.
             retained: Whether the subscription starts with the retained publications.
             attributes: The attributes of the subscription.
 
         Raises:
-            RequestError: SUBSCRIPTION_EXISTS, it exists with another topic or other attributes;
-                NAME_INVALID; TOPIC_INVALID; VALUE_INVALID; SELECTOR_INVALID;
+            RequestError: SUBSCRIPTION_EXISTS if the subscription exists with another topic or other
+                attributes. Also NAME_INVALID, TOPIC_INVALID, VALUE_INVALID, SELECTOR_INVALID or
                 SUBSCRIPTIONS_EXHAUSTED.
         """
         return self._call(
@@ -60,19 +60,19 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of subscriptions.
 
         Args:
-            topic: Return only subscriptions that match this topic. Empty returns all.
-            limit: The most rows to return. 0 means unlimited.
+            topic: Return only subscriptions that match this topic. ``""`` returns all.
+            limit: The maximum number of rows to return. 0 means unlimited.
         """
         return self._call(self._aio.subscription_list(topic, limit))
 
     def subscription_healthy(self, subscription: str) -> SubscriptionRestarted:
         """Reports that a subscriber can process messages again.
 
-        A suspended subscription resumes. Parked publications are republished to it if the
-        ``republish`` of their topic is ``"healthy"``.
+        A suspended subscription resumes. Parked publications are republished to the subscription if
+        the ``republish`` of their topic is ``"healthy"``.
 
         Returns:
-            The row of the subscription. Its ``job`` is the job that republishes, or None.
+            The row of the subscription. ``job`` is the number of the job that republishes, or None.
         """
         return self._call(self._aio.subscription_healthy(subscription))
 
@@ -81,7 +81,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         return self._call(self._aio.topic_set(topic, **attributes))
 
     def topic_delete(self, topic: str, *, retained: bool = False) -> None:
-        """Deletes the attributes of a topic, or its retained publication.
+        """Deletes the attributes or the retained publication of a topic.
 
         Args:
             topic: The topic.
@@ -108,8 +108,8 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
             uid: The UID of the publication, as a Uid or in the text form of rows.
 
         Raises:
-            RequestError: PUBLICATION_UNKNOWN, all subscriptions have acknowledged it, or it never
-                existed; VALUE_INVALID, *uid* is not a UID.
+            RequestError: PUBLICATION_UNKNOWN if all subscriptions have acknowledged the publication
+                or it never existed. VALUE_INVALID if *uid* is not a UID.
         """
         return self._call(self._aio.topic_lacks(uid))
 
@@ -118,12 +118,12 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
     ) -> Iterator[ParkedRow]:
         """Yields parked publications, in the order of publication.
 
-        A publication is yielded once for each subscription that it is parked for.
+        A publication that is parked for several subscriptions is yielded once for each of them.
 
         Args:
-            where: A selector. In addition to the fields of messages, it can use topic,
+            where: A selector. In addition to the fields of messages, a selector can use topic,
                 subscription, dead_code, dead_reason, dead_text and dead_us.
-            uid: Yield only this publication. A Uid, or its text form.
+            uid: Yield only the publication with this UID: a Uid, or its text form.
             subscription: Yield only publications that are parked for this subscription.
         """
         return pages(
@@ -141,27 +141,27 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         drop: bool = False,
         wait: bool = False,
     ) -> JobRow:
-        """Delivers parked publications again, only to the subscriptions they are parked for.
+        """Delivers parked publications again to the subscriptions that they are parked for.
 
-        A job does the work. Without arguments, it republishes all publications that are parked.
+        A job republishes the publications. Without arguments, the job republishes all of them.
 
         Args:
-            where: As in :meth:`republish_list`.
-            uid: As in :meth:`republish_list`.
-            subscriptions: The names of the subscriptions. Empty is all.
-            rate: The most publications in a second. 0 means unlimited.
-            messages_max: The most publications in total. 0 means unlimited.
+            where: The same as in :meth:`republish_list`.
+            uid: The same as in :meth:`republish_list`.
+            subscriptions: The names of the subscriptions. An empty sequence means all.
+            rate: The maximum number of publications per second. 0 means unlimited.
+            messages_max: The maximum number of publications in total. 0 means unlimited.
             drop: Whether to delete the parked publications instead of delivering them.
-            wait: Whether to return only when the job has ended. Its ``state`` is then ``"done"``,
-                ``"failed"``, ``"cancelled"`` or ``"aside"``.
+            wait: Whether to return only when the job has ended. The ``state`` of the job is then
+                ``"done"``, ``"failed"``, ``"cancelled"`` or ``"aside"``.
 
         Returns:
             The row of the job. ``done`` counts publications that were sent to their subscription.
-            ``skipped`` counts those that will be sent once their subscription has a consumer.
-            ``stayed`` counts those that are still parked; ``text`` has the reason.
+            ``skipped`` counts publications that will be sent once their subscription has a
+            consumer. ``stayed`` counts publications that are still parked. ``text`` has the reason.
 
         Raises:
-            RequestError: SELECTOR_INVALID; VALUE_INVALID, *subscriptions* is a single name.
+            RequestError: SELECTOR_INVALID, or VALUE_INVALID if *subscriptions* is a single name.
         """
         return self._call(
             self._aio.republish(

@@ -24,12 +24,12 @@ from qmgr_protocol.errors import RequestError
 
 
 class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
-    """Puts and acknowledgements that are committed together, for ``with``.
+    """A unit of work for ``with``: puts and acknowledgements that are committed together.
 
     A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
-    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, it has one
-    result, even if the connection is lost. Steps may run concurrently. If Ctrl-C interrupts a step,
-    it may be part of the unit or not: back out the unit.
+    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, the unit
+    has one result, even if the connection is lost. Steps may run concurrently. If Ctrl-C interrupts
+    a step, back out the unit, because the step may already be part of it.
     """
 
     def __enter__(self) -> "UnitOfWork":
@@ -46,7 +46,7 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the unit was committed or backed out by the caller. Not whether it was lost."""
+        """Whether the caller committed or backed out the unit. False if the unit was lost."""
         return self._aio.has_ended
 
     @property
@@ -55,30 +55,30 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
         return self._aio.is_lost
 
     def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
-        """Puts a message in the unit. It can be got after the commit.
+        """Puts a message in the unit. Consumers can receive the message after the commit.
 
         Args:
-            queue: As in :meth:`Client.put`.
+            queue: The name of a queue or topic, as in :meth:`Client.put`.
             body: The content of the message.
-            options: As in :meth:`Client.put`.
+            options: The options of :meth:`Client.put`.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended. After any other
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended. After any other
                 refusal, the message is not part of the unit, and the unit continues.
         """
         return self._call(self._aio.put(queue, body, **options))
 
     def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
-        """Puts several messages in the unit, and returns their results in order.
+        """Puts several messages in the unit and returns their results in order.
 
         Args:
-            queue: As in :meth:`Client.put`.
+            queue: The name of a queue or topic, as in :meth:`Client.put`.
             items: Bodies, or :class:`Outgoing` messages with options.
 
         Raises:
-            RequestError: The first refusal. Other items may be part of the unit: an error that
+            RequestError: The first refusal. Other items may be part of the unit. An error that
                 leaves the block backs them out. If you catch the error and continue, they are
-                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
+                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended.
         """
         return self._call(self._aio.put_many(queue, collected(items)))
 
@@ -89,17 +89,17 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
 
         Args:
             queue: The name of a queue or durable subscription.
-            wait_ms: How long to wait for a message, at most 7 days. 0 does not wait.
+            wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if none arrives within *wait_ms*.
+            The message, or None if no message arrives within *wait_ms*.
 
         Raises:
-            MessageDamaged: The record of the message cannot be read. It is leased, and not part of
-                the unit.
-            RequestError: UNIT_TOO_LARGE or LEASE_LOST, the message is not part of the unit; or for
-                example QUEUE_UNKNOWN.
+            MessageDamaged: The record of the message cannot be read. The message is leased, but not
+                part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST if the message cannot become part of the
+                unit. Also, for example, QUEUE_UNKNOWN.
         """
         return self._call(self._aio.get(queue, wait_ms, **selection))
 
@@ -110,33 +110,34 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
         wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:
-        """Gets up to *messages_max* messages, as soon as there is one. The commit deletes them.
+        """Gets up to *messages_max* messages as soon as one is available. The commit deletes them.
 
         Args:
             queue: The name of a queue or durable subscription.
-            messages_max: The most messages to return, at most 256.
-            wait_ms: How long to wait for the first message, at most 7 days. 0 does not wait.
+            messages_max: The maximum number of messages to return, at most 256.
+            wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The messages, or an empty list if none arrives within *wait_ms*.
+            The messages, or an empty list if no message arrives within *wait_ms*.
 
         Raises:
-            MessageDamaged: The record of one message cannot be read. That message is leased, and
-                none is part of the unit.
-            RequestError: UNIT_TOO_LARGE or LEASE_LOST, no message is part of the unit; or for
-                example QUEUE_UNKNOWN.
+            MessageDamaged: The record of one message cannot be read. That message is leased, and no
+                message is part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST if no message can become part of the unit.
+                Also, for example, QUEUE_UNKNOWN.
         """
         return self._call(self._aio.get_many(queue, messages_max, wait_ms, **selection))
 
     def ack(self, message: Message) -> None:
         """Acknowledges a leased message in the unit. The commit deletes it.
 
-        Use it for messages that were not got in the unit, for example those of a consumer.
+        Use this method for messages that were not received in the unit, for example messages of a
+        consumer.
 
         Raises:
-            LeaseLost: The lease has ended, and another consumer may have the message. It is not
-                part of the unit.
+            LeaseLost: The lease has ended, and another consumer may have the message. The message
+                is not part of the unit.
         """
         self._call(self._aio.ack(message))
 
@@ -144,8 +145,8 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
         """Acknowledges several leased messages in the unit. The commit deletes them.
 
         Returns:
-            For each message None, or the RequestError with the reason why it is not part of the
-            unit.
+            For each message, None or the RequestError with the reason why the message is not part
+            of the unit.
         """
         return self._call(self._aio.ack_many(collected(messages)))
 
@@ -153,8 +154,8 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
         """Commits the unit and returns once it is on disk.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, none of its steps took effect; STORE_FULL, you may commit
-                again.
+            RequestError: UNIT_BACKED_OUT if none of its steps took effect. After STORE_FULL, you
+                may commit again.
             UnknownOutcome: The connection was lost, and the queue manager no longer knows the
                 result.
         """
@@ -166,8 +167,8 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
         Does nothing if the unit was lost with its connection.
 
         Args:
-            reason: The reason, a word of at most 64 characters. Operators see it in the notes of
-                the messages that return.
-            text: A description, at most 1,000 characters.
+            reason: The reason, a word of at most 64 characters. The notes of the returned messages
+                show this word to operators.
+            text: A description of at most 1,000 characters.
         """
         self._call(self._aio.backout(reason, text))

@@ -27,17 +27,17 @@ from qmgr_client.stop_signals import first_signal
 def worker(
     queue: str, concurrency: int = 1, *, lease_ms: Duration = 0, **selection: Unpack[Selection]
 ) -> Callable[[Callable[[Message], object]], Worker[object]]:
-    """Makes a function of one message a worker of *queue*, for :meth:`Client.work`.
+    """Turns a function of one message into a worker for :meth:`Client.work`.
 
     Args:
         queue: The name of the queue or durable subscription.
-        concurrency: How many threads run the function at the same time.
-        lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``. The client renews
+        concurrency: The number of threads that run the function.
+        lease_ms: The length of each lease. 0 uses the queue's ``lease_ms``. The client renews
             the lease while the function runs.
         selection: At most one of ``where``, ``correlation_id`` and ``group_id``.
 
     Raises:
-        TypeError: The function is async, or does not take exactly one message.
+        TypeError: The function is async, or does not accept exactly one message.
         ValueError: *concurrency* is below 1.
     """
 
@@ -50,29 +50,28 @@ def worker(
 
 
 class Work(Messaging):
-    """Runs workers."""
+    """The methods that run and stop workers."""
 
     def work(self, *workers: Worker[object], signals: bool = True) -> None:
-        """Runs each worker in threads, for the messages of its queue, until it is stopped.
+        """Runs each worker in threads for the messages of its queue until the workers are stopped.
 
-        The end of the function settles the message, as the end of a :meth:`processing` block does.
-        An exception releases the message as failed, and is logged as a warning of the logger
-        ``qmgr_client``. The client renews the leases of messages while a function works on them.
+        The end of the function settles the message, like the end of a :meth:`processing` block. An
+        exception releases the message as failed and is logged as a warning of the logger
+        ``qmgr_client``. The client renews the lease of a message while a function works on it.
 
-        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish the messages
-        that they work on, prefetched messages return to their queues, and this method returns.
-        :meth:`close` stops them, too, but does not wait for them. A second signal acts as without
-        workers: SIGINT raises KeyboardInterrupt, which returns the messages to their queues once
-        the threads have finished.
+        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish their current
+        messages, prefetched messages return to their queues, and this method returns.
+        :meth:`close` also stops the workers, but does not wait for them. A second signal has its
+        usual effect. For example, SIGINT raises KeyboardInterrupt, and the messages return to their
+        queues once the threads have finished.
 
         Args:
             workers: Functions decorated with :func:`worker`.
-            signals: False leaves signals to the program. Outside of the main thread, signals are
-                never handled.
+            signals: Whether signals stop the workers. Signals are handled only in the main thread.
 
         Raises:
             RequestError: The queue manager ended a consumer, for example with QUEUE_UNKNOWN. The
-                workers have finished the messages that they worked on.
+                workers have finished their current messages.
         """
         stop = asyncio.Event()
         watching = first_signal(lambda: self._thread.call_soon(stop.set))
@@ -84,7 +83,7 @@ class Work(Messaging):
             self._thread.call_unless_closed(self._aio.work_until(stop, *running))
 
     def stop_work(self) -> None:
-        """Stops :meth:`work` gracefully, as SIGTERM does. You may call it from any thread."""
+        """Stops :meth:`work` gracefully, like SIGTERM. Any thread may call this method."""
         self._thread.call_soon(self._aio.stop_work)
 
 
@@ -93,7 +92,7 @@ def _threads(workers: tuple[Worker[object], ...]) -> int:
 
 
 def _in_threads(worker: Worker[object], pool: ThreadPoolExecutor) -> Worker[Running]:
-    """Returns *worker* as a worker for asyncio that runs its function in a thread of *pool*."""
+    """Returns an asyncio worker that runs the function of *worker* in a thread of *pool*."""
 
     def called(message: Message) -> None:
         try:
@@ -102,7 +101,7 @@ def _in_threads(worker: Worker[object], pool: ThreadPoolExecutor) -> Worker[Runn
             if not isinstance(error, StopIteration):  # A future cannot carry StopIteration.
                 raise
             raise RuntimeError("the worker raised StopIteration") from error
-        except BaseException as error:  # SystemExit, for example, would end the client's thread.
+        except BaseException as error:  # A SystemExit would end the client's thread.
             raise RuntimeError(f"the worker raised {type(error).__name__}: {error}") from error
 
     async def running(message: Message) -> None:

@@ -1,7 +1,7 @@
-"""The rules of a reader of groups: the part of the table in PROTOCOL.md that a client decides.
+"""The rules of a reader of groups: the client's part of the table in PROTOCOL.md.
 
-The queue manager knows which message is next. The reader knows its current group, and whether it
-reads the group in units of work.
+The queue manager knows the next message. The reader knows its current group, and whether it reads
+the group in units of work.
 """
 
 from qmgr_client.groups.place import GroupPosition, HandlePosition
@@ -14,21 +14,21 @@ class GroupGetState:
     """The state of one reader."""
 
     def __init__(self) -> None:
-        self.warning: ErrorCode | None = None  # of the last call
+        self.warning: ErrorCode | None = None  # warning of the last call
         self._places = HandlePosition()
 
     @property
     def current(self) -> Group | None:
-        """The current group, with the number that was got last."""
+        """The current group, with the number of the last message received."""
         self._places.look()
         place = self._places.place
         return Group(place.group_id, place.number) if place.group_id else None
 
     def logical(self, unit: Unit | None) -> None:
-        """Starts a get in logical order, in *unit* or without one.
+        """Starts a get in logical order, in *unit* or without a unit.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT.
+            RequestError: INCONSISTENT_UNIT if the group was read in another way before.
         """
         current = self._begin()
         if current is not None and not self._places.place.is_consistent(unit):
@@ -41,7 +41,7 @@ class GroupGetState:
         self._begin()
 
     def got(self, group: Group | None, unit: Unit | None, *, logical: bool) -> None:
-        """Moves the reader to the message that a get returned, of *group* or without a group."""
+        """Moves the reader to the message that a get returned. *group* is None without a group."""
         current, place = self.current, self._places.place
         if not logical and current is not None:
             if group is not None and group.id == current.id and not place.is_consistent(unit):
@@ -58,5 +58,5 @@ class GroupGetState:
         return current
 
     def lost(self) -> None:
-        """Forgets the current group, which is lost with the connection."""
+        """Forgets the current group because the connection is lost."""
         self._places.lose()

@@ -1,4 +1,4 @@
-"""Group ids: 24 bytes, or a text as in ``qmctl``."""
+"""Group ids: 24 bytes, or a text in the syntax of ``qmctl``."""
 
 from typing import TypeAlias
 
@@ -8,7 +8,7 @@ from qmgr_protocol.record import GROUP_ID_BYTES
 
 GroupId: TypeAlias = bytes | str
 
-SHOWN_MAX = 80  # characters of an invalid id in errors
+SHOWN_MAX = 80  # maximum number of characters of an invalid id in errors
 
 
 def encoded(group_id: GroupId) -> bytes:
@@ -17,7 +17,7 @@ def encoded(group_id: GroupId) -> bytes:
     A text is padded with zero bytes. A text of 48 hexadecimal digits is decoded instead.
 
     Raises:
-        RequestError: VALUE_INVALID, *group_id* is not a group id.
+        RequestError: VALUE_INVALID if *group_id* is not a valid group id.
     """
     if type(group_id) is bytes and len(group_id) == GROUP_ID_BYTES:
         return group_id
@@ -29,6 +29,6 @@ def encoded(group_id: GroupId) -> bytes:
     elif isinstance(group_id, bytes):
         problem = f"{len(group_id)} bytes, not {GROUP_ID_BYTES}: to use a text, pass a str"
     else:
-        problem = f"of type {type(group_id).__name__}: pass {GROUP_ID_BYTES} bytes, or a text"
+        problem = f"of type {type(group_id).__name__}: pass {GROUP_ID_BYTES} bytes or a text"
     text = f"the group id {repr(group_id)[:SHOWN_MAX]} is {problem}"
     raise RequestError(ErrorCode.VALUE_INVALID, text)

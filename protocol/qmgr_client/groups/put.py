@@ -1,7 +1,7 @@
-"""The rules of a handle that puts groups: the table in PROTOCOL.md.
+"""The rules of a handle that puts groups, as in the table in PROTOCOL.md.
 
-In logical order, the handle numbers messages, and refuses puts that would break its group. In
-physical order, the caller numbers messages, and such puts cause a warning.
+In logical order, the handle numbers messages and refuses puts that would break its group. In
+physical order, the caller numbers messages, and puts that break the group cause a warning.
 """
 
 from qmgr_client.groups.place import GroupPosition, HandlePosition
@@ -15,26 +15,26 @@ class GroupPutState:
     """The state of one handle."""
 
     def __init__(self) -> None:
-        self.warning: ErrorCode | None = None  # of the last call
+        self.warning: ErrorCode | None = None  # warning of the last call
         self._places = HandlePosition()
 
     @property
     def current(self) -> Group | None:
-        """The current group, with the number that was put last."""
+        """The current group, with the number of the last message put."""
         self._places.look()
         place = self._places.place
         return Group(place.group_id, place.number) if place.group_id else None
 
     def alone(self) -> None:
-        """Starts the put of a message without a group, in logical order.
+        """Starts the put of a message without a group in logical order.
 
         Raises:
-            RequestError: INCOMPLETE_GROUP.
+            RequestError: INCOMPLETE_GROUP if the current group has not ended.
         """
         current = self._begin()
         if current is not None:
             text = (
-                f"group {current.id.hex()} has not ended, its latest number is {current.number}: "
+                f"group {current.id.hex()} has not ended (its latest number is {current.number}): "
                 "end it with last=True, or put this message without the handle"
             )
             raise RequestError(ErrorCode.INCOMPLETE_GROUP, text)
@@ -50,7 +50,7 @@ class GroupPutState:
     ) -> Group:
         """Returns the group field of the next message. A new group gets *new_id*.
 
-        A message that *is_further* is put together with the one before, and refused with it.
+        If *is_further* is true, the message is put and refused together with the previous one.
 
         Raises:
             RequestError: INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT, GROUP_NUMBER_INVALID.
@@ -78,7 +78,7 @@ class GroupPutState:
         self._go(group, unit, logical=False, persistent=persistent)
 
     def refused(self) -> None:
-        """Moves the handle back. The last put, and those made together with it, were refused."""
+        """Moves the handle back because the last put, or several puts of one call, were refused."""
         self.warning = None
         self._places.move_back()
 
@@ -102,11 +102,11 @@ class GroupPutState:
 def _inconsistent(
     place: GroupPosition, unit: Unit | None, *, persistent: bool
 ) -> tuple[ErrorCode, str] | None:
-    """Returns why a message is inconsistent with the earlier ones of its group, or None."""
+    """Returns an error if a message is inconsistent with the earlier ones of its group."""
     group = f"group {place.group_id.hex()}"
     if place.persistent != persistent:
         before = "persistent" if place.persistent else "not persistent"
-        text = f"{group} is {before} so far: use the same persistent= for all of its messages"
+        text = f"{group} is {before} so far: use the same persistent= for all its messages"
         return ErrorCode.INCONSISTENT_PERSISTENCE, text
     if not place.is_consistent(unit):
         before = "without units of work" if place.unit is None else "in units of work"

@@ -1,8 +1,8 @@
-"""The status message of a group that is put or processed in several units of work.
+"""The status message of a group that several units of work put or process.
 
-Each unit replaces the status, and the last unit removes it. So it records exactly what is
-committed. It belongs to one *run*: the verb (put or get), the queue and the name. Its correlation
-id is the name, so that operators can find it. Its body identifies the run.
+Each unit replaces the status, and the last unit removes it. So the status records exactly the
+committed messages. A status belongs to one *run*: the verb (put or get), the queue and the name.
+The correlation id of the status is the name, so operators can find it. The body identifies the run.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from qmgr_protocol.record import CORRELATION_MAX_BYTES, GROUP_ID_BYTES, GROUP_NU
 
 CONTENT_TYPE = "application/json"
 CLAIM_ORIGIN = "group.status"
-SHOWN_MAX = 80  # characters of an invalid name in errors
+SHOWN_MAX = 80  # maximum number of characters of an invalid name in errors
 
 
 class GroupRun(NamedTuple):
@@ -32,21 +32,21 @@ class GroupRun(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The correlation id of its status.
+        """The correlation id of the status of this run.
 
         Raises:
-            RequestError: VALUE_INVALID, the name is empty, too long, or not a str.
+            RequestError: VALUE_INVALID if the name is empty, too long or not a str.
         """
         key = self.name.encode(errors="replace") if isinstance(self.name, str) else b""
         if not 0 < len(key) <= CORRELATION_MAX_BYTES:
             name = repr(self.name)[:SHOWN_MAX]
-            text = f"the name {name} of a status is not 1 to {CORRELATION_MAX_BYTES} bytes of text"
+            text = f"the status name {name} must have 1 to {CORRELATION_MAX_BYTES} bytes of text"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         return key
 
     @property
     def claim(self) -> Uid:
-        """The UID of its first status. If two runs start at once, one of them is refused."""
+        """The UID of the first status of this run. Two runs that start at once use the same UID."""
         digest = hashlib.sha256(repr(tuple(self)).encode(errors="replace")).digest()
         return Uid(CLAIM_ORIGIN, int.from_bytes(digest[:8], "big") >> 1)
 
@@ -55,7 +55,7 @@ class GroupStatus(NamedTuple):
     """The progress of a group."""
 
     group_id: bytes
-    number: int  # of the last committed message
+    number: int  # number of the last committed message
 
     def __str__(self) -> str:
         return f"group {shown(self.group_id)}, done up to number {self.number}"
@@ -71,7 +71,7 @@ def read(message: Message) -> tuple[GroupRun, GroupStatus]:
     """Returns the run and the progress in a status message.
 
     Raises:
-        RequestError: VALUE_INVALID, the message is not a status.
+        RequestError: VALUE_INVALID if the message is not a status.
     """
     try:
         value = json.loads(message.body)
@@ -82,7 +82,7 @@ def read(message: Message) -> tuple[GroupRun, GroupStatus]:
         sound = False
     if not sound or len(status.group_id) != GROUP_ID_BYTES:
         text = (
-            f"the message {message.uid} on {message.queue} is not the status of a group: use "
+            f"message {message.uid} on {message.queue} is not the status of a group: use "
             "another status queue, or another name"
         )
         raise RequestError(ErrorCode.VALUE_INVALID, text)

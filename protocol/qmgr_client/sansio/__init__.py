@@ -1,1 +1,1 @@
-"""The client without I/O: takes bytes and calls, returns bytes and events."""
+"""The client without I/O: it accepts bytes and calls, and returns bytes and events."""

@@ -1,76 +1,77 @@
-"""The leases of the messages that the application of one consumer works on.
+"""The leases of the messages that the application has received from one consumer.
 
     handed over ──5 ms──▶ started ──▶ renewed repeatedly, with auto_renew
          └────────settled─────┴──────────▶ forgotten
 
-The first renewal of a lease starts it: only then does its time run at the queue manager. A message
-that is settled within 5 ms needs no renewal, so that fast work costs no frames.
+The first renewal of a lease starts the lease: from then on, its time runs at the queue manager. A
+message that is settled within 5 ms needs no renewal. So a fast application causes no extra frames.
 
-But once every 100 ms, a lease starts before the application gets the message. If a message crashes
-the application at once, and does so again right after a restart, each delivery counts.
+Once every 100 ms, however, a lease starts before the application receives the message. Suppose that
+a message crashes the application at once, and again right after a restart. Then each delivery
+counts.
 """
 
 START_AFTER_MS = 5
 START_EARLY_EVERY_MS = 100
-LEFT_MIN_MS = 2_000  # A lease starts at once if less than this, or less than half of it, is left.
+LEFT_MIN_MS = 2_000  # A lease with less time left, or less than half of it, starts at once.
 
 
 class ActiveLeases:
-    """Handles of messages, with the ids of their queues."""
+    """The handles of messages that have leases to start or renew, with the ids of their queues."""
 
     __slots__ = ("_auto_renew", "_fresh", "_start_early_ms", "_started")
 
     def __init__(self, *, auto_renew: bool) -> None:
         self._auto_renew = auto_renew
         self._start_early_ms = 0  # From this time on, the next lease starts early.
-        self._fresh: dict[bytes, tuple[int, int]] = {}  # queue id, and when the lease starts
-        self._started: dict[bytes, int] = {}  # queue id, of leases that are to be renewed
+        self._fresh: dict[bytes, tuple[int, int]] = {}  # queue id, start time of the lease
+        self._started: dict[bytes, int] = {}  # queue ids of the leases to renew
 
     def __bool__(self) -> bool:
-        """Whether any lease is to be started or renewed."""
+        """Whether a lease must be started or renewed."""
         return bool(self._fresh or self._started)
 
     @property
     def has_fresh(self) -> bool:
-        """Whether any lease is to be started."""
+        """Whether a lease must be started."""
         return bool(self._fresh)
 
     def starts_early(self, now_ms: int) -> bool:
-        """Returns whether the next lease is to start before the application gets its message."""
+        """Returns whether the next lease must start before the application receives its message."""
         return now_ms >= self._start_early_ms
 
     def handed_over(
         self, handle: bytes, queue_id: int, lease_ms: int, until_ms: int, now_ms: int
     ) -> None:
-        """Records that the application got a message, whose lease ends at *until_ms*."""
+        """Records that the application received a message. Its lease ends at *until_ms*."""
         left_ms = until_ms - now_ms
         is_late = left_ms < LEFT_MIN_MS or 2 * left_ms < lease_ms
         self._fresh[handle] = queue_id, now_ms if is_late else now_ms + START_AFTER_MS
 
     def start_now(self, handle: bytes, queue_id: int, now_ms: int) -> None:
-        """Makes a lease start now, before or after the application gets its message."""
+        """Schedules the start of a lease for now. The application may not have the message yet."""
         self._fresh[handle] = queue_id, now_ms
         self._start_early_ms = now_ms + START_EARLY_EVERY_MS
 
     def renewed(self, handle: bytes) -> None:
-        """Records that the application itself renews a lease, which starts the lease."""
+        """Records that the application itself renews a lease. The renewal starts the lease."""
         fresh = self._fresh.pop(handle, None)
         if fresh is not None and self._auto_renew:
             self._started[handle] = fresh[0]
 
     def forget(self, handle: bytes) -> None:
-        """Forgets a lease: its message is settled, or the lease has ended."""
+        """Forgets a lease because its message is settled or the lease has ended."""
         if self._fresh.pop(handle, None) is None:
             self._started.pop(handle, None)
 
     def clear(self) -> None:
-        """Forgets all leases, which have ended."""
+        """Forgets all leases because they have ended."""
         self._fresh.clear()
         self._started.clear()
         self._start_early_ms = 0
 
     def start(self, now_ms: int) -> list[tuple[int, bytes]]:
-        """Returns queue id and handle of each lease that starts now."""
+        """Returns the queue id and handle of each lease that starts now."""
         due = [(x[0], handle) for handle, x in self._fresh.items() if x[1] <= now_ms]
         for queue_id, handle in due:
             del self._fresh[handle]
@@ -79,5 +80,5 @@ class ActiveLeases:
         return due
 
     def started(self) -> list[tuple[int, bytes]]:
-        """Returns queue id and handle of each lease that is to be renewed until it is settled."""
+        """Returns the queue id and handle of each started lease that must be renewed."""
         return [(queue_id, handle) for handle, queue_id in self._started.items()]

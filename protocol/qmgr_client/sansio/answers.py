@@ -1,4 +1,4 @@
-"""The answers of the queue manager, and what handles each of them. Late answers are dropped."""
+"""The answers of the queue manager, and their handlers. Late answers are dropped."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -22,12 +22,12 @@ def row(kind: type[Kind], handler: Callable[[Kind, int], None]) -> Row:
 
 
 class AnswerRouter:
-    """Routes answers by their ids, which :class:`SendOrder` assigned."""
+    """The router of answers. It uses the request ids that :class:`SendOrder` assigned."""
 
     def __init__(
         self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
     ) -> None:
-        self.home = NOWHERE  # of the connection
+        self.home = NOWHERE  # store and boot of the connected queue manager
         self._name = ""
         self._puts = puts
         self._settles = settles
@@ -46,7 +46,7 @@ class AnswerRouter:
         )
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        """Records which queue manager the next answers come from."""
+        """Records the queue manager that sends the next answers."""
         self._name = welcome.name
         self.home = Home(welcome.store_id, welcome.boot)
 

@@ -1,21 +1,22 @@
-"""One consumer: the messages that it holds, and its credit for more.
+"""One consumer: the messages that it holds, and its credit for further messages.
 
     credit at the queue manager ──Deliver──▶ buffer ──take──▶ application ──settle──▶ free
               ▲                                                                        │
               └────────────────── Credit, once half is free ───────────────────────────┘
 
-1. prefetch >= credit + held, in messages, and the same in bytes. A message is held from its arrival
-   until it is settled or its lease ends. Credit and buffer together depend on the speed of the
-   application (read_ahead.py).
-2. A lost connection ends all leases. Messages in the buffer are dropped, as they are delivered
-   again. Messages that the application took stay held until it settles them. If such a message is
-   delivered again to the same client, the application does not get it twice: its settle ends the
-   new lease.
-3. A message whose lease has ended is not handed out, as another consumer may have it. If that
-   happens in the buffer, the consumer gets no credit until the application asks for a message.
-4. The lease of a message starts again soon after the application took it (active_leases.py).
-5. A message that was delivered before is handed out at its place in the queue's order, before later
-   messages of the buffer.
+1. prefetch >= credit + held messages. The same limit applies to bytes. A message is held from its
+   arrival until it is settled or its lease ends. The sum of credit and buffer depends on the speed
+   of the application (read_ahead.py).
+2. A lost connection ends all leases. Messages in the buffer are dropped because the queue manager
+   delivers them again. Messages that the application received stay held until it settles them. If
+   such a message is delivered again to the same client, the application does not receive it twice:
+   the application's settle ends the new lease.
+3. If the lease of a message has ended, the application does not receive the message, because
+   another consumer may have leased it. If a lease ends in the buffer, the consumer grants no
+   credit until the application asks for a message.
+4. The lease of a message starts again soon after the application received the message
+   (active_leases.py).
+5. A redelivered message is inserted in the buffer in the order of the queue, before later messages.
 """
 
 from bisect import bisect
@@ -30,27 +31,27 @@ from qmgr_client.sansio.read_ahead import ReadAhead
 from qmgr_protocol import messages as m
 
 MARGIN_MS = 1_000
-HANDED_MAX = 10_000  # messages in the application that the client recognizes when redelivered
-_PLACE = slice(0, 9)  # of a delivery item: priority, arrival
-_PUT_TIME = slice(22, 30)
+HANDED_MAX = 10_000  # maximum number of the application's messages recognized when redelivered
+_PLACE = slice(0, 9)  # bytes of a delivery item with priority and arrival
+_PUT_TIME = slice(22, 30)  # bytes of a delivery item with the put time
 
 
 class Lapsed(NamedTuple):
-    """A message that is to be returned unread. Its lease ended before the application took it."""
+    """A message whose lease ended before the application received it. It is returned unread."""
 
     queue_id: int
     handle: bytes
-    group_return: GroupReturn | None  # is answered once the message is returned
+    group_return: GroupReturn | None  # marked as answered once the message is returned
 
 
-Identity: TypeAlias = tuple[int, bytes, bytes]  # of a message: queue id, place, put time
+Identity: TypeAlias = tuple[int, bytes, bytes]  # queue id, position and put time of a message
 
 
 class HeldLease(NamedTuple):
-    """A message that this client has under lease."""
+    """The lease of a message that this client holds."""
 
-    size_bytes: int  # of the record
-    until_ms: int  # when the lease ends, by the clock of this client
+    size_bytes: int  # size of the record
+    until_ms: int  # end of the lease, by the clock of this client
 
 
 @dataclass(slots=True)
@@ -59,31 +60,31 @@ class ConsumerState:
 
     ticket: int
     queue: str
-    prefetch: int  # messages
+    prefetch: int  # maximum number of held messages and credit
     bytes_max: int
-    lease_wanted_ms: int  # 0 uses the lease_ms of the queue
+    lease_wanted_ms: int  # requested length of a lease; 0 uses the lease_ms of the queue
     selection: tuple[str, bytes, bytes]  # where, correlation id, group id
     groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
-    auto_renew: bool = False  # whether leases are renewed while the application works
-    lease_ms: int = 0  # as the queue manager granted it
-    margin_ms: int = 0  # A message is handed out only if more of its lease than this is left.
-    request_id: int = 0  # on this connection
-    is_open: bool = False  # on this connection
+    auto_renew: bool = False  # whether leases are renewed until their messages are settled
+    lease_ms: int = 0  # length of a lease that the queue manager granted
+    margin_ms: int = 0  # minimum time left of a lease when the application receives the message
+    request_id: int = 0  # id of the Consume request on this connection
+    is_open: bool = False  # whether the consumer is open on this connection
     is_cancelled: bool = False
-    is_idle: bool = False  # The application took no message for as long as a lease lasts.
-    is_waiting: bool = False  # The application asked for a message when the buffer was empty.
-    credit_messages: int = 0  # which the queue manager may still send
+    is_idle: bool = False  # whether a lease ended in the buffer, and no message was asked for since
+    is_waiting: bool = False  # whether the application asked for a message and the buffer was empty
+    credit_messages: int = 0  # number of messages that the queue manager may still send
     credit_bytes: int = 0
-    held: dict[bytes, HeldLease] = field(default_factory=dict)  # by handle, in the order of arrival
+    held: dict[bytes, HeldLease] = field(default_factory=dict)  # leases by handle, oldest first
     held_bytes: int = 0
-    buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
+    buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue ids and items
     group_returns: GroupReturns = field(default_factory=GroupReturns)
-    lapsed: list[Lapsed] = field(default_factory=list)  # shared by all consumers of a client
+    lapsed: list[Lapsed] = field(default_factory=list)  # list that all consumers share
     read_ahead: ReadAhead = field(init=False)
     active: ActiveLeases = field(init=False)
-    handed: dict[bytes, Identity] = field(default_factory=dict)  # by the application's handle
-    renamed: dict[bytes, bytes] = field(default_factory=dict)  # such a handle to the latest one
-    started_early: bytes = b""  # the handle whose lease started before the application took it
+    handed: dict[bytes, Identity] = field(default_factory=dict)  # key: the application's handle
+    renamed: dict[bytes, bytes] = field(default_factory=dict)  # from such a handle to the latest
+    started_early: bytes = b""  # handle of the message whose lease was started early
 
     def __post_init__(self) -> None:
         self.read_ahead = ReadAhead(self.prefetch)
@@ -101,14 +102,14 @@ class ConsumerState:
         )
 
     def grant(self) -> tuple[int, int]:
-        """Grants all free credit, and returns it."""
+        """Grants all free credit and returns the numbers of messages and bytes."""
         count, size = self.free
         self.credit_messages += count
         self.credit_bytes += size
         return count, size
 
     def granted(self, lease_ms: int) -> None:
-        """Records how long leases last."""
+        """Records the length of leases that the queue manager granted."""
         self.lease_ms, self.margin_ms = lease_ms, min(lease_ms // 8, MARGIN_MS)
         self.read_ahead.leased_for(lease_ms)
 
@@ -118,10 +119,10 @@ class ConsumerState:
         return self.groups[0] != m.PHYSICAL
 
     def return_group(self, group_id: bytes, number: int) -> GroupReturn | None:
-        """Drops the later messages of a group one of whose messages is returned.
+        """Drops the later messages of a group because one of its messages is returned.
 
-        Later messages that are still on their way are dropped when they arrive. If the same number
-        has arrived again, the messages behind it are kept: the old lease had ended already.
+        Later messages that are still in transit are dropped when they arrive. If message *number*
+        has arrived again, its old lease had already ended, and the messages after it are kept.
         """
         found = [member_of(item) for _, item in self.buffer]
         numbers = [member[1] if member and member[0] == group_id else 0 for member in found]
@@ -136,7 +137,7 @@ class ConsumerState:
         return None if again >= 0 else self.group_returns.add(group_id, number)
 
     def remove_lease(self, handle: bytes) -> bool:
-        """Forgets the message held under *handle*. Returns whether there was one."""
+        """Forgets the message held under *handle*. Returns whether a message was held."""
         held = self.held.pop(handle, None)
         if held is None:
             return False
@@ -145,7 +146,7 @@ class ConsumerState:
         return True
 
     def expire(self, now_ms: int) -> bool:
-        """Forgets the messages whose leases have ended. Returns whether there were any."""
+        """Forgets the messages whose leases have ended. Returns whether any lease had ended."""
         handles = [handle for handle, held in self.held.items() if held.until_ms <= now_ms]
         for handle in handles:
             self.remove_lease(handle)
@@ -158,10 +159,10 @@ class ConsumerState:
         return bool(handles)
 
     def lapse(self, queue_id: int, item: bytes) -> None:
-        """Returns a message unread whose lease ended in the buffer.
+        """Schedules the return of a message whose lease ended in the buffer.
 
-        In an ordered consumer, the later messages of its group are dropped, too. Otherwise they
-        would be handed out before it.
+        An ordered consumer also drops the later messages of the same group. Otherwise the
+        application would receive them before this message.
         """
         handle = item[: m.HANDLE.size]
         self.remove_lease(handle)
@@ -169,7 +170,7 @@ class ConsumerState:
         self.lapsed.append(Lapsed(queue_id, handle, self.return_group(*member) if member else None))
 
     def keep(self, queue_id: int, item: bytes) -> None:
-        """Buffers a message. A redelivered one goes to its place in the queue's order."""
+        """Buffers a message. A redelivered message is inserted in the order of the queue."""
         buffer = self.buffer
         if not buffer or self.is_ordered or not messages.is_redelivered(item):
             buffer.append((queue_id, item))
@@ -179,21 +180,21 @@ class ConsumerState:
             )
 
     def start_next(self, now_ms: int) -> bool:
-        """Starts the lease of the next message if it is time. Returns whether it starts."""
+        """Starts the lease of the next message if it is due. Returns whether the lease starts."""
         if not self.buffer or not self.active.starts_early(now_ms):
             return False
         queue_id, item = self.buffer[0]
         held = self.held.get(item[: m.HANDLE.size])
         if held is None or held.until_ms <= now_ms + self.margin_ms:
-            return False  # It will not be handed out.
+            return False  # The application will not receive this message.
         self.started_early = item[: m.HANDLE.size]
         self.active.start_now(self.started_early, queue_id, now_ms)
         return True
 
     def hand_over(self, queue_id: int, item: bytes, until_ms: int, now_ms: int) -> None:
-        """Records that the application takes a message."""
+        """Records that the application receives a message."""
         handle = item[: m.HANDLE.size]
-        if len(self.handed) >= HANDED_MAX:  # It does not settle; the oldest leases ended long ago.
+        if len(self.handed) >= HANDED_MAX:  # The oldest leases ended long ago.
             oldest = next(iter(self.handed))
             del self.handed[oldest]
             self.renamed.pop(oldest, None)
@@ -216,18 +217,18 @@ class ConsumerState:
         return self.renamed.get(handle, handle)
 
     def settle(self, handle: bytes) -> bool:
-        """Forgets the message that the application settles. Returns whether it was held."""
+        """Forgets a message that the application settles. Returns whether the message was held."""
         self.handed.pop(handle, None)
         return self.remove_lease(self.renamed.pop(handle, handle))
 
     def renew(self, handle: bytes, lease_ms: int, now_ms: int) -> None:
-        """Extends the lease of a message, which is being renewed."""
+        """Records the new end of a lease that is being renewed."""
         held = self.held.get(handle)
         if held is not None:
             self.held[handle] = held._replace(until_ms=now_ms + (lease_ms or self.lease_ms))
 
     def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
-        """Returns queue id and handle of each lease to renew now, and extends these leases."""
+        """Returns the queue id and handle of each lease to renew now, and extends these leases."""
         due = self.active.start(now_ms)
         for queue_id, handle in self.active.started():
             held = self.held.get(handle)
@@ -239,10 +240,10 @@ class ConsumerState:
 
 
 def identity_of(queue_id: int, item: bytes) -> Identity:
-    """Returns what identifies the message of a delivery item, across leases."""
+    """Returns the identity of the message in a delivery item. All its leases have the same one."""
     return queue_id, item[_PLACE], item[_PUT_TIME]
 
 
 def place_of(item: bytes) -> tuple[int, bytes]:
-    """Returns the place of a delivery item in the order of its queue."""
+    """Returns the position of a delivery item in the order of its queue."""
     return -item[0], item[1:9]

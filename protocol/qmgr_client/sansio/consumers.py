@@ -1,4 +1,4 @@
-"""All consumers of a client, across its connections. consumer.py explains a single one."""
+"""All consumers of a client, across its connections. consumer.py explains a single consumer."""
 
 from collections import deque
 from typing import Any
@@ -22,32 +22,32 @@ _OPENED = row(U32, U64)
 class Consumers:
     """All consumers that have not ended.
 
-    Invariant: ``open`` has the consumers with a request id on this connection, and ``_waiting`` the
-    others. ``_touched`` has those whose free credit may have grown. ``_working`` has those whose
-    application may hold messages.
+    Invariant: ``open`` has the consumers with a request id on this connection, and ``_waiting`` has
+    the others. ``_touched`` has the consumers whose free credit may have grown. ``_working`` has
+    the consumers whose application may hold messages.
     """
 
     def __init__(self, events: Events) -> None:
-        self.open: dict[int, ConsumerState] = {}  # by request id
-        self._all: dict[int, ConsumerState] = {}  # by ticket
+        self.open: dict[int, ConsumerState] = {}  # key: request id
+        self._all: dict[int, ConsumerState] = {}  # key: ticket
         self._events = events
         self._waiting: deque[ConsumerState] = deque()
         self._touched: dict[int, ConsumerState] = {}
         self._working: dict[int, ConsumerState] = {}
         self._lapsed: list[Lapsed] = []
-        # The messages that the application held when the connection was lost: ticket and handle.
+        # Ticket and handle of each message that the application held when the connection was lost.
         self._held_before_loss: dict[Identity, tuple[int, bytes]] = {}
         self._opening = 0
-        self.starts_now = False  # whether leases are to start at once
-        self.start_due_ms: int | None = None  # when leases are to start next
+        self.starts_now = False  # whether leases must start at once
+        self.start_due_ms: int | None = None  # time of the next start of leases
 
     @property
     def opening(self) -> int:
-        """The number of requests to open a consumer that wait for an answer."""
+        """The number of consumers that wait for the answer to their opening."""
         return self._opening
 
     def add(self, consumer: ConsumerState) -> None:
-        """Queues a consumer to be opened."""
+        """Queues a consumer for opening."""
         consumer.lapsed = self._lapsed
         self._all[consumer.ticket] = consumer
         self._waiting.append(consumer)
@@ -57,7 +57,7 @@ class Consumers:
         return bool(self._waiting)
 
     def take(self, request_id: int) -> m.Consume:
-        """Returns the request that opens the next consumer, with all of its free credit."""
+        """Returns the request that opens the next consumer and grants all of its free credit."""
         consumer = self._waiting.popleft()
         consumer.request_id = request_id
         self.open[request_id] = consumer
@@ -75,7 +75,7 @@ class Consumers:
         )
 
     def take_credit(self, now_ms: int) -> m.Credit | None:
-        """Returns credit for a consumer that has half of its credit free."""
+        """Returns credit for the next consumer that has half of its credit free, or None."""
         while self._touched:
             _, consumer = self._touched.popitem()
             if not consumer.is_open or consumer.is_cancelled:
@@ -84,9 +84,9 @@ class Consumers:
             if count >= consumer.read_ahead.half:
                 consumer.read_ahead.half_taken(now_ms)
                 if not consumer.free[0]:
-                    continue  # It has prefetched enough for its speed.
+                    continue  # The consumer has prefetched enough for its speed.
             elif count and consumer.is_waiting and not consumer.credit_messages:
-                pass  # The application settles late, and needs the rest of its prefetch.
+                pass  # The application settles late: grant the rest of its prefetch.
             elif size < max(consumer.bytes_max // 2, 1):
                 continue
             return m.Credit(consumer.request_id, *consumer.grant())
@@ -107,9 +107,9 @@ class Consumers:
         self._touched[consumer.ticket] = consumer
 
     def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, GroupReturn | None]]:
-        """Buffers messages. Returns the handles of unwanted ones, which are to be returned unread.
+        """Buffers messages. Returns the handles of unwanted messages, to be returned unread.
 
-        The GroupReturn of a handle, if any, is answered when the message has been returned.
+        A handle may have a GroupReturn, which is answered when the message has been returned.
         """
         consumer = self.open[answer.request_id]
         unwanted: list[tuple[bytes, GroupReturn | None]] = []
@@ -138,7 +138,7 @@ class Consumers:
         return unwanted
 
     def _replaces_lease(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
-        """Returns whether the application holds this message, and records its new lease."""
+        """Returns whether the application holds this message. If so, records the new lease."""
         ticket, handle = self._held_before_loss.pop(identity_of(queue_id, item), (0, b""))
         owner = self._all.get(ticket)
         if owner is None or owner.is_cancelled or handle not in owner.handed:
@@ -150,7 +150,7 @@ class Consumers:
         return True
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
-        """Starts the lease of a consumer's next message, if one is to start early now."""
+        """Starts the lease of a consumer's next message if an early start is due."""
         consumer = self._all.get(ticket)
         if consumer is None or not consumer.start_next(now_ms):
             return False
@@ -158,7 +158,7 @@ class Consumers:
         return True
 
     def next_message(self, ticket: int, home: Home, now_ms: int) -> Message | None:
-        """Returns the next message for the application, or None if nothing is buffered."""
+        """Returns the next message for the application, or None if the buffer is empty."""
         consumer = self._all.get(ticket)
         if consumer is None:
             return None
@@ -189,13 +189,13 @@ class Consumers:
         return None
 
     def _holder(self, ticket: int) -> ConsumerState | None:
-        """Returns a consumer. It may have ended while its application still holds messages."""
+        """Returns a consumer, even if it has ended and its application still holds messages."""
         return self._all.get(ticket) or self._working.get(ticket)
 
     def settled(self, message: Message, action: int, unit: Unit | None) -> GroupReturn | None:
-        """Frees the credit of a message that the application settles, perhaps in a unit.
+        """Frees the credit of a message that the application settles, alone or in a unit.
 
-        If later messages of its group return with it, returns the GroupReturn to be answered.
+        Returns the GroupReturn to answer if later messages of the group return with this message.
         """
         consumer = self._holder(message.consumer)
         if consumer is None:
@@ -218,7 +218,7 @@ class Consumers:
         return message.handle if consumer is None else consumer.handle_of(message.handle)
 
     def undone(self, unit: Unit) -> None:
-        """Records that the messages that *unit* acknowledged return to their queues."""
+        """Records the return of the messages that *unit* acknowledged to their queues."""
         for ticket, group_id, number in unit.members:
             consumer = self._all.get(ticket)
             if consumer is not None:
@@ -227,14 +227,14 @@ class Consumers:
                 self._touched[ticket] = consumer
 
     def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
-        """Extends the lease of a message, which is being renewed."""
+        """Records the new end of a lease that is being renewed."""
         consumer = self._holder(ticket)
         if consumer is not None:
             consumer.active.renewed(handle)
             consumer.renew(handle, lease_ms, now_ms)
 
     def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
-        """Returns queue id and handle of each message whose lease starts or is renewed now."""
+        """Returns the queue id and handle of each message whose lease starts or is renewed now."""
         due = [found for x in self._working.values() for found in x.renewals(now_ms)]
         self._working = {x.ticket: x for x in self._working.values() if x.active}
         has_fresh = any(x.active.has_fresh for x in self._working.values())
@@ -254,16 +254,16 @@ class Consumers:
 
     @property
     def has_credit(self) -> bool:
-        """Whether there may be credit to send."""
+        """Whether a consumer may have credit to send."""
         return bool(self._touched)
 
     @property
     def renewal_ms(self) -> int:
-        """How often to check the leases that are renewed automatically; 0 if there are none."""
+        """The interval between checks of automatic renewals, or 0 if no lease is renewed."""
         return min((x.lease_ms // 4 for x in self._working.values() if x.auto_renew), default=0)
 
     def expire(self, now_ms: int) -> None:
-        """Frees the credit of messages whose leases have ended. The queue manager has them back."""
+        """Frees the credit of messages that are back in their queues because their leases ended."""
         for ticket, consumer in self._all.items():
             if consumer.held and consumer.expire(now_ms):
                 self._touched[ticket] = consumer
@@ -271,8 +271,8 @@ class Consumers:
     def cancel(self, ticket: int) -> tuple[m.Cancel | None, list[tuple[int, bytes]]]:
         """Ends a consumer.
 
-        Returns the message that cancels it, and queue id and handle of each message that the
-        application did not take.
+        Returns the message that cancels the consumer, and the queue id and handle of each message
+        that the application has not received.
         """
         consumer = self._all.get(ticket)
         if consumer is None or consumer.is_cancelled:
@@ -303,7 +303,7 @@ class Consumers:
         self._events.append(ConsumerEnded(consumer.ticket, error))
 
     def lost(self) -> None:
-        """Drops what was not handed out, and queues all consumers to be opened again: rule 2."""
+        """Drops the buffered messages and queues all consumers for reopening (rule 2)."""
         self._held_before_loss = {
             identity: (consumer.ticket, handle)
             for consumer in self._all.values()
@@ -338,11 +338,11 @@ class Consumers:
 
 
 def check_credit(prefetch: int, bytes_max: int) -> None:
-    """Checks that a consumer could receive a message.
+    """Checks that the credit of a consumer suffices for a message.
 
     Raises:
-        RequestError: VALUE_INVALID, *prefetch* or *bytes_max* is 0.
+        RequestError: VALUE_INVALID if *prefetch* or *bytes_max* is 0.
     """
     if not prefetch or not bytes_max:
-        text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"
+        text = f"prefetch is {prefetch} and bytes_max is {bytes_max}: the minimum of each is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)

@@ -1,12 +1,12 @@
-"""The client without I/O: what callers ask for goes in, bytes and results come out.
+"""The client without I/O: it accepts calls and bytes, and returns bytes and results.
 
     put, settle, request, consume ──▶ ClientCore ──data_to_send──▶ bytes for the socket
                           results ◀──events──┘ ▲
                                                └─receive── bytes from the socket
 
 The core is deterministic: it reads no clock, uses no randomness and never waits. Times are
-milliseconds of any clock that never goes back. A shell calls :meth:`events` and
-:meth:`data_to_send` after each other call.
+milliseconds of any monotonic clock. A shell calls :meth:`events` and :meth:`data_to_send` after
+each call of another method.
 """
 
 from collections.abc import Sequence
@@ -32,19 +32,18 @@ from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
 SOFTWARE = "qmgr_client/0.1.0"
-FRAME_MAX_BYTES = (
-    64 * 1024 * 1024
-)  # A frame may carry a full credit of bytes, or the largest message.
-SEND_BYTES = 256 * 1024  # data_to_send returns about as much at a time.
-BYTES_MAX = 16 * 1024 * 1024  # the default credit of a consumer
+# A frame may carry the full credit of a consumer, or the largest message.
+FRAME_MAX_BYTES = 64 * 1024 * 1024
+SEND_BYTES = 256 * 1024  # approximate size of a result of data_to_send
+BYTES_MAX = 16 * 1024 * 1024  # default credit of a consumer
 
 
 class ClientCore:
-    """A client of one queue manager, over any number of connections, one at a time.
+    """A client of one queue manager. It uses one connection at a time, and any number in sequence.
 
-    Invariant: each ticket gets one result. After the loss of a connection, a request is sent again,
-    or ends with an error if it cannot be. Once ``failed`` is set, nothing is open, and every
-    request raises that ConnectionEnded.
+    Invariant: each ticket has exactly one result. After the loss of a connection, a request is sent
+    again, or ends with an error if it cannot be repeated. Once ``failed`` is set, no request,
+    consumer or unit is open, and every new request raises that ConnectionEnded.
     """
 
     def __init__(
@@ -60,15 +59,15 @@ class ClientCore:
         """Initializes a client that is not connected.
 
         Args:
-            name: The name that the queue manager shows for this client.
-            producer_id: 16 bytes that no other live client uses.
+            name: The name of this client in the logs and lists of the queue manager.
+            producer_id: 16 bytes that no other running client uses.
             instance: A random number below 2**63. It distinguishes the puts of two clients that
                 use the same *producer_id* by mistake.
-            coalesce: Whether puts that wait together are sent in one frame.
-            frame_max_bytes: The longest frame that the client accepts.
+            coalesce: Whether puts that are pending at the same time are sent in one frame.
+            frame_max_bytes: The size of the longest frame that the client accepts.
         """
         assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
-        self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # the defaults, until one arrives
+        self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # defaults until a Welcome arrives
         self.failed: ConnectionEnded | None = None
         self._hello = m.Hello(
             m.MAGIC,
@@ -81,7 +80,7 @@ class ClientCore:
         )
         self._events: Events = []
         self._connection: Connection | None = None
-        self._control: list[bytes] = []  # sent before all else
+        self._control: list[bytes] = []  # frames to send before all others
         self._last_ticket = 0
         self._units = OpenUnits(self._events)
         self._puts = Puts(producer_id, instance, self._events, self._units, coalesce=coalesce)
@@ -104,17 +103,17 @@ class ClientCore:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection that the queue manager has welcomed."""
+        """Whether the client has a connection that the queue manager has welcomed."""
         return self._connection is not None and self._connection.state is State.OPEN
 
     @property
     def has_credit(self) -> bool:
-        """Whether there may be credit to send."""
+        """Whether a consumer may have credit to send."""
         return self._consumers.has_credit
 
     @property
     def can_put(self) -> bool:
-        """Whether less than a window of puts waits to be sent. Otherwise callers wait."""
+        """Whether a caller may put now. False if a full window of puts waits to be sent."""
         return self._puts.has_room(self.welcome)
 
     @property
@@ -131,7 +130,7 @@ class ClientCore:
     # Requests of callers
 
     def put(self, queue: str, record: bytes, uid: Uid | None = None) -> int:
-        """Queues a put and returns its ticket. PutDone has its result.
+        """Queues a put and returns its ticket. PutDone reports the result.
 
         *uid* is the UID in *record*, if the caller chose one.
         """
@@ -142,13 +141,13 @@ class ClientCore:
     def settle(
         self, message: Message, action: int, terms: SettleTerms = PLAIN, unit: Unit | None = None
     ) -> int:
-        """Queues the end of a lease and returns its ticket. Settled has its result.
+        """Queues the end of a lease and returns its ticket. SettleDone reports the result.
 
-        *action* is one of the protocol, such as messages.ACK. An ack may be part of a *unit*.
+        *action* is an action of the protocol, such as messages.ACK. An ack may be part of a *unit*.
 
         Raises:
-            RequestError: VALUE_INVALID, the protocol does not allow the *terms*; UNIT_BACKED_OUT
-                or UNIT_UNKNOWN, the unit has ended.
+            RequestError: VALUE_INVALID if the protocol does not allow the *terms*. UNIT_BACKED_OUT
+                or UNIT_UNKNOWN if the unit has ended.
         """
         if terms is not PLAIN:
             check(m.Settle, (action, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
@@ -161,7 +160,7 @@ class ClientCore:
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
-        """Queues the renewal of a lease. Settled has its result. Raises as :meth:`settle`."""
+        """Queues the renewal of a lease. Result and errors are the same as in :meth:`settle`."""
         terms = SettleTerms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
@@ -174,13 +173,14 @@ class ClientCore:
     def request(
         self, now_ms: int, kind: type[m.RequestWithId], *fields: Any, unit: Unit | None = None
     ) -> int:
-        """Queues a request of *kind*, with the *fields* that follow the request id.
+        """Queues a request of *kind* with the *fields* that follow the request id.
 
-        RequestDone or RequestFailed has its result. A request for a *unit* of work ends with it.
+        RequestDone or RequestFailed reports the result. A request for a *unit* of work ends when
+        the unit ends.
 
         Raises:
-            RequestError: VALUE_INVALID, the protocol does not allow a field; UNIT_BACKED_OUT or
-                UNIT_UNKNOWN, the unit has ended.
+            RequestError: VALUE_INVALID if the protocol does not allow a field. UNIT_BACKED_OUT or
+                UNIT_UNKNOWN if the unit has ended.
         """
         message = check(kind, fields, self.welcome.frame_max_bytes)
         if unit is not None:
@@ -197,20 +197,20 @@ class ClientCore:
     # Units of work
 
     def begin_unit(self) -> int:
-        """Begins a unit of work. RequestDone has the :class:`Unit`."""
+        """Begins a unit of work and returns a ticket. RequestDone has the :class:`Unit`."""
         ticket = self._ticket()
         unit = self._units.begin()
         self._requests.add(Request(ticket, m.UnitBegin(1, unit.number), 0, unit=unit))
         return ticket
 
     def unit_put(self, unit: Unit, queue: str, outgoing: Sequence[tuple[bytes, Uid | None]]) -> int:
-        """Puts records in a unit, each with its UID if the caller chose one.
+        """Puts records in a unit. Each record is paired with its UID if the caller chose one.
 
         RequestDone has a PutResult or a RequestError for each record.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended; VALUE_INVALID, the
-                records together exceed a frame.
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended. VALUE_INVALID if
+                the records together exceed a frame.
         """
         records = [record for record, _ in outgoing]
         message = check(m.UnitPut, (unit.number, queue, records), self.welcome.frame_max_bytes)
@@ -222,10 +222,10 @@ class ClientCore:
         return ticket
 
     def commit(self, unit: Unit) -> int:
-        """Commits a unit once all its steps are answered. PutDone has its result.
+        """Commits a unit once all its steps are answered. PutDone reports the result.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended.
         """
         ticket = self._ticket()
         self._units.commit(unit, ticket)
@@ -233,9 +233,10 @@ class ClientCore:
         return ticket
 
     def back_out(self, unit: Unit, reason: str = "", text: str = "") -> int:
-        """Backs out a unit. RequestDone has its result. Raises as :meth:`commit`.
+        """Backs out a unit. RequestDone reports the result.
 
-        *reason* has at most 64 characters, *text* at most 1,000.
+        *reason* has at most 64 characters, and *text* has at most 1,000. The errors are the same as
+        in :meth:`commit`.
         """
         unit.check()
         self._requests.back_out(ticket := self._ticket(), unit, reason, text)
@@ -243,7 +244,7 @@ class ClientCore:
         return ticket
 
     def abandon(self, ticket: int) -> None:
-        """Drops a request. The messages that a dropped get still brings are returned unread."""
+        """Drops a request. If a dropped get still receives messages, they are returned unread."""
         cancel = self._requests.abandon(ticket)
         if cancel is not None:
             self._unanswered.add(cancel)
@@ -259,10 +260,10 @@ class ClientCore:
         *,
         auto_renew: bool = False,
     ) -> int:
-        """Opens a consumer. Delivered reports new messages, ConsumerEnded its end.
+        """Opens a consumer. Delivered reports new messages, and ConsumerEnded reports its end.
 
         Raises:
-            RequestError: VALUE_INVALID, the protocol does not allow a field.
+            RequestError: VALUE_INVALID if the protocol does not allow a field.
         """
         fields = (queue, prefetch, bytes_max, lease_ms, *selection, *groups)
         check(m.Consume, fields, self.welcome.frame_max_bytes)
@@ -272,14 +273,14 @@ class ClientCore:
         return ticket
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
-        """Returns the next message of a consumer, or None if it has none."""
+        """Returns the next message of a consumer, or None if no message is buffered."""
         self.start_next(ticket, now_ms)
         return self._consumers.next_message(ticket, self._answers.home, now_ms)
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
-        """Starts the lease of a consumer's next message, if no lease has started for a while.
+        """Starts the lease of a consumer's next message if no lease has started for a while.
 
-        If it returns true, send the data before the application gets the message.
+        If the method returns True, send the data before the application receives the message.
         """
         is_due = self._consumers.start_next(ticket, now_ms)
         if is_due:
@@ -287,7 +288,7 @@ class ClientCore:
         return is_due
 
     def _renew_leases(self, now_ms: int) -> None:
-        """Starts the leases of messages that the application took, and renews leases."""
+        """Starts the leases of messages that the application received, and renews leases."""
         self._consumers.starts_now = False
         if self.is_open:
             for queue_id, handle in self._consumers.renewals(now_ms):
@@ -297,7 +298,7 @@ class ClientCore:
         self._tick_times.leases_started(self.welcome.heartbeat_ms, now_ms)
 
     def cancel(self, ticket: int) -> None:
-        """Ends a consumer. The messages that it has not handed out are returned unread."""
+        """Ends a consumer. Messages that the application has not received are returned unread."""
         cancel, unread = self._consumers.cancel(ticket)
         for queue_id, handle in unread:
             self._settles.give_back(queue_id, handle)
@@ -305,11 +306,11 @@ class ClientCore:
             self._unanswered.add(cancel)
 
     def renew_producer(self, producer_id: bytes) -> None:
-        """Continues with puts under a new producer id, after ProducerLost."""
+        """Continues to put under a new producer id after ProducerLost."""
         self._puts.renew(producer_id)
 
     def end(self, error: ConnectionEnded) -> None:
-        """Ends the client: everything that is open ends with *error*."""
+        """Ends the client. Everything that is open ends with *error*."""
         if self.failed is not None:
             return
         self.failed = error
@@ -330,7 +331,7 @@ class ClientCore:
 
     def connected(self, now_ms: int) -> None:
         """Starts on a new connection."""
-        assert self._connection is None, "the last connection was not reported lost"
+        assert self._connection is None, "connection_lost was not called for the last connection"
         if self.failed is not None:
             raise self.failed
         self._connection = Connection(Side.DIALLER, now_ms=now_ms)
@@ -357,7 +358,7 @@ class ClientCore:
         try:
             for message, _ in connection.receive(data, now_ms):
                 handler = self._handlers.get(type(message))
-                if handler is not None:  # A pong, or a message of a newer queue manager.
+                if handler is not None:  # Pongs and unknown messages have none.
                     handler(message, now_ms)
         except RemoteProtocolError as error:
             self._broken(error)
@@ -373,14 +374,14 @@ class ClientCore:
         return self._tick_times.next_due_ms
 
     def tick(self, now_ms: int) -> None:
-        """Does what is due: sends heartbeats, starts and renews leases, ends what has expired."""
+        """Sends heartbeats, starts and renews leases, and ends what has expired, if due."""
         if self._tick_times.ticked(self.welcome.heartbeat_ms, now_ms):
             self.poll(now_ms)
         else:
             self._renew_leases(now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Sends heartbeats and renewals, and ends leases and a silent connection."""
+        """Sends heartbeats and renewals, and ends expired leases and a silent connection."""
         self._consumers.expire(now_ms)
         self._renew_leases(now_ms)
         connection = self._connection
@@ -397,9 +398,9 @@ class ClientCore:
                 self._control.append(ping)
 
     def data_to_send(self, now_ms: int) -> bytes:
-        """Returns bytes for the queue manager, or nothing if there are none.
+        """Returns bytes for the queue manager, or b"" if there are none.
 
-        Returns about SEND_BYTES at a time. Call it until it returns nothing, or the socket is full.
+        A result has about SEND_BYTES. Call the method until it returns b"" or the socket is full.
         """
         parts, size = self._control[:], 0
         self._control.clear()
@@ -418,7 +419,7 @@ class ClientCore:
             self._control.append(connection.send(message))
 
     def _broken(self, error: RemoteProtocolError) -> None:
-        """Ends the client. The queue manager would break the protocol again after a reconnect."""
+        """Ends the client, because the queue manager would break the protocol again."""
         failure = (
             "the queue manager broke the protocol" if self.is_open else "no queue manager answers"
         )
@@ -430,7 +431,7 @@ class ClientCore:
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
-        self._hello = self._hello._replace(session=welcome.session)  # to resume it
+        self._hello = self._hello._replace(session=welcome.session)  # to resume the session
         self._answers.welcomed(welcome)
         self._settles.connected_to(self._answers.home)
         self._events.append(Ready(welcome))

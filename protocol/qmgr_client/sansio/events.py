@@ -15,28 +15,28 @@ class Ready(NamedTuple):
 
 
 class PutDone(NamedTuple):
-    """The one result of a put."""
+    """The result of a put. A put has exactly one."""
 
     ticket: int
     result: PutResult | RequestError
 
 
 class SettleDone(NamedTuple):
-    """The one result of an ack or a release."""
+    """The result of a settle or renewal. Each has exactly one."""
 
     ticket: int
     error: RequestError | None
 
 
 class RequestDone(NamedTuple):
-    """The value of a request: a list of messages for a get, otherwise as in PROTOCOL.md."""
+    """The value of a request: a list of messages for a get, otherwise the value in PROTOCOL.md."""
 
     ticket: int
     value: Any
 
 
 class RequestFailed(NamedTuple):
-    """A request was refused."""
+    """The refusal of a request."""
 
     ticket: int
     error: RequestError
@@ -56,9 +56,9 @@ class ConsumerEnded(NamedTuple):
 
 
 class ProducerLost(NamedTuple):
-    """The queue manager cannot continue the producer. Puts wait until the shell names a new one.
+    """The queue manager cannot continue the producer. Puts wait for a new producer id.
 
-    Puts that were sent and not answered have failed with an unknown outcome.
+    Unanswered puts have failed with an unknown outcome. The shell sets the new producer id.
     """
 
     error: RequestError
@@ -73,7 +73,7 @@ class Disconnected(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The client has ended. All that was open has failed with *error*. Close the connection."""
+    """The client has ended. All open requests have failed with *error*. Close the connection."""
 
     error: ConnectionEnded
 

@@ -1,12 +1,12 @@
-"""The messages that an ordered consumer drops after one of their group returned to the queue.
+"""The messages that an ordered consumer drops after a message of the same group was returned.
 
-    consumer ──release 3──▶ the queue manager takes back 3, and 4 and 5, which are on their way
+    consumer ──release 3──▶ the queue manager also returns 4 and 5, which are in transit
              ◀────4, 5───── dropped here
              ◀──3, 4, 5──── delivered again, in order
 
 Messages are dropped until the returned number or a lower one arrives again, or until the settle is
-answered: everything that arrives later was sent later. A dropped message is returned unread, in
-case it was a second delivery.
+answered. Messages that arrive after the answer were sent after the return. A dropped message is
+returned unread because it may be a second delivery.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class GroupReturn:
 
     group_id: bytes
     number: int
-    is_answered: bool = False  # by the queue manager
+    is_answered: bool = False  # whether the queue manager answered the settle
 
 
 def returns_message(action: int) -> bool:
@@ -34,7 +34,7 @@ def returns_message(action: int) -> bool:
 
 
 def member_of(item: bytes) -> tuple[bytes, int] | None:
-    """Returns group id and number of the message in a delivery item, without decoding it."""
+    """Returns the group id and number of the message in a delivery item, without decoding it."""
     if len(item) < _HEAD_END or not item[DELIVERY_BYTES + records.GROUP_FLAGS_AT]:
         return None
     at = _HEAD_END + item[DELIVERY_BYTES + records.CORRELATION_LENGTH_AT]
@@ -45,17 +45,17 @@ def member_of(item: bytes) -> tuple[bytes, int] | None:
 
 
 class GroupReturns:
-    """The returns of one consumer.
+    """The returns of messages of groups by one consumer.
 
-    Invariant: a group has no return that was answered when its latest message arrived.
+    Invariant: when a message of a group arrives, the group's answered returns are removed.
     """
 
     def __init__(self) -> None:
         self._by_group: dict[bytes, list[GroupReturn]] = {}
 
     def add(self, group_id: bytes, number: int) -> GroupReturn:
-        """Records the return of a message. Set ``is_answered`` once the return is answered."""
-        if len(self._by_group) > 1_000:  # Groups of which no message arrived since.
+        """Records and returns the return of a message. Set ``is_answered`` once it is answered."""
+        if len(self._by_group) > 1_000:  # These groups received no message since.
             self._forget_answered()
         found = GroupReturn(group_id, number)
         self._by_group.setdefault(group_id, []).append(found)
@@ -72,7 +72,7 @@ class GroupReturns:
         return bool(left)
 
     def clear(self) -> None:
-        """Forgets all returns. The connection is lost, and what was on its way with it."""
+        """Forgets all returns, because the messages in transit are lost with the connection."""
         self._by_group.clear()
 
     def _forget_answered(self) -> None:

@@ -1,8 +1,8 @@
-"""Credits and cancels, which have no answer, and how many of them may be on their way.
+"""Credits and cancels: these messages have no answer, and their number in transit is limited.
 
-The queue manager bounds how many of a connection's messages it buffers, and handles them in order.
-So the answer to a settle proves that the messages before it were handled. If no settle follows the
-oldest credit or cancel, the client sends an empty settle.
+The queue manager limits the number of messages that it buffers for a connection, and handles them
+in order. So the answer to a settle proves that the messages before the settle were handled. If no
+settle follows the oldest credit or cancel, the client sends an empty settle.
 
     credit  credit  settle 8  credit ... Settled(8) ──▶ the first two were handled
 """
@@ -16,8 +16,8 @@ from qmgr_protocol import messages as m
 class PendingCancels:
     """The credits and cancels that the queue manager may not have handled yet.
 
-    Invariant: ``_sent`` has, for each of them, how many settle frames were sent before it. These
-    numbers never fall.
+    Invariant: for each credit or cancel, ``_sent`` has the number of settle frames that were sent
+    before it. These numbers never decrease.
     """
 
     def __init__(self, settles: Settles) -> None:
@@ -26,29 +26,29 @@ class PendingCancels:
         self._sent: deque[int] = deque()
 
     def add(self, cancel: m.Cancel) -> None:
-        """Queues a cancel until there is room for it."""
+        """Queues a cancel until the window has room for it."""
         self._waiting.append(cancel)
 
     def has_room(self, window: int) -> bool:
-        """Returns whether one more may be sent."""
+        """Returns whether the window has room for another credit or cancel."""
         answered = self._settles.frames_sent - self._settles.frames
         while self._sent and self._sent[0] < answered:
             self._sent.popleft()
         return len(self._sent) < window
 
     def wants_settle(self) -> bool:
-        """Returns whether no settle in flight will prove that the oldest was handled."""
+        """Returns whether the client must send a settle to learn that the oldest was handled."""
         return bool(self._sent) and self._sent[0] >= self._settles.frames_sent
 
     def note(self) -> None:
-        """Counts one that is sent now."""
+        """Counts a credit or cancel that is sent now."""
         self._sent.append(self._settles.frames_sent)
 
     def take(self) -> m.Cancel | None:
-        """Returns the next cancel, which the caller sends."""
+        """Returns the next cancel to send, or None."""
         return self._waiting.popleft() if self._waiting else None
 
     def lost(self) -> None:
-        """Forgets all. They concerned the connection that is lost."""
+        """Forgets all credits and cancels, because their connection is lost."""
         self._waiting.clear()
         self._sent.clear()

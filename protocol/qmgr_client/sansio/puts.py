@@ -1,4 +1,4 @@
-"""The sending end of a producer's stream. It numbers puts, repeats them, and gives each one result.
+"""The sending end of a producer's stream. It numbers and repeats puts, and resolves each one once.
 
     waiting ──take──▶ sent, with an id ──Committed──▶ one PutDone
                           ▲    │
@@ -6,14 +6,14 @@
                           │                          ids that are stored: these are done
                           └──same ids, repeated───── and the rest is sent again
 
-1. A put gets its id when it is sent for the first time. So ids have no gaps, and a put that was
-   never sent is known not to be stored.
-2. A put is resolved by the commit id, by a refusal, or by the answer to a resume. The first of
-   these removes the put from ``_sent``, and nothing else does. Hence it has one result.
-3. The commit of a unit of work gets an id and is sent in the same way. But if it was not sent
-   before its connection was lost, it is refused, as its unit is lost.
-4. If the queue manager no longer knows the stream, the puts that were sent have an unknown outcome.
-   Their ids must not be used again. So the stream ends, and the shell names the next producer.
+1. A put receives its id when it is sent for the first time. So ids have no gaps, and a put that was
+   never sent is certainly not stored.
+2. The commit id, a refusal or the answer to a resume resolves a put. The first of them removes the
+   put from ``_sent``, and nothing else does. So a put has exactly one result.
+3. The commit of a unit of work receives an id and is sent in the same way. If the connection is
+   lost before the commit is sent, the commit is refused because its unit is lost.
+4. If the queue manager no longer knows the stream, the outcome of unanswered puts is unknown.
+   Their ids must not be used again. So the stream ends, and the shell sets a new producer id.
 """
 
 from collections import deque
@@ -30,9 +30,9 @@ from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
 BATCH_MESSAGES_MAX = 1_000
 BATCH_BYTES_MAX = 256 * 1024
-FRAME_BYTES = 192  # the most that a put adds to its record, alone in a frame
-HELD_MAX = 20_000  # ids above a gap, or refusals, in one answer
-ELEMENT_BYTES = 5  # the same for each further put in a frame
+FRAME_BYTES = 192  # maximum size of a frame with one put, in addition to the record
+HELD_MAX = 20_000  # maximum number of ids above a gap, or of refusals, in one answer
+ELEMENT_BYTES = 5  # maximum size of each further put in a frame, in addition to the record
 
 _OPENED = row(integer(1, ID_END - 1), U64, array(HELD_MAX, U64))
 _REFUSALS = array(HELD_MAX, row(U64, U32, text(4096)))
@@ -45,14 +45,14 @@ class PendingPut(NamedTuple):
     ticket: int
     queue: str
     record: bytes
-    uid: Uid | None  # which the caller chose
+    uid: Uid | None  # UID that the caller chose
 
 
 class Puts:
     """All puts that have no result yet.
 
-    Invariant: ``_sent`` is in the order of its ids, which are all in (commit id, next id).
-    ``_resend`` has the ids that are still to be repeated on this connection.
+    Invariant: ``_sent`` is in the order of its ids. All of them are between the commit id and the
+    next id. ``_resend`` has the ids that must still be repeated on this connection.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class Puts:
         self._waiting_bytes = 0
         self._sent: dict[int, PendingPut | Commit] = {}
         self._resend: deque[int] = deque()
-        self._stream = 0  # the number of the stream on this connection, once open
-        self._open_id = 0  # the request that opens it
+        self._stream = 0  # number of the stream on this connection, or 0 if it is not open
+        self._open_id = 0  # id of the request that opens the stream, or 0
         self._was_open = False
         self._commit_id = 0
         self._next_id = 1
         self._used_ids: frozenset[int] = frozenset()  # ids that an earlier process used
         self._resent_to = 0
-        self._flight_bytes = 0  # sent on this connection and not answered
+        self._flight_bytes = 0  # size of the puts in flight on this connection
 
     def __len__(self) -> int:
         """Returns the number of puts without a result."""
@@ -82,16 +82,16 @@ class Puts:
 
     @property
     def is_recovering(self) -> bool:
-        """Whether puts of an earlier connection are still to be repeated."""
+        """Whether puts of an earlier connection must still be repeated."""
         return bool(self._resend or (self._sent and not self._stream))
 
     @property
     def open_id(self) -> int:
-        """The request that is opening the stream, or 0."""
+        """The id of the request that is opening the stream, or 0."""
         return self._open_id
 
     def has_room(self, limits: m.Welcome) -> bool:
-        """Returns whether less than a window waits to be sent."""
+        """Returns whether the puts that wait to be sent are less than a full window."""
         return (
             len(self._waiting) < limits.put_window_messages
             and self._waiting_bytes < limits.put_window_bytes
@@ -114,7 +114,7 @@ class Puts:
         return m.ProducerOpen(request_id, self._producer_id, self._was_open, self._instance)
 
     def opened(self, value: Any, origin: str) -> None:
-        """Handles what the queue manager stores of the stream. *origin* is its name, for UIDs.
+        """Handles the state of the stream at the queue manager, whose name is *origin*.
 
         Raises:
             FieldInvalid, CommitOutOfRange: The queue manager broke the protocol.
@@ -150,8 +150,8 @@ class Puts:
             raise CommitOutOfRange(max(highest, commit_id), self._next_id)
         if commit_id < self._commit_id:
             text_ = (
-                f"the queue manager has an older state of the stream: it is at {commit_id}, "
-                f"and was at {self._commit_id}"
+                f"the queue manager has an older state of the stream: commit id {commit_id}, "
+                f"previously {self._commit_id}"
             )
             self._lose(RequestError(ErrorCode.PRODUCER_UNKNOWN, text_))
             return False
@@ -175,7 +175,7 @@ class Puts:
             self._done(put, error)
 
     def _lose(self, error: RequestError) -> None:
-        """Ends the stream: rule 4."""
+        """Ends the stream (rule 4)."""
         unknown = UnknownOutcome(error.code, error.text)
         for put in self._sent.values():
             self._done(put, unknown)
@@ -185,13 +185,13 @@ class Puts:
         self._events.append(ProducerLost(error))
 
     def renew(self, producer_id: bytes) -> None:
-        """Continues under a new producer id, after ProducerLost."""
+        """Continues under a new producer id after ProducerLost."""
         self._producer_id = producer_id
 
     def take(self, limits: m.Welcome) -> m.Put | m.UnitCommit | None:
         """Returns the next frame that fits the window, or None.
 
-        A frame has puts with consecutive ids for one queue, or the commit of a unit.
+        A frame contains puts with consecutive ids for one queue, or the commit of a unit.
         """
         if not self._stream:
             return None
@@ -222,7 +222,7 @@ class Puts:
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
     def _peek(self, limits: m.Welcome) -> tuple[int, PendingPut | Commit] | None:
-        """Returns the next put to send, with its id. Refuses puts that exceed a frame."""
+        """Returns the next put to send and its id, or None. Refuses puts that exceed a frame."""
         while self._resend:
             seq_id = self._resend[0]
             if put := self._sent.get(seq_id):
@@ -252,7 +252,7 @@ class Puts:
         self._next_id = seq_id + 1
 
     def committed(self, answer: m.Committed, origin: str) -> None:
-        """Handles the queue manager's answer. *origin* is its name, for UIDs.
+        """Handles an answer of the queue manager, whose name is *origin*.
 
         Raises:
             CommitOutOfRange: The answer contains an id that was never sent.
@@ -302,7 +302,7 @@ class Puts:
         self._events.append(PutDone(put.ticket, result))
 
     def lost(self) -> None:
-        """Forgets the stream's number, which is lost with the connection: rule 3."""
+        """Forgets the number of the stream, and refuses commits that were not sent (rule 3)."""
         if any(type(put) is Commit for put in self._waiting):
             waiting, self._waiting = self._waiting, deque()
             for put in waiting:
@@ -316,7 +316,7 @@ class Puts:
         self._flight_bytes = 0
 
     def fail(self, error: ConnectionEnded) -> None:
-        """Ends every put with *error*. Puts that were sent may still have been stored."""
+        """Ends every put with *error*. Puts that were sent may have been stored."""
         sent = error.once_sent()
         for put in self._sent.values():
             self._done(put, sent)

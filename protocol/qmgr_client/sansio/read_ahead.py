@@ -1,35 +1,36 @@
-"""Adapts how many messages are prefetched to how fast the application takes them.
+"""The number of messages to prefetch, adapted to the speed of the application.
 
-A prefetched message is not available to other consumers. So a consumer prefetches what the
-application takes in half a second to two seconds, or in a small part of a short lease.
+A prefetched message is not available to other consumers. So a consumer prefetches as many messages
+as the application takes in half a second to two seconds, or in a small part of a short lease.
 """
 
-FIRST_MESSAGES = 8  # until the speed of the application is known
-FAST_MS, SLOW_MS = 500, 2_000  # Half taken in less time doubles the number; in more time halves it.
+FIRST_MESSAGES = 8  # number of messages until the speed of the application is known
+# The number doubles if half of it is taken within FAST_MS, and halves after more than SLOW_MS.
+FAST_MS, SLOW_MS = 500, 2_000
 
 
 class ReadAhead:
-    """The number of messages that may be prefetched, or be on their way from the queue manager."""
+    """The maximum number of messages that are prefetched or in transit from the queue manager."""
 
     __slots__ = ("_fast_ms", "_half_at_ms", "_slow_ms", "half", "limit", "messages")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._set(min(FIRST_MESSAGES, limit))
-        self._half_at_ms: int | None = None  # when the application had last taken half
+        self._half_at_ms: int | None = None  # time of the last call of half_taken
         self._fast_ms, self._slow_ms = FAST_MS, SLOW_MS
 
     def leased_for(self, lease_ms: int) -> None:
-        """Keeps the number so small that no lease ends before its message is taken."""
+        """Limits the number so that no lease ends before the application takes its message."""
         self._fast_ms = min(FAST_MS, lease_ms // 16)
         self._slow_ms = min(SLOW_MS, lease_ms // 4)
 
     def _set(self, messages: int) -> None:
         self.messages = messages
-        self.half = max(messages // 2, 1)  # Once so many are taken, more are requested.
+        self.half = max(messages // 2, 1)  # number of taken messages after which to request more
 
     def half_taken(self, now_ms: int) -> None:
-        """Adapts the number. The application has taken half of it since the last call."""
+        """Adapts the number after the application has taken half of it since the last call."""
         before_ms, self._half_at_ms = self._half_at_ms, now_ms
         if before_ms is None:
             return

@@ -1,6 +1,6 @@
-"""Requests with one answer each: gets, browses, administration. They are repeated on a reconnect.
+"""Requests with one answer each: gets, browses, administration. A reconnect repeats them.
 
-Requests of a unit of work are not repeated: the unit is lost with its connection.
+Requests of a unit of work are not repeated, because the unit is lost with its connection.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ from qmgr_protocol.record import Uid
 
 Kind = TypeVar("Kind", bound=m.Request)
 
-# The results of deletions that succeeded before their answers were lost.
+# Results of deletions that succeeded and whose answers were lost.
 _GONE: dict[type[m.Request], tuple[ErrorCode, dict[str, None]]] = {
     m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
@@ -29,7 +29,7 @@ _GONE: dict[type[m.Request], tuple[ErrorCode, dict[str, None]]] = {
     m.Unsubscribe: (ErrorCode.SUBSCRIPTION_UNKNOWN, {"messages": None}),
     m.TopicDelete: (ErrorCode.TOPIC_UNKNOWN, {}),
 }
-_ABANDONED = RequestError(ErrorCode.CANCELLED, "abandoned by the caller")
+_ABANDONED = RequestError(ErrorCode.CANCELLED, "the caller abandoned the request")
 
 
 @dataclass(slots=True)
@@ -37,12 +37,12 @@ class Request:
     """A request that has no answer yet."""
 
     ticket: int
-    message: m.RequestWithId  # Each connection sets its own request id.
-    deadline_ms: int  # when the wait of a get ends
-    was_lost: bool = False  # with a connection, after it was sent
-    is_abandoned: bool = False  # by the caller, who no longer wants an answer
-    unit: Unit | None = None  # which the request is part of
-    uids: Sequence[Uid | None] = ()  # those that the caller chose, of a UnitPut
+    message: m.RequestWithId  # message to send; each connection sets its own request id
+    deadline_ms: int  # time when the wait of a get ends
+    was_lost: bool = False  # whether the connection was lost after the request was sent
+    is_abandoned: bool = False  # whether the caller no longer wants an answer
+    unit: Unit | None = None  # unit of work that the request is part of
+    uids: Sequence[Uid | None] = ()  # UIDs that the caller of a UnitPut chose
 
     @property
     def is_step(self) -> bool:
@@ -55,7 +55,7 @@ class Request:
         return type(self.message) is m.Get
 
     def under(self, request_id: int, now_ms: int) -> m.Message:
-        """Returns the message to send. A get waits only for the rest of its time."""
+        """Returns the message to send. A repeated get waits only for the rest of its time."""
         message = self.message
         if type(message) is m.Get:
             wait_ms = min(max(self.deadline_ms - now_ms, 0), message.wait_ms)
@@ -64,10 +64,10 @@ class Request:
 
 
 def check(kind: type[Kind], fields: tuple[Any, ...], bytes_max: int) -> Kind:
-    """Returns the message of *kind*, with *fields* after its request id.
+    """Returns the message of *kind* with *fields* after its request id.
 
     Raises:
-        RequestError: VALUE_INVALID, the queue manager would close the connection because of it.
+        RequestError: VALUE_INVALID if the queue manager would close the connection.
     """
     try:
         message = kind(1, *fields)
@@ -77,7 +77,7 @@ def check(kind: type[Kind], fields: tuple[Any, ...], bytes_max: int) -> Kind:
         raise RequestError(ErrorCode.VALUE_INVALID, str(error)) from error
     if size > bytes_max:
         raise RequestError(
-            ErrorCode.VALUE_INVALID, f"{kind.__name__} of {size} bytes, at most {bytes_max}"
+            ErrorCode.VALUE_INVALID, f"{kind.__name__} has {size} bytes; the limit is {bytes_max}"
         )
     return message
 
@@ -85,13 +85,13 @@ def check(kind: type[Kind], fields: tuple[Any, ...], bytes_max: int) -> Kind:
 class Requests:
     """All requests that have no answer yet.
 
-    Invariant: each is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait separately, because
-    they must not overtake the repeated puts of an earlier connection.
+    Invariant: each request is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait separately
+    because they must not overtake the repeated puts of an earlier connection.
     """
 
     def __init__(self, events: Events, units: OpenUnits) -> None:
         self._units = units
-        self.open: dict[int, Request] = {}  # by request id, on this connection
+        self.open: dict[int, Request] = {}  # key: request id on this connection
         self._events = events
         self._waiting: deque[Request] = deque()
         self._gets: deque[Request] = deque()
@@ -109,13 +109,13 @@ class Requests:
         return bool(self._waiting or (gets and self._gets))
 
     def take(self, request_id: int, now_ms: int) -> m.Message:
-        """Returns the next request, with *request_id*."""
+        """Returns the next request to send, with *request_id*."""
         request = (self._waiting or self._gets).popleft()
         self.open[request_id] = request
         return request.under(request_id, now_ms)
 
     def done(self, request_id: int, value: Any, origin: str) -> None:
-        """Handles the value of a request. *origin* is the name of the queue manager, for UIDs.
+        """Handles the value of a request. *origin* is the name of the queue manager.
 
         Raises:
             FieldInvalid: The queue manager broke the protocol.
@@ -129,11 +129,11 @@ class Requests:
             self._events.append(RequestDone(request.ticket, value))
 
     def _done_in_unit(self, request: Request, unit: Unit, value: Any, origin: str) -> Any:
-        """Updates the state of a unit, and returns the value for the caller."""
+        """Updates the state of a unit and returns the value for the caller."""
         kind = type(request.message)
         if kind is m.UnitBegin:
             unit.is_begun = True
-            if request.is_abandoned:  # Nobody will commit it.
+            if request.is_abandoned:  # No caller will commit this unit.
                 self.back_out(0, unit, is_wanted=False)
             return unit
         if kind is m.UnitPut:
@@ -148,14 +148,14 @@ class Requests:
     def back_out(
         self, ticket: int, unit: Unit, reason: str = "", text: str = "", *, is_wanted: bool = True
     ) -> None:
-        """Queues the backout of a unit, and ends the unit for its caller."""
+        """Queues the backout of a unit and ends the unit for its caller."""
         request = Request(ticket, m.UnitBackout(1, unit.number, reason, text), 0, unit=unit)
         request.is_abandoned = not is_wanted
         self._units.end(unit, over(unit))
         self._waiting.append(request)
 
     def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
-        """Handles the messages of a get. Returns their handles if the get was abandoned."""
+        """Handles the messages of a get. If the get was abandoned, returns their handles."""
         request = self.open.pop(answer.request_id)
         if request.is_abandoned:
             return [item[: m.HANDLE.size] for item in answer.items]
@@ -186,11 +186,11 @@ class Requests:
             self._units.end(request.unit, error)
 
     def abandon(self, ticket: int) -> m.Cancel | None:
-        """Drops a request. Returns the message that cancels it, if it can be cancelled."""
+        """Drops a request. Returns the message that cancels the request, or None."""
         for waiting in (self._waiting, self._gets):
             for request in waiting:
                 if request.ticket == ticket and type(request.message) is m.UnitBackout:
-                    request.is_abandoned = True  # It is sent even if nobody waits for it.
+                    request.is_abandoned = True  # A backout is still sent.
                     return None
                 if request.ticket == ticket:
                     waiting.remove(request)
@@ -203,7 +203,7 @@ class Requests:
         return None
 
     def lost(self) -> None:
-        """Queues the requests that were sent again, in order, for the next connection."""
+        """Queues the unanswered requests for the next connection, in their order."""
         again = [request for request in self.open.values() if not request.is_abandoned]
         for request in reversed(again):
             request.was_lost = True
@@ -216,7 +216,7 @@ class Requests:
         self._gets = deque(filter(self._outlives_connection, self._gets))
 
     def _outlives_connection(self, request: Request) -> bool:
-        """Returns whether to send a request on the next connection. Ends it if not."""
+        """Returns whether to send a request on the next connection. Otherwise ends the request."""
         unit = request.unit
         if unit is None or (type(request.message) is m.UnitBegin and not request.is_abandoned):
             return True

@@ -1,7 +1,8 @@
-"""The order in which a client sends what waits, so that a reconnect loses and repeats nothing.
+"""The order in which a client sends pending messages, so that a reconnect is safe.
 
-After a reconnect, the client first repeats the settles of the last connection. It then resumes the
-producer and repeats its puts. Only then does it request messages: gets, consumers, credit.
+After a reconnect, the client first repeats the settles of the last connection. Then it resumes the
+producer and repeats the unanswered puts. Only then does it request messages: gets, consumers,
+credit. In this order, no message is lost and none takes effect twice.
 """
 
 from qmgr_client.sansio.consumers import Consumers
@@ -15,7 +16,7 @@ from qmgr_protocol.field import ID_END
 
 
 class SendOrder:
-    """Picks the next message to send, within the windows of the connection."""
+    """The selection of the next message to send, within the windows of the connection."""
 
     def __init__(
         self,
@@ -43,8 +44,8 @@ class SendOrder:
         used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
         if used < window and (settle := settles.take()) is not None:
             return settle
-        # Gets may wait for long. They leave a part of the window to other requests, which leave a
-        # part to settles.
+        # A get may wait for a long time. So gets leave a part of the window to other requests, and
+        # all requests leave a part to settles.
         has_slot = used < max(window - window // 8, 1)
         may_wait = used < max(window - window // 4, 1)
         if self._units.ready:
@@ -68,7 +69,7 @@ class SendOrder:
             self._settles.give_back(queue_id, handle, group_return)
 
     def number_commits(self) -> None:
-        """Queues the commits of units whose steps are all answered, behind the puts so far."""
+        """Queues the commits of units whose steps are all answered, after the pending puts."""
         for commit in self._units.take_ready():
             self._puts.add(commit)
 
@@ -84,7 +85,7 @@ class SendOrder:
         return found
 
     def _request_id(self) -> int:
-        """Returns an id that no open request on this connection has."""
+        """Returns an id that no open request on this connection uses."""
         while True:
             self._last_id = self._last_id % (ID_END - 1) + 1
             is_used = self._last_id in self._requests.open or self._last_id in self._consumers.open

@@ -1,12 +1,12 @@
-"""Ends of leases. They are grouped into frames, answered cumulatively, and repeated on a reconnect.
+"""Ends of leases: grouped into frames, answered cumulatively, and repeated after a reconnect.
 
     waiting ──take──▶ sent under a settle id ──Settled(id)──▶ one result for each handle
        ▲                  │
        └─connection lost──┘
 
 Repeating a settle is safe. A message that was settled or deleted counts as settled. If another
-consumer has leased the message, the settle is refused with LEASE_LOST, as it would have been the
-first time. A renewal, or a settle in a unit of work, ends with its connection.
+consumer has leased the message, the settle is refused with LEASE_LOST, and the first one would have
+been refused as well. A renewal or a settle in a unit of work ends with its connection.
 """
 
 from collections import deque
@@ -21,11 +21,11 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
 
-BATCH_HANDLES_MAX = 1_000  # A frame may carry more, but its answer must list all exceptions.
+BATCH_HANDLES_MAX = 1_000  # A frame may carry more, but one answer must list all exceptions.
 
 
 class SettleTerms(NamedTuple):
-    """Details of how a lease ends, in addition to the action; as in messages.Settle."""
+    """The fields of messages.Settle that refine the action."""
 
     delay_ms: int = m.DELAY_OF_QUEUE
     lease_ms: int = 0
@@ -39,25 +39,25 @@ PLAIN = SettleTerms()
 class PendingSettle(NamedTuple):
     """The end or the renewal of a lease that has no result yet."""
 
-    ticket: int  # 0 if the core itself returns the message: no caller waits
+    ticket: int  # ticket of the caller; 0 if the core itself settles and no caller waits
     action: int
     home: Home
     queue_id: int
     handle: bytes
     terms: SettleTerms = PLAIN
-    unit: Unit | None = None  # which an ack is part of
-    group_return: GroupReturn | None = None  # is answered with the settle
+    unit: Unit | None = None  # unit of work that an ack is part of
+    group_return: GroupReturn | None = None  # marked as answered together with the settle
 
     @property
     def outlives_connection(self) -> bool:
-        """Whether it is repeated on the next connection."""
+        """Whether the settle is repeated on the next connection."""
         return self.unit is None and self.action != m.RENEW
 
 
 class Settles:
     """All settles that have no result yet.
 
-    Invariant: ``_sent`` is in the order of its ids, which belong to this connection.
+    Invariant: ``_sent`` is in the order of its ids. The ids belong to this connection.
     """
 
     def __init__(self, events: Events, units: OpenUnits, *, coalesce: bool) -> None:
@@ -67,8 +67,8 @@ class Settles:
         self._waiting: deque[PendingSettle] = deque()
         self._sent: dict[int, list[PendingSettle]] = {}
         self._next_id = 1
-        self.frames_sent = 0  # on this connection
-        self._resend_count = 0  # the number of waiting settles that an earlier connection sent
+        self.frames_sent = 0  # number of frames sent on this connection
+        self._resend_count = 0  # number of waiting settles that an earlier connection sent
         self._home = NOWHERE
 
     def __len__(self) -> int:
@@ -77,16 +77,16 @@ class Settles:
 
     @property
     def frames(self) -> int:
-        """The number of frames of this connection that wait for an answer."""
+        """The number of frames on this connection that wait for an answer."""
         return len(self._sent)
 
     @property
     def is_recovering(self) -> bool:
-        """Whether settles of an earlier connection are still to be repeated."""
+        """Whether settles of an earlier connection must still be repeated."""
         return self._resend_count > 0
 
     def add(self, settle: PendingSettle) -> None:
-        """Queues a settle until the window has room for it. Refuses one for another store."""
+        """Queues a settle until the window has room for it. Refuses a lease of another store."""
         if self._home is not NOWHERE and not self._home.knows(settle.home):
             self._events.append(SettleDone(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
             return
@@ -103,7 +103,7 @@ class Settles:
         )
 
     def renew(self, queue_id: int, handle: bytes) -> None:
-        """Renews a lease on behalf of the client, without a result for the application."""
+        """Renews a lease for the client itself. The application receives no result."""
         self._waiting.append(PendingSettle(0, m.RENEW, self._home, queue_id, handle))
 
     def take(self) -> m.Settle | None:
@@ -134,7 +134,7 @@ class Settles:
         )
 
     def take_empty(self) -> m.Settle | None:
-        """Returns a frame without handles. Its answer proves that earlier messages were handled."""
+        """Returns a frame without handles. The answer proves that earlier messages were handled."""
         return self._frame(m.ACK, 0, []) if self._renumber() else None
 
     def _frame(self, action: int, queue_id: int, batch: list[PendingSettle]) -> m.Settle:
@@ -145,7 +145,7 @@ class Settles:
         return m.Settle(settle_id, action, queue_id, handles)
 
     def _renumber(self) -> bool:
-        """Returns whether there is an id for a frame. Ids restart at 1 when all are answered."""
+        """Returns whether an id is available. Ids restart at 1 when all frames are answered."""
         if self._next_id < ID_END:
             return True
         if not self._sent:
@@ -161,7 +161,7 @@ class Settles:
                 self._finish(settle, None if code is None else self._refusal(settle, code))
 
     def _refusal(self, settle: PendingSettle, code: int) -> RequestError:
-        """Returns the error for the caller, which names the holder if this client knows it."""
+        """Returns the error for the caller. It names the holder of the lease if known."""
         if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
             text = "an open unit of work acknowledged this message: commit it, or back it out"
             return RequestError(code, text)
@@ -178,7 +178,7 @@ class Settles:
             self._events.append(SettleDone(settle.ticket, error))
 
     def lost(self) -> None:
-        """Queues the settles that were sent again, before all others, for the next connection."""
+        """Queues the unanswered settles for the next connection, before all others."""
         sent = [settle for batch in self._sent.values() for settle in batch]
         waiting = [*sent, *self._waiting]
         self._waiting = deque(settle for settle in waiting if settle.outlives_connection)
@@ -194,7 +194,7 @@ class Settles:
         self.frames_sent = 0
 
     def connected_to(self, home: Home) -> None:
-        """Ends the settles of leases from another store than the one that is connected now."""
+        """Ends the settles of leases that a store other than that of *home* granted."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
         if not foreign:

@@ -1,4 +1,4 @@
-"""The times at which a shell has to tick the client core."""
+"""The times at which a shell must tick the client core."""
 
 from qmgr_client.sansio.consumers import Consumers
 
@@ -6,9 +6,9 @@ POLL_MIN_MS, POLL_MAX_MS = 10, 1_000
 
 
 class TickTimes:
-    """When to poll the connection, and when to start leases.
+    """The times of the next poll of the connection and of the next start of leases.
 
-    A poll sends heartbeats and renewals, and ends what has expired.
+    A poll sends heartbeats and renewals, and ends expired leases and connections.
     """
 
     def __init__(self, consumers: Consumers) -> None:
@@ -26,14 +26,14 @@ class TickTimes:
         self._poll_due_ms = now_ms + self._period_ms(heartbeat_ms)
 
     def leases_started(self, heartbeat_ms: int, now_ms: int) -> None:
-        """Brings the next poll forward, if it were too late to renew a lease that has started."""
+        """Brings the next poll forward if it is too late to renew a started lease."""
         self._poll_due_ms = min(self._poll_due_ms, now_ms + self._period_ms(heartbeat_ms))
 
     def ticked(self, heartbeat_ms: int, now_ms: int) -> bool:
         """Schedules the next tick, and returns whether to poll now.
 
-        A shell that was held up for more than a period may have bytes that it has not read. It
-        reads them before the next poll, so that the connection does not expire unread.
+        If the shell was delayed for more than a period, the socket may have unread bytes. The shell
+        reads these bytes before the next poll, so the connection does not expire by mistake.
         """
         if now_ms < self._poll_due_ms:
             return False
@@ -43,7 +43,7 @@ class TickTimes:
         return not is_late
 
     def _period_ms(self, heartbeat_ms: int) -> int:
-        """Returns how often to poll."""
+        """Returns the time between polls."""
         period_ms = min(max(heartbeat_ms // 4, 1), POLL_MAX_MS)
         renewal_ms = self._consumers.renewal_ms
         return min(period_ms, max(renewal_ms, POLL_MIN_MS)) if renewal_ms else period_ms

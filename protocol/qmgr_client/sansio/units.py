@@ -4,11 +4,11 @@
                    │                                  │
                    └── connection lost: backed out    └── connection lost: repeated, by puts.py
 
-1. A step (a put, an ack) counts once the queue manager has confirmed that it is in the unit.
-2. A commit is sent when every step is answered, and carries the counts of steps. So it commits
+1. A step (a put or an ack) counts once the queue manager has confirmed that the unit contains it.
+2. A commit is sent when every step is answered, and contains the numbers of steps. So it commits
    exactly the steps that the caller knows of, or nothing.
-3. A unit ends with its connection. But once its commit was sent, only the answer decides.
-4. A number is never used again. So a repeated commit finds its own unit, or none.
+3. A unit ends with its connection, unless its commit was sent. Then only the answer decides.
+4. A unit number is not reused. So a repeated commit finds its own unit or none.
 """
 
 from collections.abc import Sequence
@@ -24,29 +24,29 @@ from qmgr_protocol.field import ID_END
 from qmgr_protocol.layout import check_reply
 from qmgr_protocol.record import Uid
 
-# These refusals of a commit mean that the unit no longer exists.
+# Refusals of a commit after which the unit no longer exists.
 _GONE = (ErrorCode.UNIT_BACKED_OUT, ErrorCode.UNIT_INCOMPLETE, ErrorCode.UNIT_UNKNOWN)
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """One unit of work. Invariant: ``error`` is None as long as the unit accepts steps."""
+    """One unit of work. Invariant: ``error`` is None while the unit accepts steps."""
 
     number: int
-    is_begun: bool = False  # on this connection
+    is_begun: bool = False  # whether the unit has begun on this connection
     puts: int = 0
-    gets: set[tuple[int, bytes]] = field(default_factory=set)  # queue id and handle
-    pending: int = 0  # steps without an answer
-    ticket: int = 0  # of the commit that waits for them
-    error: RequestError | None = None  # raised by further use
-    is_over: bool = False  # committed, backed out, or unknown
+    gets: set[tuple[int, bytes]] = field(default_factory=set)  # queue ids and handles
+    pending: int = 0  # number of steps without an answer
+    ticket: int = 0  # ticket of the commit that waits for these steps
+    error: RequestError | None = None  # error that further use raises
+    is_over: bool = False  # whether the unit is committed, backed out or unknown
     is_undone: bool = False
-    is_lost: bool = False  # with its connection
+    is_lost: bool = False  # whether the unit was lost with its connection
     members: list[tuple[int, bytes, int]] = field(default_factory=list)  # ticket, group id, number
     group_returns: list[GroupReturn] = field(default_factory=list)  # answered with the backout
 
     def check(self) -> None:
-        """Raises an error if the unit has ended, or is being committed."""
+        """Raises an error if the unit has ended or is being committed."""
         if self.error is not None:
             raise self.error
 
@@ -57,7 +57,7 @@ class Unit:
 
 
 class Commit(NamedTuple):
-    """The commit of a unit, numbered among puts. Its first fields are those of a put."""
+    """The commit of a unit, numbered like a put. The first fields are the fields of a put."""
 
     ticket: int
     queue: str
@@ -74,23 +74,23 @@ class Commit(NamedTuple):
 class OpenUnits:
     """All units that have not ended.
 
-    Invariant: a unit whose commit waits for steps has a ticket. Other commits are in ``ready``, or
-    among the puts.
+    Invariant: a unit whose commit waits for steps has a ticket. Other commits are in ``ready`` or
+    in the stream of puts.
     """
 
     def __init__(self, events: Events) -> None:
-        self.ready: list[Commit] = []  # to be numbered
+        self.ready: list[Commit] = []  # commits that must be numbered
         self._events = events
         self._open: dict[int, Unit] = {}
         self._last = 0
 
     @property
     def committing(self) -> int:
-        """The number of commits that wait for steps."""
+        """The number of commits that wait for steps or for their numbers."""
         return sum(1 for unit in self._open.values() if unit.ticket) + len(self.ready)
 
     def take_ready(self) -> list[Commit]:
-        """Returns the commits that are to be numbered now."""
+        """Returns the commits that must be numbered now."""
         ready, self.ready = self.ready, []
         return ready
 
@@ -99,13 +99,13 @@ class OpenUnits:
         return any((queue_id, handle) in unit.gets for unit in self._open.values())
 
     def begin(self) -> Unit:
-        """Returns a new unit, with a new number."""
+        """Returns a new unit with a new number."""
         self._last = self._last % (ID_END - 1) + 1
         unit = self._open[self._last] = Unit(self._last)
         return unit
 
     def answered(self, unit: Unit) -> None:
-        """Records the answer to a step. The commit is sent after the last answer."""
+        """Records the answer to a step. The last answer releases a waiting commit."""
         unit.pending -= 1
         self._commit_if_answered(unit)
 
@@ -113,7 +113,7 @@ class OpenUnits:
         """Commits a unit once all its steps are answered.
 
         Raises:
-            RequestError: The unit has ended.
+            RequestError: The unit has ended or is being committed.
         """
         unit.check()
         unit.ticket = ticket
@@ -128,7 +128,7 @@ class OpenUnits:
             unit.ticket = 0
 
     def committed(self, unit: Unit, result: PutResult | RequestError) -> None:
-        """Handles the result of a commit. Unless the refusal is in _GONE, the unit stays open."""
+        """Handles the result of a commit. A refusal that is not in _GONE leaves the unit open."""
         if isinstance(result, PutResult) or result.error_class is ErrorClass.UNKNOWN_OUTCOME:
             self.end(unit, over(unit), undone=False)
         elif result.code in _GONE or unit.number not in self._open:
@@ -143,7 +143,7 @@ class OpenUnits:
         self._refuse_commit(unit, error)
 
     def lost(self) -> None:
-        """Ends all units that were begun on the connection, which is lost."""
+        """Ends all units that were begun on the lost connection."""
         for commit in self.take_ready():
             self._events.append(PutDone(commit.ticket, backed_out(commit.unit)))
         for unit in [unit for unit in self._open.values() if unit.is_begun]:
@@ -163,7 +163,7 @@ class OpenUnits:
 
 
 def outcomes(value: Any, uids: Sequence[Uid | None], origin: str) -> list[PutResult | RequestError]:
-    """Returns the result of each record of a UnitPut, from the *value* of its answer.
+    """Returns the result of each record of a UnitPut from the *value* of the answer.
 
     Raises:
         FieldInvalid: The queue manager broke the protocol.
@@ -188,5 +188,5 @@ def backed_out(unit: Unit) -> RequestError:
 
 def over(unit: Unit) -> RequestError:
     """Returns the error of a unit that its caller ended."""
-    text = f"unit of work {unit.number} has ended: begin another one"
+    text = f"unit of work {unit.number} has ended: begin a new one"
     return RequestError(ErrorCode.UNIT_UNKNOWN, text)

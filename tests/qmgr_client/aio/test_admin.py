@@ -1,4 +1,4 @@
-"""The verbs of administration, against a real daemon."""
+"""The administration methods, with a real daemon."""
 
 import asyncio
 from datetime import timedelta
@@ -78,7 +78,9 @@ async def test_queue_is_created_or_altered_to_what_is_asked(tmp_path: Path) -> N
         again = await admin.queue_ensure("A", lease_ms=5_000)
         assert (again["created"], again["changed"]) == (False, {})
         other = await admin.queue_ensure("A", depth_max=7)
-        assert (other["created"], other["lease_ms"]) == (False, 5_000), "what is not named stays"
+        assert (other["created"], other["lease_ms"]) == (False, 5_000), (
+            "other attributes are unchanged"
+        )
         assert other["changed"] == {"depth_max": [100_000_000, 7]}
         back = await admin.queue_ensure("A", lease_ms=None)
         assert back["changed"] == {"lease_ms": [5_000, 30_000]}
@@ -155,7 +157,7 @@ async def test_connections_are_listed_and_closed(tmp_path: Path) -> None:
             assert set(found) == {"boss", "worker"}
             closed = await manager.admin.connection_close(found["worker"])
             assert closed["name"] == "worker"
-            with pytest.raises(RequestError):  # It stays away.
+            with pytest.raises(RequestError):  # The closed client does not reconnect.
                 await worker.admin.status()
         assert [row["name"] for row in await manager.admin.connection_list()] == ["boss"]
         with pytest.raises(RequestError) as caught:
@@ -169,7 +171,7 @@ async def test_address_that_is_no_list_is_refused(tmp_path: Path) -> None:
             with pytest.raises(RequestError) as caught:
                 await verb("HUB", "127.0.0.1:1")  # type: ignore[arg-type]
             assert str(caught.value) == (
-                "VALUE_INVALID: addresses are a list: write ['127.0.0.1:1'], not '127.0.0.1:1'"
+                "VALUE_INVALID: addresses must be a list: write ['127.0.0.1:1'], not '127.0.0.1:1'"
             )
 
 

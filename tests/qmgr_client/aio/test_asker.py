@@ -1,4 +1,4 @@
-"""The base of the verbs of administration."""
+"""The base class of the administration methods."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ async def test_answer_that_is_no_row_is_refused(value: object) -> None:
     async def ask(kind: type[Any], *fields: Any) -> Any:
         return value
 
-    with pytest.raises(RequestError, match="Status: the value is not a map") as caught:
+    with pytest.raises(RequestError, match="Status: the answer is not a map") as caught:
         await Asker(ask)._row(ManagerStatus, m.Status)
     assert caught.value.code == ErrorCode.FIELD_INVALID
 

@@ -1,4 +1,4 @@
-"""How verbs send requests and puts: names are checked, and puts wait for room."""
+"""Sending of requests and puts: names are checked, and puts wait for room."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ async def test_invalid_requests_are_refused_by_the_client(tmp_path: Path) -> Non
         ):
             with pytest.raises(RequestError):
                 await asking
-        assert (await manager.admin.status())["name"] == "QM1", "the connection is unharmed"
+        assert (await manager.admin.status())["name"] == "QM1", "the connection is still open"
 
 
 async def test_client_that_is_not_open_raises() -> None:
@@ -53,5 +53,5 @@ async def test_submit_waits_only_for_room(tmp_path: Path) -> None:
         await manager.admin.queue_create("Q")
         futures = [await manager.submit("Q", b"x") for _ in range(100)]
         assert not futures[-1].done()
-        assert sum(not future.done() for future in futures) <= 9, "two windows, and the one let in"
+        assert sum(not future.done() for future in futures) <= 9, "two windows and one more put"
         assert len({(await future).uid for future in futures}) == 100

@@ -1,4 +1,4 @@
-"""Consumers on the loop."""
+"""Consumers on the event loop."""
 
 import asyncio
 import gc
@@ -53,7 +53,7 @@ async def test_lost_connection_drops_what_was_not_handed_out(tmp_path: Path) -> 
             talk.close()
             talk = await listener.greet()
             request = await talk.hear(m.Consume)
-            assert request.messages == 3, "one of four is with the application"
+            assert request.messages == 3, "the application has one of four"
             talk.say(m.Ok(request.request_id, [3, 30_000]))
             talk.say(m.Deliver(request.request_id, 3, [delivery(b"2", 2, 12, state=1)]))
             again = await anext(consumer)
@@ -102,7 +102,7 @@ async def test_close_ends_the_loop_of_another_task(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: Path) -> None:
-    """The application could not settle it any more."""
+    """The application could no longer settle the message."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(greeted(listener))
         manager = connect(listener.address)
@@ -113,7 +113,7 @@ async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: P
         items = [delivery(b"%d" % i, i, i) for i in (1, 2)]
         talk.say(m.Deliver(await opened(talk), 3, items))
         message = await anext(consumer)
-        await manager.ack_soon(message)  # close() waits for its answer, which never comes.
+        await manager.ack_soon(message)  # close() waits for an answer that never arrives.
         closing = asyncio.create_task(manager.close(timeout_ms=50))
         await asyncio.sleep(0)
         assert [each.body async for each in consumer] == []
@@ -121,7 +121,7 @@ async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: P
 
 
 async def test_first_lease_starts_before_the_application_has_its_message(tmp_path: Path) -> None:
-    """An application that dies of it at once may not come to sending anything."""
+    """An application that the message crashes at once may not send any further data."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(greeted(listener))
         async with connect(listener.address) as manager:
@@ -130,5 +130,5 @@ async def test_first_lease_starts_before_the_application_has_its_message(tmp_pat
             talk.say(m.Deliver(await opened(talk), 3, [delivery(b"x", 1, 1)]))
             await anext(consumer)
             written = manager._session.core._settles.frames_sent
-            assert written == 1, "and the loop has had a turn since"
+            assert written == 1, "the loop has had a turn since then"
             assert (await talk.hear(m.Settle)).action == m.RENEW

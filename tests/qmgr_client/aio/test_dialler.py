@@ -1,4 +1,4 @@
-"""Dialling: back-off, patience, and what a failure says."""
+"""Dialling: back-off, time limits and the texts of failures."""
 
 import asyncio
 import errno
@@ -53,8 +53,8 @@ async def test_pause_doubles_up_to_a_limit_and_jitters() -> None:
         pauses = [dialler._pause_ms(failures, None) for _ in range(50)]
         assert longest_ms / 2 <= min(pauses) < max(pauses) <= longest_ms
     session.retry_after_ms = 60_000
-    assert dialler._pause_ms(0, None) == 60_000, "the queue manager knows better"
-    assert dialler._pause_ms(0, session.now_ms() + 20) <= 20, "but patience ends"
+    assert dialler._pause_ms(0, None) == 60_000, "the queue manager's retry time applies"
+    assert dialler._pause_ms(0, session.now_ms() + 20) <= 20, "the time limit also applies"
 
 
 @pytest.mark.parametrize("name", ["", "billing"])
@@ -100,10 +100,10 @@ async def test_queue_manager_without_room_is_known_as_one(tmp_path: Path) -> Non
         writer.close()
 
     server = await asyncio.start_unix_server(turn_away, f"{tmp_path}/full.sock")
-    with pytest.raises(ConnectFailed, match="goodbye: all places are taken") as failure:
+    with pytest.raises(ConnectFailed, match="ended the connection: all places") as failure:
         async with connect(f"unix:{tmp_path}/full.sock", wait_ms=0):
             pass
-    assert failure.value.hint == "what does its log say?"
+    assert failure.value.hint == "check the log of the queue manager"
     server.close()
 
 

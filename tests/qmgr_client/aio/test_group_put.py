@@ -1,4 +1,4 @@
-"""The handle that puts, on the loop, against a keeper behind a real socket."""
+"""The handle that puts groups on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,10 @@ from tests.qmgr_client.keeper import Keeper
 
 
 def put(keeper: Keeper, queue: str = "OUT") -> list[Any]:
-    """Return number, and whether last, of each message on *queue*; 0 for one of no group."""
+    """Returns the number and the last-message flag of each message on *queue*.
+
+    A message without a group is 0.
+    """
     groups = [keeper.fields[body].group for body in keeper.ready.get(queue, [])]
     return [(group[1], group[2]) if group else 0 for group in groups]
 
@@ -25,7 +28,7 @@ def ids(keeper: Keeper, queue: str = "OUT") -> list[int]:
 
 
 async def test_group_is_numbered(tmp_path: Path) -> None:
-    """E4: an id once, 1 to n, the flag on the last; the next put begins another group."""
+    """E4: A group has one id, numbers from 1, and a flag on its last message."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             await group.put(b"a", priority=9)
@@ -53,7 +56,7 @@ async def test_group_of_ones_own_id(tmp_path: Path) -> None:
 
 
 async def test_put_in_physical_order_moves_the_handle(tmp_path: Path) -> None:
-    """E5, E27: the application numbers; the next put in logical order has the next number."""
+    """E5, E27: After a numbered put, the next put in logical order has the next number."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             await group.put_physical(b"a", group=Group(b"g" * 24, 4))
@@ -80,7 +83,7 @@ async def test_put_that_is_refused_uses_up_no_number(tmp_path: Path) -> None:
 
 
 async def test_put_that_would_break_a_group_is_refused(tmp_path: Path) -> None:
-    """E15, E16, E17: 2241, 2185 and 2245 fail in logical order."""
+    """E15, E16, E17: In logical order, the errors 2241, 2185 and 2245 are raised."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             await group.put(b"a")
@@ -92,11 +95,11 @@ async def test_put_that_would_break_a_group_is_refused(tmp_path: Path) -> None:
                 with pytest.raises(RequestError, match="INCONSISTENT_UNIT"):
                     await group.put(b"d", unit=unit)
         assert put(keeper) == [(1, False)]
-        assert group.warning == ErrorCode.INCOMPLETE_GROUP  # of its close
+        assert group.warning == ErrorCode.INCOMPLETE_GROUP  # the warning of close()
 
 
 async def test_unit_that_is_backed_out_leaves_the_handle_before_it(tmp_path: Path) -> None:
-    """E24: 1, 2 committed, 3, 4 backed out: the next is 3."""
+    """E24: After 1, 2 (committed) and 3, 4 (backed out), the next number is 3."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             async with manager.unit_of_work() as unit:
@@ -110,7 +113,7 @@ async def test_unit_that_is_backed_out_leaves_the_handle_before_it(tmp_path: Pat
 
 
 async def test_unit_that_is_lost_leaves_the_handle_before_it(tmp_path: Path) -> None:
-    """E24."""
+    """E24: A lost unit restores the position of the handle."""
     async with working(tmp_path) as (manager, keeper, listener):
         async with manager.group("OUT") as group:
             unit = await manager.unit_of_work().__aenter__()
@@ -146,7 +149,7 @@ async def test_puts_at_the_same_time_take_turns(tmp_path: Path) -> None:
 
 
 async def test_plain_put_does_not_touch_a_handle(tmp_path: Path) -> None:
-    """E15: the row of MQPUT1."""
+    """E15: A put without the handle does not change the current group."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             await group.put(b"a")

@@ -1,4 +1,4 @@
-"""A group over several units of work, against a keeper behind a real socket."""
+"""One group in several units of work, with a keeper on a real socket."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ RUN: Any = {"status_queue": "STATUS", "name": "load"}
 
 
 class Killed(Exception):
-    """An interruption of a run."""
+    """The exception that interrupts a run."""
 
 
 def items(count: int, killed_at: int = 0) -> Iterator[bytes]:
@@ -48,7 +48,7 @@ def whole(count: int) -> list[tuple[bytes, int, bool]]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 async def test_group_is_put_in_units(tmp_path: Path, count: int) -> None:
-    """E25: no status is left of a group that is whole."""
+    """E25: A complete group leaves no status message."""
     async with working(tmp_path) as (manager, keeper, _):
         done = await manager.put_group("OUT", items(count), batch=3, **RUN)
         assert (done.group_id, done.put, done.skipped) == ((1).to_bytes(24, "big"), count, 0)
@@ -59,7 +59,7 @@ async def test_group_is_put_in_units(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("killed_at", range(2, 9))
 async def test_run_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) -> None:
-    """E25, E27: what is committed is not put again; the group is complete, STATUS empty."""
+    """E25, E27: A resumed run puts only the missing messages. STATUS ends empty."""
     async with working(tmp_path) as (manager, keeper, _):
         with pytest.raises(Killed):
             await manager.put_group("OUT", items(8, killed_at), batch=2, **RUN)
@@ -72,7 +72,7 @@ async def test_run_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) -> 
 
 
 async def test_run_is_resumed_with_the_items_that_are_left(tmp_path: Path) -> None:
-    """E25."""
+    """E25: With ``resume_from``, the caller passes only the remaining items."""
     async with working(tmp_path) as (manager, keeper, _):
         with pytest.raises(Killed):
             await manager.put_group("OUT", items(8, 6), batch=2, **RUN)
@@ -117,11 +117,11 @@ async def test_whole_messages_keep_what_they_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"batch": 0}, "batch is 0: it must be at least 1"),
+        ({"batch": 0}, "batch is 0: the minimum is 1"),
         ({"resume_from": 2}, "GROUP_UNKNOWN: put_group 'load' on OUT: there is no group to resume"),
         ({"resume_from": 0}, "resume_from is 0"),
         ({"items": []}, "there are no messages to put"),
-        ({"name": ""}, "is not 1 to 64 bytes"),
+        ({"name": ""}, "must have 1 to 64 bytes"),
     ],
 )
 async def test_run_that_cannot_be_is_refused(
@@ -140,7 +140,7 @@ async def test_items_that_do_not_fit_what_is_put_are_refused(tmp_path: Path) -> 
         with pytest.raises(RequestError, match="number 5 is missing, but the items start at"):
             await manager.put_group("OUT", items(8), resume_from=6, **RUN)
         with pytest.raises(
-            RequestError, match="'load' on OUT: 4 messages are put already: pass the rest"
+            RequestError, match="'load' on OUT: 4 messages were put earlier: pass the rest"
         ):
             await manager.put_group("OUT", items(4), **RUN)
         assert len(put(keeper)) == 4
@@ -155,7 +155,7 @@ async def test_status_of_another_run_ends_this_one(tmp_path: Path) -> None:
                     assert await manager.put_group("OUT", items(6), batch=2, **RUN)
                 yield item
 
-        why = "LEASE_LOST: put_group 'load' on OUT: another call has taken its status from STATUS"
+        why = "LEASE_LOST: put_group 'load' on OUT: another call has taken the status from STATUS"
         with pytest.raises(RequestError, match=why):
             await manager.put_group("OUT", raced(), batch=2, **RUN)
         assert put(keeper) == whole(6)
@@ -171,7 +171,7 @@ async def fill(manager: QueueManager, keeper: Keeper, count: int) -> None:
 
 
 class Work:
-    """A handler that notes what it did, in the unit, and fails at one number."""
+    """A handler that records its work in the unit and fails at one number."""
 
     def __init__(self, killed_at: int = 0) -> None:
         self.killed_at = killed_at
@@ -195,7 +195,7 @@ async def test_group_is_read_in_units(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("killed_at", range(1, 7))
 async def test_reader_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) -> None:
-    """E26: by one get in physical order, of id and number, then in logical order."""
+    """E26: The first get is in physical order, by id and number, and later gets are logical."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 6)
         with pytest.raises(Killed):
@@ -216,7 +216,7 @@ async def test_reader_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) 
 
 
 class Cutting(Work):
-    """A handler that has the connection cut behind each of some numbers, once."""
+    """A handler that cuts the connection once after each of some numbers."""
 
     def __init__(self, listener: Listener, cut_at: tuple[type, bool], *numbers: int) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class Cutting(Work):
 async def test_reader_goes_on_over_lost_connections(
     tmp_path: Path, kind: type, is_done: bool
 ) -> None:
-    """E26: what was lost with its unit is got and handled again, and nothing is done twice."""
+    """E26: Messages of lost units are processed again, and no work is committed twice."""
     async with working(tmp_path) as (manager, keeper, listener):
         await fill(manager, keeper, 6)
         work = Cutting(listener, (kind, is_done), 1, 4)
@@ -258,7 +258,7 @@ async def test_unit_of_a_reader_that_is_always_lost_ends_the_run(tmp_path: Path)
 
 
 async def test_unit_that_took_too_long_is_not_read_again(tmp_path: Path) -> None:
-    """The handler would take as long again: its caller is to hear of it."""
+    """A repeated handler would take as long again, so the caller receives the error."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 6)
         keeper.refuse_commits = [ErrorCode.UNIT_BACKED_OUT, ErrorCode.STORE_FULL]
@@ -282,14 +282,14 @@ async def test_group_of_which_the_next_is_late_is_left_half_read(tmp_path: Path)
 
 @pytest.mark.parametrize("due", [0, 6])
 async def test_group_that_another_consumer_read_on_is_reported(tmp_path: Path, due: int) -> None:
-    """Else its status would keep this reader from all other groups for ever."""
+    """Otherwise the status would block this reader from all other groups."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 5)
         keeper.ready["IN"].pop()
         await manager.get_group("IN", Work(), batch=2, all_available=False, **RUN)
         keeper.next_due = due
         with pytest.raises(
-            RequestError, match=r"another consumer has got number 5 .*: qmctl get STATUS --uid"
+            RequestError, match=r"another consumer has received number 5,.*: qmctl get STATUS --uid"
         ):
             await manager.get_group("IN", Work(), batch=2, **RUN)
 
@@ -318,7 +318,7 @@ async def test_no_group_is_none(tmp_path: Path) -> None:
 
 
 async def test_message_of_no_group_is_read_as_one(tmp_path: Path) -> None:
-    """E3."""
+    """E3: A message without a group is read as a group of one."""
     async with working(tmp_path) as (manager, _, _):
         got = await manager.get_group("IN", Work(), **RUN)
         assert got == GroupGot(bytes(24), 1, 0, True)

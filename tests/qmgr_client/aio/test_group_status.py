@@ -1,4 +1,4 @@
-"""Runs that compete for a group, against a real daemon."""
+"""Runs that compete for a group, with a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,12 +21,12 @@ LOAD = GroupRun("put_group", "Q", "load")
 
 
 class Killed(Exception):
-    """An interruption of a run."""
+    """The exception that interrupts a run."""
 
 
 @asynccontextmanager
 async def two(directory: Path) -> AsyncIterator[tuple[QueueManager, QueueManager]]:
-    """Run a daemon with queues; yield two clients of it."""
+    """Runs a daemon with queues and yields two clients."""
     async with serve(directory) as address, connect(address) as one, connect(address) as other:
         for queue in ("Q", "R", "DONE", "STATUS"):
             await one.admin.queue_create(queue)
@@ -55,14 +55,14 @@ async def depth(manager: QueueManager, queue: str) -> int:
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, units: int) -> None:
-    """E25: the other one is refused in its first unit. Each message is put once."""
+    """E25: The other run is refused in its first unit. Each message is put once."""
     async with two(tmp_path) as (one, other):
         has_found, is_ahead, is_refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def ahead() -> AsyncIterator[bytes]:
             await has_found.wait()
             for index, item in enumerate(items(10)):
-                if index == 2 * units + 1:  # So many units are committed.
+                if index == 2 * units + 1:  # This number of units is committed.
                     is_ahead.set()
                     await is_refused.wait()
                 yield item
@@ -75,7 +75,7 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
 
         running = asyncio.create_task(one.put_group("Q", ahead(), **RUN))
         why = (
-            r"LEASE_LOST: put_group 'load' on Q: another call has started it \(status .* STATUS: "
+            r"LEASE_LOST: put_group 'load' on Q: another call has started this run \(status .*: "
             rf"group .*, done up to number {2 * units}\): .* call again"
         )
         with pytest.raises(RequestError, match=why):
@@ -87,7 +87,7 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
 
 
 async def test_put_that_another_call_continues_raises(tmp_path: Path) -> None:
-    """E25: the later call continues the group, and puts no message twice."""
+    """E25: The later call continues the group and puts no message twice."""
     async with two(tmp_path) as (one, other):
 
         async def slow() -> AsyncIterator[bytes]:
@@ -97,7 +97,7 @@ async def test_put_that_another_call_continues_raises(tmp_path: Path) -> None:
                     assert (done.put, done.skipped) == (6, 4)
                 yield item
 
-        why = "LEASE_LOST: put_group 'load' on Q: another call has taken its status from STATUS"
+        why = "LEASE_LOST: put_group 'load' on Q: another call has taken the status from STATUS"
         with pytest.raises(RequestError, match=why):
             await one.put_group("Q", slow(), **RUN)
         assert await bodies(one, "Q") == list(items(10))
@@ -105,7 +105,7 @@ async def test_put_that_another_call_continues_raises(tmp_path: Path) -> None:
 
 
 async def test_one_of_two_reads_that_found_no_status_goes_on(tmp_path: Path) -> None:
-    """E26: what the other got comes back, and is read by the next call."""
+    """E26: The other run's messages return to the queue, and the next call reads them."""
     async with two(tmp_path) as (one, other):
         for _ in range(2):
             await one.put_group("Q", items(5), **RUN)
@@ -136,7 +136,7 @@ async def test_one_of_two_reads_that_found_no_status_goes_on(tmp_path: Path) -> 
 
 
 async def test_name_of_a_put_is_another_one_for_a_read(tmp_path: Path) -> None:
-    """E25, E26: nothing is skipped that nobody read."""
+    """E25, E26: A read does not skip messages because of the status of a put."""
     async with two(tmp_path) as (one, other):
         with pytest.raises(Killed):
             await one.put_group("Q", items(10, 6), **RUN)
@@ -153,7 +153,7 @@ async def test_name_of_a_put_is_another_one_for_a_read(tmp_path: Path) -> None:
 
 
 async def test_name_is_another_one_on_another_queue(tmp_path: Path) -> None:
-    """E25: the group of the one queue is not gone on with on the other."""
+    """E25: A run on another queue does not continue the group of the first queue."""
     async with two(tmp_path) as (one, _):
         with pytest.raises(Killed):
             await one.put_group("Q", items(10, 6), **RUN)
@@ -166,13 +166,13 @@ async def test_name_is_another_one_on_another_queue(tmp_path: Path) -> None:
 
 
 async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> None:
-    """E25: its claim is free when the queue manager has backed it out."""
+    """E25: The backout of the unit releases the claim."""
     async with two(tmp_path) as (one, other):
         unit = one.unit_of_work()
         await unit.__aenter__()
         await RunStatus(one, "STATUS", LOAD).replace(unit, GroupStatus(A, 2))
         putting = asyncio.create_task(other.put_group("Q", items(5), **RUN))
-        while not (await other.admin.queue_show("STATUS"))["refused"]:  # It has met the claim then.
+        while not (await other.admin.queue_show("STATUS"))["refused"]:  # until a put is refused
             assert not putting.done()
         await unit.backout()
         assert (await putting).put == 5
@@ -186,17 +186,17 @@ async def test_first_unit_that_does_not_end_is_reported(
     async with two(tmp_path) as (one, other):
         async with one.unit_of_work() as unit:
             await RunStatus(one, "STATUS", LOAD).replace(unit, GroupStatus(A, 2))
-            why = "LEASE_LOST: put_group 'load' on Q: another call has just started it"
+            why = "LEASE_LOST: put_group 'load' on Q: another call has just started this run"
             with pytest.raises(RequestError, match=why):
                 await other.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0
 
 
 async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
-    """At once, not when the name is used again."""
+    """The first call fails, not only a later call with the same name."""
     async with two(tmp_path) as (one, _):
         await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
-        why = r"STATUS cannot hold the status of .*: qmctl queue alter STATUS --dedup-retention 0"
+        why = r"STATUS cannot store the status of .*: qmctl queue alter STATUS --dedup-retention 0"
         with pytest.raises(RequestError, match=why) as caught:
             await one.put_group("Q", items(5), **RUN)
         assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -217,7 +217,7 @@ async def test_name_that_is_still_remembered_is_reported(
         await one.ack(message)
         await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
         with pytest.raises(
-            RequestError, match=r"VALUE_INVALID.*, but there is no such status: the queue"
+            RequestError, match=r"VALUE_INVALID.*, but no such status exists: the queue"
         ):
             await one.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0
@@ -225,7 +225,7 @@ async def test_name_that_is_still_remembered_is_reported(
 
 async def test_two_statuses_are_reported_with_the_commands_that_remove_them(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
-        for number in (2, 4):  # No run puts two.
+        for number in (2, 4):  # A run never puts two statuses.
             async with one.unit_of_work() as unit:
                 await RunStatus(one, "STATUS", LOAD)._put(unit, GroupStatus(A, number), None)
         with pytest.raises(

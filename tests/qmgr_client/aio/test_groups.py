@@ -1,4 +1,4 @@
-"""The verbs of groups: what they ask for; the handles have tests of their own."""
+"""The requests of the methods for groups. The handles have separate tests."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.qmgr_client.aio.test_unit import working
 
 
 async def test_each_id_is_new(tmp_path: Path) -> None:
-    """E1, E4."""
+    """E1, E4: Each call returns a new id of 24 bytes."""
     async with working(tmp_path) as (manager, _, _):
         found = {await manager.new_group_id() for _ in range(3)}
         assert len(found) == 3
@@ -18,7 +18,7 @@ async def test_each_id_is_new(tmp_path: Path) -> None:
 
 
 async def test_readers_have_numbers_of_their_own(tmp_path: Path) -> None:
-    """E10."""
+    """E10: Each reader sends its own number."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.reader("IN") as one, manager.reader("IN") as other:
             await one.get()
@@ -37,6 +37,6 @@ async def test_order_that_is_none_is_refused(tmp_path: Path) -> None:
 async def test_consumer_sends_its_order(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         manager.consume("IN", groups="pinned", all_available=True)
-        await manager.get("IN")  # Behind it on the same connection.
+        await manager.get("IN")  # This get follows the other requests on the same connection.
         (opening,) = keeper.consumers
         assert (opening.order, opening.all_available) == (m.PINNED, True)

@@ -1,4 +1,4 @@
-"""The verbs of history, against a real daemon."""
+"""The methods for history, with a real daemon."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

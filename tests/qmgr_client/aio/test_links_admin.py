@@ -35,5 +35,5 @@ async def test_peer_is_allowed_and_disallowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["127.0.0.1:1", ""])
 async def test_text_is_no_list_of_addresses(tmp_path: Path, wrong: str) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        with pytest.raises(RequestError, match="addresses are a list: write"):
+        with pytest.raises(RequestError, match="addresses must be a list: write"):
             await manager.admin.link_create("HUB", wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Putting and getting with asyncio, against a real daemon."""
+"""Putting and getting with asyncio and a real daemon."""
 
 import asyncio
 from pathlib import Path

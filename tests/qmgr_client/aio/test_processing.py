@@ -1,4 +1,4 @@
-"""The end of a block settles its message, at a real daemon."""
+"""Processing blocks, with a real daemon. The end of a block settles its message."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def test_block_that_ends_acknowledges(manager: QueueManager) -> None:
     message = await got(manager)
     async with manager.processing(message) as same:
         assert same is message
-        assert await depth(manager) == 1, "not before its end"
+        assert await depth(manager) == 1, "the block has not ended yet"
     assert await depth(manager) == 0
 
 
@@ -62,7 +62,7 @@ async def test_cancelled_work_goes_back_and_is_no_failure(manager: QueueManager)
             begun.set()
             await asyncio.Event().wait()
 
-    for _ in range(3):  # More often than it may fail.
+    for _ in range(3):  # more often than the limit of failures
         task = asyncio.create_task(work(await got(manager)))
         await begun.wait()
         begun.clear()
@@ -87,7 +87,7 @@ async def test_end_of_the_program_is_no_failure(
 
 
 async def test_cancelled_work_waits_for_nothing(tmp_path: Path) -> None:
-    """A connection that says nothing does not hold a program up that is to end."""
+    """A silent connection does not delay the end of a program."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:
@@ -153,7 +153,7 @@ async def test_error_of_the_work_comes_before_that_of_its_release(manager: Queue
 
     async def work() -> None:
         async with manager.processing(message):
-            assert (await got(manager)).uid == message.uid, "leased once more"
+            assert (await got(manager)).uid == message.uid, "the message is leased again"
             raise LookupError("no such customer")
 
     with pytest.raises(LookupError) as caught:

@@ -1,4 +1,4 @@
-"""The verbs for asyncio, against a real daemon."""
+"""The methods of the asyncio client, with a real daemon."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ async def test_tcp_serves_as_well(tmp_path: Path) -> None:
 )
 async def test_client_that_cannot_be_is_a_value_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(
-        ValueError, match=r"is not 16 bytes|is negative|is not valid UTF-8|at most 255"
+        ValueError, match=r"is not 16 bytes|is negative|is not valid UTF-8|the limit is 255"
     ):
         connect("127.0.0.1:1", **wrong)
 
@@ -149,7 +149,7 @@ def test_invalid_address_is_refused() -> None:
 
 
 async def test_no_put_is_taken_while_the_client_closes(tmp_path: Path) -> None:
-    """Else those who go on putting keep it open."""
+    """Otherwise callers that continue to put would keep the client open."""
     async with serve(tmp_path):
         manager = connect(address_of(tmp_path))
         await manager.open()

@@ -1,4 +1,4 @@
-"""The reader of groups on the loop, against a keeper behind a real socket."""
+"""The reader of groups on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 async def fill(manager: QueueManager, keeper: Keeper) -> None:
-    """Two groups of three on IN, and nothing else."""
+    """Fills IN with two groups of three messages."""
     keeper.ready["IN"].clear()
     for group_id in (A, B):
         for number in (1, 2, 3):
@@ -24,7 +24,7 @@ async def fill(manager: QueueManager, keeper: Keeper) -> None:
 
 
 def asked(keeper: Keeper) -> list[tuple[int, bool, int, int]]:
-    """Order, all_available, number and reader of each get."""
+    """Returns the order, all_available, number and reader of each get."""
     return [(x.order, x.all_available, x.number, x.reader) for x in keeper.gets]
 
 
@@ -39,7 +39,7 @@ async def test_reader_sends_its_number_and_closes(tmp_path: Path) -> None:
         async with manager.reader("IN", all_available=True) as reader:
             await reader.get()
         async with manager.reader("IN"):
-            pass  # Of that one the queue manager never heard.
+            pass  # The queue manager does not know this reader.
         assert asked(keeper) == [
             (m.LOGICAL, False, 0, 1),
             (m.LOGICAL, True, 0, 1),
@@ -50,7 +50,7 @@ async def test_reader_sends_its_number_and_closes(tmp_path: Path) -> None:
 
 
 async def test_last_message_ends_the_group(tmp_path: Path) -> None:
-    """E3: so does one of no group."""
+    """E3: After a message without a group, no group is current."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:
@@ -65,7 +65,7 @@ async def test_last_message_ends_the_group(tmp_path: Path) -> None:
 
 
 async def test_get_in_physical_order_names_the_member(tmp_path: Path) -> None:
-    """E26: read on at (id, number); E15: the warning where that leaves a group."""
+    """E26: The reader continues at (id, number). E15: Leaving a group causes a warning."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:
@@ -81,7 +81,7 @@ async def test_get_in_physical_order_names_the_member(tmp_path: Path) -> None:
 
 
 async def test_reader_keeps_to_its_choice_of_units(tmp_path: Path) -> None:
-    """E17: 2245 fails in logical order, and warns in physical order."""
+    """E17: A change raises 2245 in logical order and causes a warning in physical order."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:
@@ -97,7 +97,7 @@ async def test_reader_keeps_to_its_choice_of_units(tmp_path: Path) -> None:
 
 
 async def test_backout_brings_the_reader_back(tmp_path: Path) -> None:
-    """E24: a get of a unit that is backed out did not happen."""
+    """E24: The reader repeats the gets of a unit that was backed out."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:
@@ -124,7 +124,7 @@ async def test_message_that_cannot_join_the_unit_is_given_back(tmp_path: Path) -
 
 
 async def test_connection_that_is_lost_ends_the_current_group(tmp_path: Path) -> None:
-    """The rest of the group is offered to any reader, also if it was read in units of work."""
+    """The rest of the group is available to any reader, even if units of work read the start."""
     async with working(tmp_path) as (manager, keeper, listener):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:

@@ -1,4 +1,4 @@
-"""Requests and replies on the loop, at a real daemon."""
+"""Requests and replies on the event loop, with a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from tests.qmgr_client.served import serve
 
 @asynccontextmanager
 async def replying(manager: QueueManager, queue: str = "ASKED") -> AsyncIterator[None]:
-    """Reply to each request on *queue* with its body, in capitals."""
+    """Replies to each request on *queue* with its body in capitals."""
 
     async def replies() -> None:
         async for message in manager.consume(queue):
@@ -62,7 +62,7 @@ async def test_client_has_one_reply_address_for_all_requests(address: str) -> No
             (row,) = await manager.admin.subscription_list()
             assert row["topic"].startswith("replies/")
             assert row["depth"] == 0, "replies are acknowledged"
-        assert await worker.admin.subscription_list() == [], "it ends with its client"
+        assert await worker.admin.subscription_list() == [], "the subscription ends with its client"
 
 
 async def test_request_can_go_to_a_topic(address: str) -> None:
@@ -169,7 +169,7 @@ async def test_reply_to_a_queue_has_the_correlation_id_of_its_request(address: s
 
 
 async def answered(manager: QueueManager) -> Message:
-    """Ask until there is a reply: the first ones may be lost with their connection."""
+    """Sends requests until a reply arrives. Earlier replies may be lost with a connection."""
     while True:
         try:
             return await manager.request("ASKED", b"x", 200)

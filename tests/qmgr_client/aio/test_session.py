@@ -1,4 +1,4 @@
-"""The loop's side of a client: the socket that is full, silent, late or gone."""
+"""The session of a client with a full, silent, late or closed socket."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tests.qmgr_client.listener import Talk, listening
 
 
 async def store_all(talk: Talk, count: int) -> None:
-    """Answer puts until *count* are answered."""
+    """Answers *count* puts."""
     opening = await talk.hear(m.ProducerOpen)
     talk.say(m.Ok(opening.request_id, [1, 0, [], []]))
     done = 0
@@ -70,11 +70,11 @@ async def test_loop_that_was_held_up_reads_before_it_judges(tmp_path: Path) -> N
             asking = asyncio.create_task(manager.admin.status())
             request = await talk.hear(m.Status)
             talk.say(m.Ok(request.request_id, {}))
-            time.sleep(1.0)  # The application computes; the answer waits in the socket.
+            time.sleep(1.0)  # The answer waits in the socket.
             assert not await asking
             talk.say(m.Pong())
             asking = asyncio.create_task(manager.admin.status())
-            request = await talk.hear(m.Status)  # On the same connection.
+            request = await talk.hear(m.Status)  # This request arrives on the same connection.
             talk.say(m.Ok(request.request_id, {}))
             assert not await asking
 
@@ -89,7 +89,7 @@ async def test_goodbye_with_a_wait_is_heeded(tmp_path: Path) -> None:
             began = time.monotonic()
             talk.say(m.Goaway(ErrorCode.SHUTTING_DOWN, "stops", 300))
             talk = await listener.greet()
-            assert time.monotonic() - began > 0.25, "at most 0.1 s without the wait"
+            assert time.monotonic() - began > 0.25, "the pause before the reconnect is missing"
             request = await talk.hear(m.Status)
             talk.say(m.Ok(request.request_id, {}))
             assert not await asking

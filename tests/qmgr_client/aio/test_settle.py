@@ -12,13 +12,13 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import serve
 
 MISTAKES: list[tuple[Callable[[QueueManager], Awaitable[Any]], str]] = [
-    (lambda q: q.ack(None), "ack needs a message, not NoneType: get returns None if"),  # type: ignore[arg-type]
-    (lambda q: q.ack_soon("x"), "ack_soon needs a message, not str"),  # type: ignore[arg-type]
-    (lambda q: q.release(b"x"), "release needs a message, not bytes"),  # type: ignore[arg-type]
-    (lambda q: q.reject(7), "reject needs a message, not int"),  # type: ignore[arg-type]
-    (lambda q: q.renew([]), "renew needs a message, not list"),  # type: ignore[arg-type]
-    (lambda q: q.ack_many(None), "ack_many needs a list of messages, not NoneType"),  # type: ignore[arg-type]
-    (lambda q: q.ack_many([None]), "ack_many needs a message, not NoneType"),  # type: ignore[list-item]
+    (lambda q: q.ack(None), "ack requires a message, not NoneType: get returns None if"),  # type: ignore[arg-type]
+    (lambda q: q.ack_soon("x"), "ack_soon requires a message, not str"),  # type: ignore[arg-type]
+    (lambda q: q.release(b"x"), "release requires a message, not bytes"),  # type: ignore[arg-type]
+    (lambda q: q.reject(7), "reject requires a message, not int"),  # type: ignore[arg-type]
+    (lambda q: q.renew([]), "renew requires a message, not list"),  # type: ignore[arg-type]
+    (lambda q: q.ack_many(None), "ack_many requires a list of messages, not NoneType"),  # type: ignore[arg-type]
+    (lambda q: q.ack_many([None]), "ack_many requires a message, not NoneType"),  # type: ignore[list-item]
 ]
 
 
@@ -41,7 +41,7 @@ async def test_one_message_is_no_list(tmp_path: Path) -> None:
         with pytest.raises(RequestError, match=r"not Message: write \[message\]"):
             await manager.ack_many(message)  # type: ignore[arg-type]
         async with manager.unit_of_work() as unit:
-            with pytest.raises(RequestError, match="ack needs a message"):
+            with pytest.raises(RequestError, match="ack requires a message"):
                 await unit.ack(None)  # type: ignore[arg-type]
             assert await unit.ack_many([message]) == [None]
         assert (await manager.admin.queue_show("Q"))["depth"] == 0

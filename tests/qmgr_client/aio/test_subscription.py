@@ -1,4 +1,4 @@
-"""Subscriptions on the loop: what a lost connection does to them, and how they end."""
+"""Subscriptions on the event loop: lost connections and ends."""
 
 import asyncio
 from pathlib import Path
@@ -17,19 +17,19 @@ TOPIC = b"flights/JFK/UA"
 
 
 def publication(body: bytes, number: int = 1) -> bytes:
-    """Return what is delivered of a publication."""
+    """Returns the delivery item of a publication."""
     return delivery(body, number, state=m.STATE_TOPIC) + bytes([len(TOPIC)]) + TOPIC
 
 
 async def subscribed(talk: Talk, name: str) -> m.Subscribe:
-    """Answer a subscriber; the subscription has that name."""
+    """Answers a Subscribe with a subscription of the given name."""
     request = await talk.hear(m.Subscribe)
     talk.say(m.Ok(request.request_id, {"subscription": name}))
     return request
 
 
 async def consumed(talk: Talk, name: str, *items: bytes) -> int:
-    """Answer its consumer, and send it these."""
+    """Answers the consumer of the subscription *name* and delivers *items*."""
     request = await talk.hear(m.Consume)
     assert request.queue == name
     talk.say(m.Ok(request.request_id, [3, 30_000]))
@@ -39,13 +39,13 @@ async def consumed(talk: Talk, name: str, *items: bytes) -> int:
 
 
 async def refused(talk: Talk, code: int = ErrorCode.SUBSCRIPTION_UNKNOWN) -> None:
-    """Refuse the consumer."""
+    """Refuses the consumer."""
     request = await talk.hear(m.Consume)
     talk.say(m.Error(request.request_id, code, 2, 0, "there is none"))
 
 
 async def ended(talk: Talk, name: str) -> None:
-    """Answer the end of a consumer and of its subscription."""
+    """Answers the end of a consumer and of its subscription."""
     cancel = await talk.hear(m.Cancel)
     talk.say(m.Ended(cancel.request_id, ErrorCode.CANCELLED))
     request = await talk.hear(m.Unsubscribe)
@@ -85,7 +85,7 @@ async def test_subscription_sends_its_arguments(tmp_path: Path) -> None:
 async def test_one_that_is_not_durable_has_another_name_after_a_lost_connection(
     tmp_path: Path,
 ) -> None:
-    """C2, C17: what the old one held is gone."""
+    """C2, C17: The messages of the old subscription are lost."""
     async with listening(tmp_path) as listener:
         greeted = greeting(listener)
         async with connect(listener.address) as manager:
@@ -127,7 +127,7 @@ async def test_connection_that_is_lost_before_the_answer_subscribes_once_more(
 
 
 async def test_durable_one_goes_on_after_a_lost_connection(tmp_path: Path) -> None:
-    """C3."""
+    """C3: A durable subscription continues under the same name."""
     async with listening(tmp_path) as listener:
         greeted = greeting(listener)
         async with connect(listener.address) as manager:
@@ -144,7 +144,7 @@ async def test_durable_one_goes_on_after_a_lost_connection(tmp_path: Path) -> No
 
 
 async def test_durable_one_that_somebody_ended_is_not_made_again(tmp_path: Path) -> None:
-    """C23."""
+    """C23: The iterator raises an error and does not create the subscription again."""
     async with listening(tmp_path) as listener:
         greeted = greeting(listener)
         async with connect(listener.address) as manager:
@@ -178,7 +178,7 @@ async def names(manager: Any) -> list[str]:
 
 
 async def test_cancel_ends_one_that_is_not_durable_and_leaves_the_others(tmp_path: Path) -> None:
-    """C17, G26."""
+    """C17, G26: Only the durable subscription remains after the block."""
     async with serve(tmp_path) as address, connect(address) as manager:
         async with manager.subscribe("a/#") as passing, manager.subscribe("a/#", "B:stays"):
             result = await manager.publish("a/b", b"x")
@@ -186,7 +186,7 @@ async def test_cancel_ends_one_that_is_not_durable_and_leaves_the_others(tmp_pat
             message = await anext(passing)
             assert await names(manager) == ["B:stays", passing.name]
         assert await names(manager) == ["B:stays"]
-        await manager.ack(message)  # It is gone, which is as good.
+        await manager.ack(message)  # The message was deleted, so the ack succeeds.
         assert (await manager.admin.queue_show("B:stays"))["consumers"] == 0
 
 
@@ -202,12 +202,12 @@ async def test_loop_ends_where_it_is_cancelled(tmp_path: Path) -> None:
                     if len(found) == 2:
                         await subscription.cancel()
             assert found == [b"1", b"2"]
-            await subscription.cancel()  # Once more does no harm.
+            await subscription.cancel()  # A second cancel has no effect.
         assert await names(manager) == ["B:s"]
 
 
 async def test_it_may_be_opened_again(tmp_path: Path) -> None:
-    """C2: under a name that it never had."""
+    """C2: The reopened subscription has a new name."""
     async with serve(tmp_path) as address, connect(address) as manager:
         subscription, found = manager.subscribe("a/#"), []
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The timer of a session. The core names the times; sansio/test_core.py tests those."""
+"""The timer of a session. sansio/test_core.py tests the due times of the core."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.qmgr_client.scripted import delivery
 
 
 async def opened(talk: Talk, lease_ms: int) -> m.Consume:
-    """Answer the opening of a consumer, and deliver a message."""
+    """Answers the opening of a consumer and delivers a message."""
     opening = await talk.hear(m.Consume)
     talk.say(m.Ok(opening.request_id, [3, lease_ms]))
     talk.say(m.Deliver(opening.request_id, 3, [delivery(b"x", 1, 101)]))
@@ -35,7 +35,7 @@ async def test_lease_of_what_the_application_keeps_is_started(tmp_path: Path) ->
 
 
 async def test_short_lease_is_renewed_before_the_tick_of_heartbeats(tmp_path: Path) -> None:
-    """That comes once a second, when the lease is over."""
+    """The tick of heartbeats comes only once a second, after the end of the lease."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:

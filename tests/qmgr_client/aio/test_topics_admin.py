@@ -1,4 +1,4 @@
-"""Administration of topics and subscriptions, against a real daemon."""
+"""Administration of topics and subscriptions, with a real daemon."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,14 +19,14 @@ async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
 
 
 async def finished(manager: QueueManager, row: JobRow) -> JobRow:
-    """Return the row of a job once it is over."""
+    """Waits for the end of a job and returns its row."""
     while row["ended_us"] is None:
         row = await manager.admin.job_show(row["job"])
     return row
 
 
 async def fail(manager: QueueManager, subscription: str, count: int) -> None:
-    """Get what is next, and give it back as failed, so many times."""
+    """Gets the next message and releases it as failed, *count* times."""
     for _ in range(count):
         message = await manager.get(subscription, wait_ms=5_000)
         assert message is not None
@@ -79,7 +79,7 @@ async def test_definitions_of_subscriptions(manager: QueueManager) -> None:
 async def test_failed_publication_is_parked_and_republished_to_its_subscription_only(
     manager: QueueManager,
 ) -> None:
-    """C6, C7, C8, C11, C12, C13, C24: with a limit of 2, three deliveries."""
+    """C6, C7, C8, C11, C12, C13, C24: A limit of 2 allows three deliveries."""
     await manager.admin.topic_set("a", redelivery_limit=2)
     for name in ("BAD:s", "GOOD:s", "IDLE:s"):
         await manager.admin.subscription_create("a/#", name)
@@ -105,7 +105,7 @@ async def test_failed_publication_is_parked_and_republished_to_its_subscription_
         "IDLE:s": "ready",
     }
     async with manager.consume("BAD:s") as consumer:
-        await manager.admin.status()  # By now the consumer is open.
+        await manager.admin.status()  # Now the consumer is open.
         job = await finished(manager, await manager.admin.republish(uid=row["uid"]))
         assert (job["kind"], job["done"], job["by"]) == ("republish", 1, "ops")
         again = await anext(consumer)
@@ -126,7 +126,7 @@ async def test_failed_publication_is_parked_and_republished_to_its_subscription_
 
 
 async def test_parked_publications_are_selected(manager: QueueManager) -> None:
-    """C9, C14: one publication, one subscriber, or what a selector says."""
+    """C9, C14: A UID, a subscription or a selector selects parked publications."""
     for name in ("A:s", "B:s"):
         await manager.admin.subscription_create("a/#", name, redelivery_limit=0)
     first = (await manager.publish("a/1", b"x", headers={"n": 1})).uid
@@ -164,7 +164,7 @@ async def test_republish_waits_for_the_end_of_its_job(manager: QueueManager) -> 
     for name in ("A:s", "AWAY:s"):
         await fail(manager, name, 3)
     async with manager.consume("A:s") as consumer:
-        # Ten a second, so that it is not over when it is answered.
+        # At ten per second, the job still runs when the call returns.
         job = await manager.admin.republish(rate=10, wait=True)
         assert (job["state"], job["done"], job["skipped"]) == ("done", 3, 3)
         assert [(await anext(consumer)).republished for _ in range(3)] == [True] * 3
@@ -188,7 +188,7 @@ async def test_list_of_what_is_parked_has_pages(
 
 
 async def test_healthy_has_a_suspended_subscription_go_on(manager: QueueManager) -> None:
-    """C14: and what is parked for it be sent, where its topic has it so."""
+    """C14: Its parked publications are also sent if the topic has republish="healthy"."""
     await manager.admin.topic_set("a", republish="healthy", redelivery_limit=0)
     await manager.admin.subscription_create("a", ":s", depth_max=1, overflow="suspend")
     await manager.publish("a", b"1")
@@ -204,6 +204,4 @@ async def test_healthy_has_a_suspended_subscription_go_on(manager: QueueManager)
 async def test_names_that_are_no_list_are_refused(manager: QueueManager) -> None:
     with pytest.raises(RequestError) as caught:
         await manager.admin.republish(subscriptions="B:s")
-    assert str(caught.value) == (
-        "VALUE_INVALID: subscriptions are a list: write ['B:s'], not 'B:s'"
-    )
+    assert str(caught.value) == ("VALUE_INVALID: subscriptions must be a list: write ['B:s']")

@@ -1,4 +1,4 @@
-"""Units of work on the loop, against a keeper behind a real socket."""
+"""Units of work on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from tests.qmgr_client.listener import Listener, kept, listening
 
 @asynccontextmanager
 async def working(directory: Path) -> AsyncIterator[tuple[QueueManager, Keeper, Listener]]:
-    """A client of a keeper that has three messages on IN."""
+    """Yields a client, a keeper with three messages on IN, and a listener."""
     keeper = Keeper()
     keeper.ready["IN"] = [b"1", b"2", b"3"]
     async with (
@@ -28,7 +28,7 @@ async def working(directory: Path) -> AsyncIterator[tuple[QueueManager, Keeper, 
 
 
 async def test_leaving_the_block_commits(tmp_path: Path) -> None:
-    """G20: the put is seen and the message is gone, in one go."""
+    """G20: The put becomes visible and the message is deleted at the same time."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.unit_of_work() as unit:
             message = await unit.get("IN", wait_ms=1_000)
@@ -181,7 +181,7 @@ async def test_lost_connection_backs_out(tmp_path: Path) -> None:
         for step in (waiting, unit.put("OUT", b"y"), unit.commit(), left):
             with pytest.raises(RequestError, match="UNIT_BACKED_OUT"):
                 await step
-        await unit.backout()  # It is, already.
+        await unit.backout()  # The unit is already backed out.
         async with manager.unit_of_work() as unit:
             await unit.put("OUT", b"z")
         assert keeper.ready["OUT"] == [b"z"]
@@ -218,7 +218,7 @@ async def test_commit_that_is_refused_for_now_may_be_tried_again(tmp_path: Path)
         with pytest.raises(RequestError, match="STORE_FULL"):
             async with manager.unit_of_work() as unit:
                 await unit.put("OUT", b"y")
-        assert keeper.units == {}, "what could not be committed is backed out"
+        assert keeper.units == {}, "a unit whose commit is refused is backed out"
 
 
 async def test_cancelled_block_backs_out(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ async def test_unit_whose_beginning_is_cancelled_is_backed_out(tmp_path: Path) -
 
 
 async def test_put_that_is_cancelled_may_be_part_of_it(tmp_path: Path) -> None:
-    """Whether it is the queue manager knows, and so does the commit."""
+    """The commit counts a cancelled put that the queue manager has accepted."""
     async with working(tmp_path) as (manager, keeper, listener):
         async with manager.unit_of_work() as unit:
             listener.gate.clear()

@@ -1,4 +1,4 @@
-"""Workers on the loop, at a real daemon: what they take, how they stop, and what a cut does."""
+"""Workers on the event loop, with a real daemon: their messages, stops and lost connections."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
 
 
 class Hands:
-    """A worker's function that a test lets go on. It records what it has, and had."""
+    """The function of a worker. It waits for the test and records its current and past messages."""
 
     def __init__(self) -> None:
         self.begun: list[bytes] = []
@@ -47,7 +47,7 @@ class Hands:
         await self._tell()
 
     async def have(self, begun: int = 0, done: int = 0) -> None:
-        """Return when it has begun, and ended, so many."""
+        """Waits until the function has begun and finished the given numbers of messages."""
         async with self._changed:
             await self._changed.wait_for(
                 lambda: len(self.begun) >= begun and len(self.done) >= done
@@ -59,7 +59,7 @@ class Hands:
 
 
 async def counted(manager: QueueManager, queue: str = "Q") -> tuple[int, int]:
-    """Return how many messages are on a queue, and how many of them leased."""
+    """Returns the number of messages on a queue and the number of leased messages."""
     row = await manager.admin.queue_show(queue)
     return row["depth"], row["leased"]
 
@@ -211,7 +211,7 @@ async def test_close_ends_the_work(tmp_path: Path) -> None:
 async def test_work_that_is_cut_off_is_not_begun_twice(
     manager: QueueManager, concurrency: int
 ) -> None:
-    """Its message comes again to the same client, which settles it under its new lease."""
+    """The message is redelivered to the same client, which settles the new lease."""
     hands = Hands()
 
     @worker("Q", concurrency=concurrency)
@@ -223,7 +223,7 @@ async def test_work_that_is_cut_off_is_not_begun_twice(
     await hands.have(begun=1)
     manager._session.drop()
     while (await counted(manager))[1] < 1:
-        pass  # Until it was delivered again.
+        pass  # Wait for the redelivery.
     await manager.put("Q", b"next")
     await hands.have(begun=concurrency)
     hands.may_end.set()
@@ -235,7 +235,7 @@ async def test_work_that_is_cut_off_is_not_begun_twice(
 
 
 async def test_message_that_was_released_inside_is_worked_on_again(manager: QueueManager) -> None:
-    """Even while the function that released it still runs."""
+    """A message can be processed again even while the function that released it still runs."""
     begun: list[int] = []
     again = asyncio.Event()
 
@@ -283,7 +283,7 @@ async def test_message_that_cannot_be_read_becomes_a_dead_letter(
 
 
 async def test_lease_is_kept_for_as_long_as_the_work_takes(manager: QueueManager) -> None:
-    """Nobody else is handed a message whose lease would have ended twice."""
+    """No other consumer receives a message whose lease is renewed."""
     hands = Hands()
 
     @worker("Q", lease_ms=1_200)

@@ -1,9 +1,10 @@
-"""Generates the modules of qmgr_client.blocking from those of qmgr_client.aio.
+"""Generates the modules of qmgr_client.blocking from the modules of qmgr_client.aio.
 
     pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-A class becomes a class of the same name (QueueManager becomes Client) that wraps an object of the
-asyncio class. Each public method keeps its signature and docstring, and forwards the call:
+The generator turns each asyncio class into a class of the same name that wraps an object of the
+asyncio class. Only QueueManager is renamed, to Client. Each public method keeps its signature and
+docstring and forwards the call:
 
     async def f(...) -> T                     return self._call(self._aio.f(...))
     async def f(...) -> asyncio.Future[T]     the same, with a concurrent.futures.Future
@@ -52,10 +53,14 @@ MODULES = (
 BY_HAND = {"Work"}
 RENAMED = {"QueueManager": "Client"}
 BASES = {"Asker": "Bridge[aio_admin.Admin]", "Channel": "Bridge[aio_queue_manager.QueueManager]"}
-INTERNAL = {"core_unit", "take_over", "work_until"}  # Only modules of this package use these.
-BUILT_ANYWHERE = {"Processing", "UnitOfWork"}  # A change of threads to build one would be wasted.
-ENDED_BY_CLOSE = {"cancel"}  # Has nothing to do once the client is closed.
-STARTS_AND_ENDS = {  # The thread does, with the client.
+INTERNAL = {
+    "core_unit",
+    "take_over",
+    "work_until",
+}  # Only modules of this package use these methods.
+BUILT_ANYWHERE = {"Processing", "UnitOfWork"}  # Any thread can create them.
+ENDED_BY_CLOSE = {"cancel"}  # These methods do nothing after the client is closed.
+STARTS_AND_ENDS = {  # These methods start and end the thread of the client.
     "open": "self._thread.start(self._aio.open())",
     "close": "self._thread.close(lambda: self._aio.close(timeout_ms))",
 }
@@ -66,7 +71,7 @@ DUNDERS = {
     "__anext__": "__next__",
 }
 ITEMS = "Iterable[bytes | Outgoing]"
-PARAMETERS = {  # by type: the type here, and what the asyncio method gets
+PARAMETERS = {  # for each type: the blocking type, and the argument for the asyncio method
     "UnitOfWork | None": ("UnitOfWork | None", "asyncio_object({})"),
     "Iterable[Message]": ("Iterable[Message]", "collected({})"),
     ITEMS: (ITEMS, "collected({})"),
@@ -87,7 +92,7 @@ PROSE = (
     (r"\bA cancellation,\s+KeyboardInterrupt\b", "A KeyboardInterrupt"),
     (
         r"Use the object only on the event loop that opened it\.",
-        "Threads may share it. After a fork, the child has to connect again.",
+        "Threads may share the object. After a fork, the child process must connect again.",
     ),
 )
 CALLBACKS = """
@@ -136,7 +141,7 @@ def wrapped_classes() -> dict[str, str]:
 
 
 def _is_wrapped(node: ast.ClassDef) -> bool:
-    """Returns whether a class has anything to wait for. Plain tuples are used as they are."""
+    """Returns whether a class has methods that wait. Other classes are not wrapped."""
     return not node.name.startswith("_") and any(
         isinstance(child, ast.AsyncFunctionDef) for child in node.body
     )
@@ -148,7 +153,7 @@ def generate(module: str) -> str:
 
 
 def formatted(text: str) -> str:
-    """Returns *text* without unused imports, in the format of the repository."""
+    """Returns *text* formatted like the repository and without unused imports."""
     for command in (
         ["check", "--fix", "--quiet", "--select", "F401,F811,I", "--config", FIRST_PARTY],
         ["format"],
@@ -169,7 +174,7 @@ class Module:
         self._wrapped = wrapped
 
     def text(self) -> str:
-        """Returns the module, with more imports than it needs."""
+        """Returns the text of the module. It may contain unused imports."""
         parts = [HEADER.format(module=self._module), self._docstring(self._tree, "")]
         parts += self._imports()
         for node in self._tree.body:
@@ -212,7 +217,7 @@ class Module:
         return f'{indent}"""{text}"""'
 
     def _type(self, node: ast.expr | None) -> str:
-        """Returns an annotation as text, with the names of the blocking classes."""
+        """Returns an annotation as text with the names of the blocking classes."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
         text = "None" if node is None else ast.unparse(node)
@@ -257,7 +262,7 @@ class Module:
         return re.sub(r"^AsyncGenerator\[(.*), None\]$", r"Iterator[\1]", text)
 
     def _parameters(self, node: FunctionNode) -> str:
-        """Returns the parameters, with the types that they have here."""
+        """Returns the parameters with their blocking types."""
         arguments = deepcopy(node.args)
         for argument in (*arguments.args, *arguments.kwonlyargs):
             if (kind := self._type(argument.annotation)) in PARAMETERS:
@@ -265,7 +270,7 @@ class Module:
         return ast.unparse(arguments)
 
     def _arguments(self, arguments: ast.arguments) -> str:
-        """Returns the arguments that the asyncio function is called with."""
+        """Returns the arguments for the asyncio function."""
 
         def passed(argument: ast.arg) -> str:
             _, pattern = PARAMETERS.get(self._type(argument.annotation), ("", "{}"))
@@ -301,7 +306,7 @@ class Module:
 
 
 def _protocol(node: FunctionNode, name: str, call: str) -> list[str]:
-    """Returns the lines of a method that Python calls: of a with or a for."""
+    """Returns the lines of a method that Python itself calls for a with or for statement."""
     lines = [ast.unparse(line).replace("await ", "") for line in node.body]
     if all(re.fullmatch(r"return self|self\.\w+\(\)", line) for line in lines):
         return lines
@@ -315,7 +320,7 @@ def _protocol(node: FunctionNode, name: str, call: str) -> list[str]:
 
 
 def _reworded(paragraph: str, indent: str) -> str:
-    """Returns a paragraph of a docstring as it reads without asyncio, filled if it has changed."""
+    """Returns a paragraph of a docstring reworded without asyncio, and filled if it has changed."""
     text = paragraph
     for pattern, replacement in PROSE:
         text = re.sub(pattern, replacement, text)

@@ -1,4 +1,4 @@
-"""The verbs of administration without async, against a real daemon in a thread."""
+"""The administration methods without asyncio, with a real daemon in a thread."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ VERBS = [name for name in dir(aio_admin.Admin) if not name.startswith("_")]
 
 def test_shells_offer_the_same() -> None:
     assert [name for name in dir(Admin) if not name.startswith("_")] == VERBS
-    assert not set(VERBS) & set(dir(Client)), "what operators call is under admin alone"
+    assert not set(VERBS) & set(dir(Client)), "the methods of operators are only under admin"
     assert not set(VERBS) & set(dir(QueueManager))
 
 

@@ -1,4 +1,4 @@
-"""From the client's thread to the caller's and back, on a loop in a thread of its own."""
+"""Calls from the caller's thread to the client's thread and back."""
 
 import asyncio
 import threading
@@ -117,7 +117,7 @@ def test_items_are_collected_on_the_callers_thread() -> None:
 
 @pytest.mark.parametrize("items", [b"body", "text", [b"x"], (b"x",), 7, None])
 def test_lists_and_invalid_items_are_passed_on(items: Any) -> None:
-    """The asyncio client refuses those that are invalid, with a hint."""
+    """The asyncio client refuses invalid items with a hint."""
     assert collected(items) is items
 
 
@@ -142,12 +142,12 @@ def test_thread_starts_once_and_ends() -> None:
     thread = ClientThread()
     thread.close(nothing)
     thread.start(nothing())
-    with pytest.raises(RuntimeError, match="is open already"):
+    with pytest.raises(RuntimeError, match="is already open"):
         thread.start(nothing())
     before = threading.active_count()
     thread.close(nothing)
     assert threading.active_count() == before - 1
-    with pytest.raises(ConnectionEnded, match="it was closed"):
+    with pytest.raises(ConnectionEnded, match="the client was closed"):
         thread.call(nothing())
     assert thread.call_unless_closed(nothing()) is None
     thread.call_soon(lambda: None)

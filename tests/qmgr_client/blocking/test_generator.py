@@ -1,4 +1,4 @@
-"""The blocking client has the verbs of the asyncio client: most of its modules are generated."""
+"""The generator of the blocking client, which has the methods of the asyncio client."""
 
 import ast
 import inspect
@@ -21,7 +21,7 @@ CLASSES.append((aio_processing.Processing, blocking_processing.Processing))
 
 
 def public(kind: type) -> dict[str, Any]:
-    """The public methods and properties of *kind*, and those of its bases."""
+    """Returns the public methods and properties of *kind* and its base classes."""
     found = {name: inspect.getattr_static(kind, name) for name in dir(kind) if name[0] != "_"}
     return {name: value for name, value in found.items() if name not in generator.INTERNAL}
 
@@ -61,7 +61,7 @@ def test_verb_has_the_parameters_of_the_asyncio_verb_and_a_docstring(
 
 
 def generated(source: str) -> str:
-    """The blocking class for the asyncio class in *source*, without imports."""
+    """Returns the blocking class for the asyncio class in *source*, without imports."""
     module = generator.Module("fruit", source, {"Fruit": "fruit"})
     tree = ast.parse(module.text())
     (kind,) = (node for node in tree.body if isinstance(node, ast.ClassDef))

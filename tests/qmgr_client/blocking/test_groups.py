@@ -1,4 +1,4 @@
-"""Groups without async: callbacks run on the thread of the caller, and may call the client."""
+"""Groups without asyncio: callbacks run on the caller's thread and may call the client."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def working(tmp_path: Path) -> Iterator[tuple[Client, Keeper]]:
 
 
 def test_handles(working: tuple[Client, Keeper]) -> None:
-    """E4, E15."""
+    """E4, E15: Handles number messages and report warnings."""
     client, keeper = working
     with client.group("IN") as group:
         group.put(b"1")
@@ -45,7 +45,7 @@ def test_handles(working: tuple[Client, Keeper]) -> None:
 
 
 def test_group_over_units(working: tuple[Client, Keeper]) -> None:
-    """E25, E26: items and handler are called on the caller's thread, and may call the client."""
+    """E25, E26: The items and the handler run on the caller's thread and may call the client."""
     client, keeper = working
     here = threading.current_thread()
 
@@ -78,5 +78,5 @@ def test_items_that_fail_end_the_run(working: tuple[Client, Keeper]) -> None:
     client, _ = working
     with pytest.raises(ZeroDivisionError):
         client.put_group("IN", (b"%d" % (1 // n) for n in (1, 0)), status_queue="S", name="x")
-    with pytest.raises(RequestError, match="batch is 0: it must be at least 1"):
+    with pytest.raises(RequestError, match="batch is 0: the minimum is 1"):
         client.put_group("IN", [b"1"], status_queue="S", name="x", batch=0)

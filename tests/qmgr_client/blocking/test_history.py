@@ -1,4 +1,4 @@
-"""History without async, against a real daemon in a thread."""
+"""History without asyncio, with a real daemon in a thread."""
 
 from pathlib import Path
 

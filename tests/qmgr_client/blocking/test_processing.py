@@ -1,4 +1,4 @@
-"""The end of a block settles its message, without asyncio."""
+"""Processing blocks without asyncio. The end of a block settles its message."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +77,6 @@ def test_error_of_the_work_comes_before_that_of_a_closed_client(client: Client) 
     with pytest.raises(LookupError) as caught:
         work()
     assert caught.value.__notes__ == [
-        "the end of the block failed, too: CANCELLED: the client is not open: it was closed"
+        "the end of the block also failed: CANCELLED: the client was closed"
     ]
     assert not isinstance(caught.value, ConnectionEnded)

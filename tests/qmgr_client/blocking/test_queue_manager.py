@@ -1,4 +1,4 @@
-"""The verbs without async, against a real daemon in a thread."""
+"""The methods of the blocking client, with a real daemon in a thread."""
 
 import contextlib
 import os
@@ -124,7 +124,7 @@ def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
         connect(server.address, reconnect=False) as client,
     ):
         client.admin.queue_create("Q")
-        # Sleeping is the subject: three times as long as a silent peer is kept.
+        # The test must sleep for longer than the liveness limit.
         threading.Event().wait(1.5)
         client.put("Q", b"x")
 
@@ -145,7 +145,7 @@ def test_closed_client_raises(tmp_path: Path) -> None:
         with client:
             client.admin.queue_create("Q")
         client.close()
-        with pytest.raises(ConnectionEnded, match="not open"):
+        with pytest.raises(ConnectionEnded, match="was closed"):
             client.put("Q", b"x")
 
 
@@ -158,7 +158,7 @@ def test_close_waits_for_what_is_under_way(tmp_path: Path) -> None:
 
 
 def test_call_that_races_with_close_ends(tmp_path: Path) -> None:
-    """Threads share a client: one of them may close it while others are in a call."""
+    """One thread may close a shared client while other threads are in a call."""
     with Server(tmp_path) as server:
         with connect(server.address) as client:
             client.admin.queue_create("Q")
@@ -182,7 +182,7 @@ def _put_until_closed(client: Client) -> None:
 
 
 def test_fork_has_to_connect_again(client: Client) -> None:
-    """The thread with the connection is not in it: a call would wait for ever."""
+    """A fork does not have the client's thread, so a call would never return."""
     child = os.fork()
     if child == 0:
         try:
@@ -197,7 +197,7 @@ def test_fork_has_to_connect_again(client: Client) -> None:
 
 
 def test_callback_may_not_wait_for_the_client(client: Client) -> None:
-    """It runs on the thread that would have to answer."""
+    """The callback runs on the thread that must process the answer."""
     errors: list[str] = []
     over = threading.Event()
 
@@ -235,7 +235,7 @@ ITERATIONS: dict[str, Callable[[Client], AbstractContextManager[Iterator[Message
 
 @pytest.mark.parametrize("iteration", ITERATIONS)
 def test_close_ends_the_loops_of_other_threads(tmp_path: Path, iteration: str) -> None:
-    """Those that wait for a message, in the middle of a with; nothing is raised anywhere."""
+    """Loops that wait for a message inside a with block end without an exception."""
     raised: list[BaseException] = []
     waiting = threading.Barrier(4, timeout=30)
     with Server(tmp_path) as server:
@@ -270,7 +270,7 @@ def test_loop_that_goes_on_after_a_close_ends(client: Client, iteration: str) ->
 
 
 def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
-    """The loop ends; what it still works on cannot be acknowledged, and comes again."""
+    """The loop ends. Its current message cannot be acknowledged and is redelivered."""
     raised: list[str] = []
     begun, closed = threading.Event(), threading.Event()
     with Server(tmp_path) as server:
@@ -297,17 +297,17 @@ def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
         assert not thread.is_alive()
         with connect(server.address) as client:
             assert [message.body for message in client.get_many("Q", 2)] == [b"1", b"2"]
-    assert raised == ["CANCELLED: the client is not open: it was closed"]
+    assert raised == ["CANCELLED: the client was closed"]
 
 
 def test_loop_over_a_client_that_an_operator_closed_raises(client: Client, tmp_path: Path) -> None:
-    """Only the application's own close is an end like any other."""
+    """Only a close by the application ends a loop without an error."""
     consumer = client.consume("Q")
     with connect(f"unix:{tmp_path}/qmgrd.sock", name="operator") as operator:
         rows = operator.admin.connection_list()
         (number,) = [row["connection"] for row in rows if row["name"] != "operator"]
         operator.admin.connection_close(number)
-    with pytest.raises(ConnectionEnded, match="goodbye"):
+    with pytest.raises(ConnectionEnded, match="ended the connection"):
         next(consumer)
 
 

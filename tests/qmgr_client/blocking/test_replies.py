@@ -1,4 +1,4 @@
-"""Requests and replies without async, between threads of a program."""
+"""Requests and replies without asyncio between threads of one program."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Topics without async, against a real daemon in a thread."""
+"""Topics without asyncio, with a real daemon in a thread."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_publications_come_to_a_loop(client: Client) -> None:
-    """C4."""
+    """C4: Each subscription receives all matching publications."""
     with client.subscribe("a/#") as passing, client.subscribe("a/+", "B:s") as durable:
         assert client.publish("a/b", b"1").subscriptions == 2
         client.publish_many("a/b", [b"2", Outgoing(b"3")])
@@ -59,7 +59,7 @@ def finished(client: Client, row: JobRow) -> JobRow:
 
 
 def test_administration_of_topics(client: Client) -> None:
-    """C14, C24."""
+    """C14, C24: The administration methods for topics return the rows of the daemon."""
     assert client.admin.topic_set("a", redelivery_limit=0)["redelivery_limit"] == 0
     client.admin.subscription_create("a/#", "B:s")
     client.publish("a/kept", b"x", retained=True)

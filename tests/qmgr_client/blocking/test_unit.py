@@ -1,4 +1,4 @@
-"""Units of work without async, against a keeper behind a real socket."""
+"""Units of work without asyncio, with a keeper on a real socket."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from tests.qmgr_client.listener import kept, listening
 
 
 class Kept:
-    """A keeper in a thread of its own."""
+    """A keeper in a separate thread."""
 
     def __init__(self, directory: Path) -> None:
         self.keeper = Keeper()
@@ -50,7 +50,7 @@ def working(tmp_path: Path) -> Iterator[tuple[Client, Keeper]]:
 
 
 def test_leaving_the_block_commits(working: tuple[Client, Keeper]) -> None:
-    """G20, without async."""
+    """G20: The end of the block commits the puts and gets of the unit."""
     client, keeper = working
     leased = client.get("IN")
     assert leased is not None

@@ -1,4 +1,4 @@
-"""Workers in threads, at a real daemon, and how they stop, in a program of their own."""
+"""Workers in threads with a real daemon, and stops of workers in a separate program."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_worker_processes_as_many_at_a_time_as_its_concurrency(client: Client) -> None:
-    """Each waits for the others: with fewer threads none would go on."""
+    """All runs wait for each other. With fewer threads, no run would continue."""
     meeting = threading.Barrier(3, timeout=30)
     done: list[bytes] = []
 
@@ -74,7 +74,7 @@ def exiting() -> None:
 def test_failure_is_logged_and_recorded(
     client: Client, caplog: pytest.LogCaptureFixture, fail: Callable[[], object], text: str
 ) -> None:
-    """The client's thread survives any exception of a function."""
+    """An exception of a function does not stop the client's thread."""
 
     @worker("Q")
     def bill(message: Message) -> None:
@@ -171,7 +171,7 @@ def test_program_stops_in_good_order(tmp_path: Path, program: str, number: signa
             os.kill(process.pid, number)
             while client.admin.queue_show("Q")["leased"] > 2:
                 assert process.poll() is None
-            process.stdin.close()  # It lets both go on.
+            process.stdin.close()  # Both functions continue.
             assert sorted(process.stdout) == ["closed\n", "done 0\n", "done 1\n"]
             assert process.stderr.read() == ""
         assert process.returncode == 0

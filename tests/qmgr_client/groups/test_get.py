@@ -1,4 +1,4 @@
-"""The state of a reader, in addition to the conversations in tests/conversations/group_get."""
+"""The state of a reader, beyond the conversations in tests/conversations/group_get."""
 
 import pytest
 
@@ -11,7 +11,7 @@ A = b"a" * 24
 
 
 def test_message_of_no_group_is_a_group_of_one() -> None:
-    """E3."""
+    """E3: After a message without a group, no group is current."""
     state = GroupGetState()
     state.logical(None)
     state.got(None, None, logical=True)
@@ -20,7 +20,7 @@ def test_message_of_no_group_is_a_group_of_one() -> None:
 
 
 def test_refusal_leaves_the_reader_where_it_is() -> None:
-    """E17."""
+    """E17: The refused get does not change the current group."""
     state = GroupGetState()
     state.logical(None)
     state.got(Group(A, 1), None, logical=True)
@@ -31,7 +31,7 @@ def test_refusal_leaves_the_reader_where_it_is() -> None:
 
 
 def test_get_that_brings_nothing_is_no_cause_to_warn() -> None:
-    """E15."""
+    """E15: Only a returned message can cause a warning."""
     state = GroupGetState()
     state.logical(None)
     state.got(Group(A, 1), None, logical=True)

@@ -1,4 +1,4 @@
-"""The id of a group as callers give it."""
+"""Group ids in the forms that callers can pass."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_text_is_taken_as_by_qmctl(group_id: bytes | str) -> None:
         ("x" * 300, "the group id .{80} is a text of 300 bytes, at most 24"),
         (b"x" * 300, "the group id .{80} is 300 bytes, not 24"),
         ("", "is an empty text"),
-        (7, "is of type int: pass 24 bytes, or a text"),
+        (7, "is of type int: pass 24 bytes or a text"),
     ],
 )
 def test_invalid_group_id_is_refused(group_id: Any, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The handle that puts, in addition to the conversations in tests/conversations/group_put."""
+"""The state of a handle that puts, beyond the conversations in tests/conversations/group_put."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_several_are_refused_together() -> None:
 
 
 def test_warning_is_of_the_last_call() -> None:
-    """E15."""
+    """E15: The next call clears the warning."""
     state = GroupPutState()
     state.logical(A, None, last=False, persistent=True)
     state.physical(None, None, persistent=True)
@@ -30,7 +30,7 @@ def test_warning_is_of_the_last_call() -> None:
 
 
 def test_inconsistency_within_a_group_is_the_first_warning() -> None:
-    """E16, E17."""
+    """E16, E17: An inconsistency takes precedence over the warning for an incomplete group."""
     state = GroupPutState()
     state.logical(A, None, last=False, persistent=True)
     warnings = []
@@ -45,7 +45,7 @@ def test_inconsistency_within_a_group_is_the_first_warning() -> None:
 
 
 def test_refusal_carries_mqs_number() -> None:
-    """E15, E16, E17: the reason codes of the table."""
+    """E15, E16, E17: The errors have the reason codes of the table."""
     state = GroupPutState()
     state.logical(A, None, last=False, persistent=True)
     found = []

@@ -1,4 +1,4 @@
-"""The status message of a group that is half done."""
+"""The status message of an unfinished group."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def message(body: bytes) -> Message:
 
 
 def test_status_that_is_put_can_be_read() -> None:
-    """E25."""
+    """E25: A status message can be decoded without loss."""
     status = GroupStatus(GROUP, 999_999_999)
     outgoing = group_status.outgoing(RUN, status)
     assert outgoing.correlation_id == b"k"
@@ -49,7 +49,7 @@ def test_message_that_is_not_a_status_is_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 65, "x" * 300, "ü" * 33, b"x", None])
 def test_name_that_fits_no_correlation_id_is_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="is not 1 to 64 bytes") as caught:
+    with pytest.raises(RequestError, match="must have 1 to 64 bytes") as caught:
         _ = GroupRun("put_group", "Q", name).key
     assert len(caught.value.text) < 150
 

@@ -1,4 +1,4 @@
-"""Messages that the application has: when their leases start, and which go on."""
+"""The leases of the application's messages: their starts and renewals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Answers reach whom they concern, whatever numbers they share."""
+"""The routing of answers. Requests of different kinds may have equal ids."""
 
 from qmgr_client.message import NOWHERE
 from qmgr_client.sansio.answers import row

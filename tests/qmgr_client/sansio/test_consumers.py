@@ -1,4 +1,4 @@
-"""Consumers: credit, what a lost connection takes with it, leases that run out."""
+"""Consumers: credit, lost connections and ends of leases."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def is_renewal(message: m.Message) -> bool:
 
 
 class Consuming:
-    """A scripted pair with one consumer, opened with a prefetch of 8."""
+    """A scripted pair with one consumer that has a prefetch of 8."""
 
     def __init__(
         self, prefetch: int = 8, bytes_max: int = 1_000_000, *, auto_renew: bool = False
@@ -50,18 +50,18 @@ class Consuming:
             self.pair.core.settle(message, m.ACK)
 
     def wait(self, ms: int) -> None:
-        """Let time pass, on a connection that is not silent."""
+        """Lets time pass. The queue manager still sends heartbeats."""
         pair = self.pair
         pair.say(m.Pong())
         pair.now_ms += ms
         pair.core.poll(pair.now_ms)
 
     def settles(self) -> list[m.Settle]:
-        """The settles, without the renewals."""
+        """Returns the settles without the renewals."""
         return [x for x in self.pair.hear_all(m.Settle) if not is_renewal(x)]
 
     def renewed(self) -> list[int]:
-        """The arrivals of messages whose leases were renewed."""
+        """Returns the arrival numbers of messages whose leases were renewed."""
         settles = [x for x in self.pair.hear_all(m.Settle) if x.action == m.RENEW]
         return [place[1] for x in settles for place in m.HANDLE.iter_unpack(x.handles)]
 
@@ -124,7 +124,7 @@ def test_prefetch_of_one_is_one_at_a_time() -> None:
 
 def test_credit_in_bytes_is_kept() -> None:
     consuming = Consuming(prefetch=1_000, bytes_max=1_000)
-    consuming.deliver(1, b"." * 1_500)  # The last message may go beyond it.
+    consuming.deliver(1, b"." * 1_500)  # The last message may exceed the credit.
     consuming.ack(consuming.take())
     (credit,) = consuming.pair.hear_all(m.Credit)
     record_bytes = len(delivery(b"." * 1_500)) - m.DELIVERY_BYTES
@@ -137,7 +137,7 @@ def test_lost_connection_drops_what_was_not_handed_out() -> None:
     kept = consuming.take(2)
     consuming.pair.cut().connect()
     assert consuming.take() == []
-    assert consuming.answer().messages == 6, "two of eight are still with the application"
+    assert consuming.answer().messages == 6, "the application still has two of eight"
     consuming.ack(kept)
     consuming.deliver(2)
     assert len(consuming.take(9)) == 2
@@ -175,15 +175,15 @@ def test_lease_starts_once_the_application_has_kept_the_message_for_a_while() ->
     consuming = Consuming()
     consuming.deliver(4)
     consuming.ack(consuming.take(1))
-    assert consuming.renewed() == [1], "the first starts before the application has it"
+    assert consuming.renewed() == [1], "lease 1 starts before the application has the message"
     consuming.take(1)
     consuming.ack(consuming.take(1))
     consuming.wait(START_AFTER_MS - 1)
     assert consuming.renewed() == []
     consuming.wait(1)
-    assert consuming.renewed() == [2], "3 is settled, and nobody has seen 4"
+    assert consuming.renewed() == [2], "3 is settled, and 4 is still in the buffer"
     consuming.wait(LEASE_MS // 4)
-    assert consuming.renewed() == [], "it starts once"
+    assert consuming.renewed() == [], "a lease starts only once"
 
 
 def test_one_lease_of_every_100_ms_starts_before_the_application_has_its_message() -> None:
@@ -252,11 +252,11 @@ def test_leases_go_on_by_themselves_until_settled() -> None:
     consuming.pair.cut().connect()
     consuming.answer()
     consuming.wait(LEASE_MS // 3)
-    assert consuming.renewed() == [], "that lease ended with its connection"
+    assert consuming.renewed() == [], "the lease ended with its connection"
 
 
 def test_leases_of_a_consumer_that_has_ended_go_on_until_settled() -> None:
-    """The application may work on a message after the end of its consumer."""
+    """The application may process a message after the end of the consumer."""
     consuming = Consuming(auto_renew=True)
     consuming.deliver(2)
     first, second = consuming.take(2)
@@ -335,7 +335,7 @@ def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
     (settle,) = consuming.settles()
     assert settle.action == m.UNREAD
     assert settle.handles == m.HANDLE.pack(4, 2, 102) + m.HANDLE.pack(4, 3, 103)
-    consuming.deliver(1)  # It was under way.
+    consuming.deliver(1)  # The message was in transit.
     assert consuming.pair.hear(m.Settle).handles == m.HANDLE.pack(4, 4, 104)
     consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.CANCELLED, "cancelled"))
     assert consuming.pair.latest(ConsumerEnded) == ConsumerEnded(consuming.ticket, None)
@@ -381,7 +381,7 @@ def test_deleted_queue_ends_its_consumer() -> None:
 
 def test_consumer_that_is_refused_has_ended() -> None:
     pair = Scripted(request_window=2).connect()
-    for _ in range(5):  # A refusal frees its place in the window.
+    for _ in range(5):  # A refusal frees a slot in the window.
         ticket = pair.core.consume("Q", 8)
         opening = pair.hear(m.Consume)
         pair.say(m.Error(opening.request_id, ErrorCode.QUEUE_UNKNOWN, 2, 0, "unknown"))
@@ -414,12 +414,12 @@ def test_renewed_message_is_counted_on_for_longer() -> None:
     pair.now_ms += LEASE_MS - 1
     pair.core.renew(first, 0, pair.now_ms)
     pair.now_ms += 1
-    pair.say(m.Ping(0))  # The queue manager is alive.
+    pair.say(m.Ping(0))  # The queue manager sends a heartbeat.
     pair.core.poll(pair.now_ms)
     (consumer,) = pair.core._consumers.open.values()
-    assert list(consumer.held) == [first.handle], "the other one's lease is over"
+    assert list(consumer.held) == [first.handle], "the other lease has ended"
     pair.now_ms += LEASE_MS
-    pair.say(m.Ping(0))  # The queue manager is alive.
+    pair.say(m.Ping(0))  # The queue manager sends a heartbeat.
     pair.core.poll(pair.now_ms)
     assert not consumer.held
 
@@ -439,7 +439,7 @@ def test_credit_counts_records_and_not_what_comes_with_them() -> None:
     extras = m.REMAINING.pack(5) + bytes(5_000)
     consuming.pair.say(m.Deliver(consuming.request_id, 3, [item + extras]))
     consuming.ack(consuming.take())
-    assert consuming.pair.hear_all(m.Credit) == []  # Not half of its bytes yet.
+    assert consuming.pair.hear_all(m.Credit) == []  # Less than half of the bytes are free.
     consuming.pair.say(m.Deliver(consuming.request_id, 3, [delivery(bytes(400), 2, 102)]))
     consuming.ack(consuming.take())
     size = len(item) + len(delivery(bytes(400), 2, 102)) - 2 * m.DELIVERY_BYTES
@@ -465,7 +465,7 @@ GROUP, OTHER = b"g" * 24, b"o" * 24
 
 
 class Ordered(Consuming):
-    """The same in pinned order, with messages of groups."""
+    """A consumer in pinned order that receives messages of groups."""
 
     def __init__(self, groups: tuple[int, bool] = (m.PINNED, False)) -> None:
         self.pair = Scripted().connect()
@@ -522,13 +522,13 @@ def test_later_messages_are_dropped_until_the_settle_is_answered() -> None:
     (first,) = consuming.take()
     consuming.pair.core.settle(first, m.REJECT)
     consuming.members(3)
-    consuming.answer_settles()  # The reject, and that 3 goes back.
+    consuming.answer_settles()  # the reject and the return of 3
     consuming.members(2, 3)
     assert consuming.numbers() == [2, 3]
 
 
 def test_dropped_message_is_returned_unread() -> None:
-    """It may have been sent again after a reject: then no other consumer would get it."""
+    """A dropped message may be a redelivery, so it must return to the queue."""
     consuming = Ordered()
     consuming.members(1)
     (first,) = consuming.take()
@@ -546,7 +546,7 @@ def test_message_that_returns_unread_drops_the_later_ones_of_its_group() -> None
     (reject,) = consuming.settles()
     consuming.members(2)
     consuming.pair.say(m.Settled(reject.settle_id))
-    consuming.members(3)  # The queue manager has not heard yet that 2 went back.
+    consuming.members(3)  # sent before the return of 2 was received
     consuming.answer_settles()
     consuming.members(2, 3)
     assert consuming.numbers() == [2, 3]
@@ -565,14 +565,14 @@ def test_redelivered_message_stays_when_its_older_lease_is_released() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     (first,) = consuming.take()
-    consuming.members(1, 2)  # Its lease had ended there.
+    consuming.members(1, 2)  # redelivered, because the lease had ended
     consuming.pair.core.settle(first, m.RELEASE)
     assert consuming.numbers() == [1, 2]
 
 
 @pytest.mark.parametrize("polled", [False, True])
 def test_member_whose_lease_is_over_unseen_takes_those_behind_along(polled: bool) -> None:
-    """A group of which 2 was passed over as its lease was over, and 3 was not, lost its order."""
+    """If the lease of 2 ended in the buffer, 3 must not be delivered before 2."""
     consuming = Ordered()
     consuming.members(1, 2)
     consuming.take()
@@ -581,7 +581,7 @@ def test_member_whose_lease_is_over_unseen_takes_those_behind_along(polled: bool
     if polled:
         consuming.wait(MARGIN_MS)
     assert consuming.numbers() == []
-    consuming.members(4)  # It was on its way.
+    consuming.members(4)  # The message was in transit.
     assert consuming.numbers() == []
     back = [x for x in consuming.answer_settles() if x.action == m.UNREAD]
     handles = [place[1] for x in back for place in m.HANDLE.iter_unpack(x.handles)]
@@ -631,7 +631,7 @@ def test_in_physical_order_nothing_is_dropped() -> None:
 
 
 def leased_again(consuming: Consuming, *arrivals: int) -> None:
-    """Cut the connection, and have the queue manager deliver these again, under other leases."""
+    """Cuts the connection. The queue manager then redelivers *arrivals* with new leases."""
     consuming.pair.cut().connect()
     consuming.answer()
     items = [delivery(b"x", arrival, 900 + arrival) for arrival in arrivals]
@@ -647,10 +647,10 @@ def test_message_in_work_over_a_lost_connection_is_not_handed_out_again() -> Non
         m.HANDLE.pack(4, 2, 902),
         m.HANDLE.pack(4, 3, 903),
     ]
-    assert consuming.renewed()[0] == 1, "its lease starts at once: the application has it"
+    assert consuming.renewed()[0] == 1, "the application has it, so the lease starts at once"
     consuming.ack([in_work])
     (settle,) = consuming.settles()
-    assert settle.handles == m.HANDLE.pack(4, 1, 901), "settled under its new lease"
+    assert settle.handles == m.HANDLE.pack(4, 1, 901), "the settle uses the new lease"
 
 
 def test_message_in_work_over_two_lost_connections_is_settled_under_its_latest_lease() -> None:
@@ -665,7 +665,7 @@ def test_message_in_work_over_two_lost_connections_is_settled_under_its_latest_l
     assert consuming.take() == []
     assert consuming.renewed() == [1]
     consuming.wait(LEASE_MS // 3)
-    assert consuming.renewed() == [1], "it goes on"
+    assert consuming.renewed() == [1], "the renewals continue"
     consuming.ack([in_work])
     (settle,) = consuming.settles()
     assert settle.handles == m.HANDLE.pack(4, 1, 777)
@@ -673,14 +673,14 @@ def test_message_in_work_over_two_lost_connections_is_settled_under_its_latest_l
 
 
 def test_another_message_at_the_same_place_is_another_message() -> None:
-    """The store was restored to an earlier state meanwhile."""
+    """The store was restored to an earlier state in the meantime."""
     consuming = Consuming()
     consuming.deliver(1)
     (in_work,) = consuming.take(1)
     consuming.pair.cut().connect()
     consuming.answer()
     item = bytearray(delivery(b"y", 1, 901))
-    item[22:30] = (77).to_bytes(8, "big")  # put at another time
+    item[22:30] = (77).to_bytes(8, "big")  # a different put time
     consuming.pair.say(m.Deliver(consuming.request_id, 3, [bytes(item)]))
     (other,) = consuming.take()
     assert (other.body, other.handle) == (b"y", m.HANDLE.pack(4, 1, 901))
@@ -722,7 +722,7 @@ def test_application_that_settles_late_gets_all_of_its_prefetch(
     granted, taken = consuming.opening.messages, 0
     while granted > taken:
         consuming.deliver(granted - taken)
-        taken += len(consuming.take(granted - taken + 1))  # And waits for more.
+        taken += len(consuming.take(granted - taken + 1))  # The last call finds no message.
         consuming.pair.now_ms += pause_ms if taken < 8 else 0
         granted += sum(consuming.credits())
     assert granted == taken == prefetch

@@ -1,4 +1,4 @@
-"""The messages that an ordered consumer drops after one of their group returned."""
+"""The messages that an ordered consumer drops after a message of the same group returned."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ A, B = b"a" * 24, b"b" * 24
 
 @given(st.binary(max_size=64), st.booleans(), st.integers(1, 999_999_999))
 def test_member_is_read_without_decoding(correlation_id: bytes, last: bool, number: int) -> None:
-    """E1: group id and number follow the correlation id."""
+    """E1: The group id and number follow the correlation id."""
     item = delivery(correlation_id=correlation_id, group=(A, number, last))
     assert member_of(item) == (A, number)
     assert member_of(delivery(correlation_id=correlation_id)) is None

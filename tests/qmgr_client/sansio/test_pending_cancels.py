@@ -1,4 +1,4 @@
-"""Credits and cancels: bounded, although nobody answers them."""
+"""Credits and cancels: their number in transit is limited although they have no answers."""
 
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m
@@ -8,7 +8,7 @@ CONSUMERS = 7
 
 
 def consuming(pair: Scripted) -> list[tuple[int, int]]:
-    """Open consumers with a prefetch of one; return their tickets and request ids."""
+    """Opens consumers with a prefetch of 1. Returns their tickets and request ids."""
     found = []
     for _ in range(CONSUMERS):
         ticket = pair.core.consume("Q", 1)
@@ -33,7 +33,7 @@ def test_credits_beyond_the_window_wait_for_a_settle_to_be_answered() -> None:
     assert len(pair.hear_all(m.Credit)) == 4
     assert (empty.settle_id, empty.handles) == (settle.settle_id + 1, b"")
     pair.say(m.Settled(settle.settle_id))
-    assert pair.hear_all(m.Credit) == [], "that settle went before the credits"
+    assert pair.hear_all(m.Credit) == [], "the settle was sent before the credits"
     pair.say(m.Settled(empty.settle_id))
     assert len(pair.hear_all(m.Credit)) == CONSUMERS - 4
     assert pair.hear_all(m.Settle) == []

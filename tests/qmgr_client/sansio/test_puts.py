@@ -1,4 +1,4 @@
-"""Puts: every put has one result, wherever the connection is cut."""
+"""Puts: every put has exactly one result, for all positions of a connection loss."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.qmgr_client.scripted import PRODUCER, Scripted
 
 
 def started(**options: object) -> Scripted:
-    """A scripted pair with the producer open and one put answered."""
+    """Returns a scripted pair with an open producer and one answered put."""
     pair = Scripted(**options)  # type: ignore[arg-type]
     pair.put(b"first")
     pair.opened()
@@ -76,7 +76,7 @@ def test_window_in_messages_is_kept() -> None:
     pair = started(put_window_messages=4)
     tickets = [pair.put() for _ in range(10)]
     assert sum(len(put.records) for put in pair.hear_all(m.Put)) == 4
-    assert not pair.core.can_put, "six wait, more than a window"
+    assert not pair.core.can_put, "six puts wait, which exceeds the window"
     pair.say(m.Committed(7, 3, [], [[2, 600, 2]]))
     assert sum(len(put.records) for put in pair.hear_all(m.Put)) == 2
     assert not pair.core.can_put
@@ -168,7 +168,7 @@ def test_cut_after_the_put_is_stored_and_its_answer_lost() -> None:
     ticket = pair.put()
     pair.hear(m.Put)
     pair.cut().opened(2)
-    assert pair.done[ticket] == PutResult(None, resent=True), "the UID is not known any more"
+    assert pair.done[ticket] == PutResult(None, resent=True), "the UID is no longer known"
     assert pair.hear_all(m.Put) == []
 
 
@@ -212,7 +212,7 @@ def test_cut_while_the_producer_opens() -> None:
     ticket = pair.put()
     pair.connect().hear(m.ProducerOpen)
     pair.cut().connect()
-    assert not pair.answer_open().resume, "it was never known to be open"
+    assert not pair.answer_open().resume, "the stream was never open"
     pair.hear(m.Put)
     pair.say(m.Committed(7, 1, [], [[1, 500, 1]]))
     assert pair.done[ticket] == PutResult(Uid("QM1", 500), resent=False)
@@ -251,7 +251,7 @@ def test_stable_producer_goes_on_behind_its_former_process() -> None:
     pair.put()
     pair.connect()
     assert not pair.answer_open(41, [43]).resume
-    assert [put.first_id for put in pair.hear_all(m.Put)] == [42, 44], "43 is taken"
+    assert [put.first_id for put in pair.hear_all(m.Put)] == [42, 44], "id 43 is in use"
 
 
 def test_producer_that_is_not_known_any_more() -> None:
@@ -264,7 +264,7 @@ def test_producer_that_is_not_known_any_more() -> None:
     pair.say(m.Error(request.request_id, ErrorCode.PRODUCER_UNKNOWN, 2, 0, "not known here"))
     assert pair.done[sent].error_class is ErrorClass.UNKNOWN_OUTCOME
     assert pair.done[sent].code == ErrorCode.PRODUCER_UNKNOWN
-    assert waiting not in pair.done, "what was never sent cannot have been stored"
+    assert waiting not in pair.done, "an unsent put cannot have been stored"
     assert pair.latest(ProducerLost)
     assert pair.hear_all(m.ProducerOpen) == []
     pair.core.renew_producer(b"q" * 16)
@@ -349,7 +349,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
 
 
 def test_publication_reports_its_matching_subscriptions() -> None:
-    """C4."""
+    """C4: The result of a publication has the number of matching subscriptions."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights/JFK") for i in range(4)]
     assert pair.hear(m.Put).queue == "/flights/JFK"
@@ -378,7 +378,7 @@ def test_refused_publication_matches_nothing() -> None:
 
 
 def test_publication_above_a_gap_reports_its_matching_subscriptions() -> None:
-    """A put that is stored above a gap is answered at once, by its stamp."""
+    """A stamp answers a put above a gap at once."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
     pair.hear(m.Put)
@@ -399,7 +399,7 @@ def test_publication_with_its_own_uid_reports_its_matching_subscriptions() -> No
 
 
 def test_matching_subscriptions_are_unknown_if_the_answer_was_lost() -> None:
-    """The number is reported once: an answer that the put is stored already does not have it."""
+    """The number is reported only once. The answer to a resume does not contain it."""
     pair = started()
     stored, lost = pair.put(b"stored", "/flights"), pair.put(b"lost", "/flights")
     pair.hear(m.Put)

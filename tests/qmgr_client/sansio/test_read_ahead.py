@@ -1,4 +1,4 @@
-"""How many messages come ahead of an application."""
+"""The number of messages to prefetch for an application."""
 
 from qmgr_client.sansio.read_ahead import FAST_MS, FIRST_MESSAGES, SLOW_MS, ReadAhead
 
@@ -12,7 +12,7 @@ def test_it_begins_low_and_within_the_limit() -> None:
 def test_it_follows_the_application() -> None:
     ahead, now_ms = ReadAhead(20), 0
     ahead.half_taken(now_ms)
-    assert ahead.messages == FIRST_MESSAGES, "nobody knows yet how fast it is"
+    assert ahead.messages == FIRST_MESSAGES, "the speed is not known yet"
     found = []
     for step_ms in (FAST_MS - 1, FAST_MS - 1, FAST_MS, SLOW_MS, SLOW_MS + 1, SLOW_MS + 1):
         now_ms += step_ms

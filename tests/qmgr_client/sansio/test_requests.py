@@ -1,4 +1,4 @@
-"""Requests: one answer each, asked again after a reconnect."""
+"""Requests: each one has one answer, and is repeated after a reconnect."""
 
 import pytest
 
@@ -142,7 +142,7 @@ def test_window_is_kept_and_leaves_room_for_settles() -> None:
     gets = pair.hear_all(m.Get)
     assert len(gets) == 6
     pair.core.request(0, m.Status)
-    assert len(pair.hear_all(m.Status)) == 1, "gets that wait do not hold up what does not wait"
+    assert len(pair.hear_all(m.Status)) == 1, "waiting gets do not delay other requests"
     pair.say(*(m.Ok(get.request_id) for get in gets[:2]))
     assert len(pair.hear_all(m.Get)) == 1
 
@@ -165,7 +165,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
         (m.QueueShow, (), "missing"),
         (m.QueueCreate, ("Q", {"depth_max": object()}), "object"),
         (m.Snapshot, ("\ud800",), "surrogate"),
-        (m.QueueCreate, ("Q", {"x": "." * 1_000}), "at most 1000"),
+        (m.QueueCreate, ("Q", {"x": "." * 1_000}), "the limit is 1000"),
     ],
 )
 def test_field_that_would_close_the_connection_is_refused_here(

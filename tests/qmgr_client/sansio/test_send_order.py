@@ -1,4 +1,4 @@
-"""The order of messages, seen from the far end of the connection."""
+"""The order of messages at the far end of the connection."""
 
 from qmgr_protocol import messages as m
 from tests.qmgr_client.scripted import Scripted
@@ -34,7 +34,7 @@ def test_requests_for_messages_are_sent_last() -> None:
 
 
 def sent(pair: Scripted) -> list[type]:
-    """The kinds of messages that the core has sent since the last call."""
+    """Returns the kinds of messages that the core has sent since the last call."""
     kinds = [type(message) for message in pair.pump()]
     pair.heard.clear()
     return kinds

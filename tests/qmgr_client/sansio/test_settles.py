@@ -1,4 +1,4 @@
-"""Acks and releases: every one has one result, wherever the connection is cut."""
+"""Acks and releases: each has exactly one result, for all positions of a connection loss."""
 
 import pytest
 
@@ -102,7 +102,9 @@ def test_cut_after_the_ack_is_sent() -> None:
     pair.hear(m.Settle)
     (third,) = ack(pair, 3)
     pair.cut().connect()
-    assert pair.hear(m.Settle) == m.Settle(1, m.ACK, 3, handles(1, 2, 3)), "in their order"
+    assert pair.hear(m.Settle) == m.Settle(1, m.ACK, 3, handles(1, 2, 3)), (
+        "in the order of the acks"
+    )
     pair.say(m.Settled(1, [[1, 1, ErrorCode.LEASE_LOST]]))
     assert pair.done[first] is pair.done[third] is None
     assert pair.done[second].code == ErrorCode.LEASE_LOST
@@ -217,7 +219,7 @@ def test_terms_beyond_their_limits_are_refused(terms: SettleTerms) -> None:
 
 
 def test_renewal_ends_with_its_connection() -> None:
-    """On the next one nothing is leased that it could renew."""
+    """On the next connection, the message is not leased and cannot be renewed."""
     pair = Scripted().connect()
     sent = pair.core.renew(leased(1), 60_000, 0)
     settle = pair.hear(m.Settle)

@@ -1,4 +1,4 @@
-"""When a shell has to tick the core."""
+"""The times at which a shell must tick the core."""
 
 from qmgr_client.sansio.consumers import Consumers
 from qmgr_client.sansio.tick_times import POLL_MAX_MS, TickTimes
@@ -29,6 +29,6 @@ def test_start_of_a_lease_comes_before_the_poll() -> None:
     times.restart(400, 0)
     consumers.start_due_ms = 5
     assert times.next_due_ms == 5
-    assert not times.ticked(400, 5), "that is not a poll"
+    assert not times.ticked(400, 5), "this tick is not a poll"
     consumers.start_due_ms = 500
     assert times.next_due_ms == 100

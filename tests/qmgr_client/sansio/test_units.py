@@ -1,4 +1,4 @@
-"""Units of work in the core: what counts, what is committed, what a lost line does to them."""
+"""Units of work in the core: counts of steps, commits and lost connections."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ RECORD = records.encode(records.Fields(b"x"))
 
 
 class Working:
-    """A pair with a unit that is begun, and its producer open."""
+    """A scripted pair with a unit that has begun and an open producer."""
 
     def __init__(self) -> None:
         self.pair = Scripted().connect()
@@ -99,7 +99,7 @@ def test_message_of_a_unit_that_is_over_may_be_anothers() -> None:
 
 
 def test_unit_is_committed_with_what_it_is_known_to_hold() -> None:
-    """G20: the commit says how much, so that no part of a unit is done alone."""
+    """G20: A commit contains the numbers of its steps, so a unit is never committed in part."""
     working = Working()
     pair = working.pair
     put = working.put(None, None)
@@ -125,7 +125,7 @@ def test_commit_waits_for_steps_that_are_under_way() -> None:
     first, second = working.put(), working.put(None, None)
     ack = working.ack()
     ticket = working.commit()
-    refused_with(ErrorCode.UNIT_UNKNOWN, working.put)  # It is being committed.
+    refused_with(ErrorCode.UNIT_UNKNOWN, working.put)  # The unit is being committed.
     refused_with(ErrorCode.UNIT_UNKNOWN, working.ack)
     assert pair.core.outstanding == 2
     working.stamped(refused=[[0, ErrorCode.QUEUE_FULL, "full"]])
@@ -203,7 +203,7 @@ def test_connection_that_is_lost_backs_out() -> None:
     for ask in (working.put, working.ack, working.commit):
         refused_with(ErrorCode.UNIT_BACKED_OUT, ask)
     pair.connect()
-    assert not [x for x in pair.pump() if type(x) is not m.ProducerOpen], "nothing is said again"
+    assert not [x for x in pair.pump() if type(x) is not m.ProducerOpen], "no message is repeated"
     assert pair.core.outstanding == 0
 
 
@@ -349,7 +349,7 @@ def test_unit_that_nobody_waits_for_any_more_is_backed_out() -> None:
 
 
 def test_put_that_nobody_waits_for_counts() -> None:
-    """Whether it is in the unit the queue manager knows, and the commit must say."""
+    """The commit must count a put whose caller no longer waits for the result."""
     working = Working()
     ticket = working.put()
     working.pair.pump()
@@ -423,14 +423,14 @@ def test_outcomes_are_those_of_each_record() -> None:
 
 
 class Cut:
-    """A client that works in one unit, against a keeper, over a wire that is cut at a byte."""
+    """A client with one unit of work, a keeper, and a connection that is cut at a given byte."""
 
     def __init__(self, *, sent_max: int = 2**30, heard_max: int = 2**30) -> None:
         self.keeper = Keeper()
         self.keeper.ready["IN"] = [b"in"]
         self.core = ClientCore("test", PRODUCER)
         self.results: dict[int, Any] = {}
-        self.left = [sent_max, heard_max]  # bytes until the cut, to the keeper and from it
+        self.left = [sent_max, heard_max]  # bytes until the cut, to and from the keeper
         self.cuts = 0
         self._connect()
 
@@ -446,7 +446,7 @@ class Cut:
         self._connect()
 
     def run(self) -> None:
-        """Let both talk until neither has anything to say."""
+        """Lets both sides exchange messages until both are idle."""
         while data := self.core.data_to_send(0):
             for byte in data:
                 if not self._carry(bytes([byte])):
@@ -455,7 +455,7 @@ class Cut:
         self._note()
 
     def _carry(self, byte: bytes) -> bool:
-        """Carry a byte to the keeper, and its answers back; return whether the wire is whole."""
+        """Carries a byte to the keeper and the answers back. Returns False after the cut."""
         self.left[0] -= 1
         if self.left[0] < 0:
             return False
@@ -476,7 +476,7 @@ class Cut:
         for event in self.core.events():
             if isinstance(event, RESULTS):
                 ticket, result = event
-                assert ticket not in self.results, "two results"
+                assert ticket not in self.results, "a ticket has two results"
                 self.results[ticket] = result
 
     def result(self, ticket: int) -> Any:
@@ -485,7 +485,7 @@ class Cut:
 
 
 def work(world: Cut) -> bool:
-    """Move a message from IN to OUT; return whether that was said to be done."""
+    """Moves a message from IN to OUT. Returns whether the commit was reported."""
     core = world.core
     try:
         unit = world.result(core.begin_unit())
@@ -509,7 +509,7 @@ def sound(result: Any) -> Any:
 
 @pytest.mark.parametrize("side", ["sent_max", "heard_max"])
 def test_cut_at_any_byte_leaves_all_or_nothing(side: str) -> None:
-    """G20: whatever byte is the last, the unit is done once or not at all, and its caller knows."""
+    """G20: For each position of the cut, the unit is done once or not at all, as reported."""
     outcomes_seen, size = set(), 0
     while True:
         world = Cut(**{side: size})
@@ -528,7 +528,7 @@ def test_cut_at_any_byte_leaves_all_or_nothing(side: str) -> None:
 
 
 def test_unit_knows_whether_it_is_over_and_undone() -> None:
-    """E24: handles of groups go back to where they were before a unit that is undone."""
+    """E24: Handles of groups need this state to restore their positions."""
     committed, backed_out, lost = Working(), Working(), Working()
     committed.commit()
     assert not committed.unit.is_over
