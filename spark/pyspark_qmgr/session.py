@@ -35,8 +35,8 @@ def local_session(
     The session is quiet, uses UTC, and cannot be reached from outside.
 
     Args:
-        quick: Whether the session is for small work. It starts sooner, but work takes two to three
-            times as long.
+        quick: Whether the session is for small work. Such a session starts sooner, but work takes
+            two to three times as long.
         settings: Further settings of Spark, which override ours.
 
     Raises:

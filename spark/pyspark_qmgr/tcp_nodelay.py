@@ -17,7 +17,7 @@ def disable_tcp_delays() -> None:
     """Disables Nagle's algorithm and delayed acknowledgements on all TCP connections.
 
     The kernel later returns to delayed acknowledgements, so the function must be called for each
-    task. It has no effect on systems other than Linux.
+    task. The function has no effect on systems other than Linux.
     """
     if not hasattr(socket, "TCP_QUICKACK") or socket.getdefaulttimeout() is not None:
         return  # A default timeout would also change the sockets that are examined here.

@@ -56,7 +56,7 @@ class Chunk:
         The positions are valid only where :meth:`is_sound` is true.
 
         Raises:
-            ReadFailed: The length of a key differs from that of an entry's key.
+            ReadFailed: A key does not have the length of an entry's key.
         """
         found, self.values = [key for key, _ in pairs], [value for _, value in pairs]
         for size in {*map(len, found)} - {_KEY.itemsize}:
@@ -189,7 +189,7 @@ def plain(pairs: Sequence[Pair]) -> tuple[Chunk, Array]:
     """Returns the plain entries of *pairs*, and their indices.
 
     Raises:
-        ReadFailed: The length of a key differs from that of an entry's key.
+        ReadFailed: A key does not have the length of an entry's key.
     """
     where, chunk = np.arange(len(pairs)), Chunk(pairs)
     for check in (Chunk.is_sound, Chunk.is_readable):

@@ -80,7 +80,7 @@ class Plain(NamedTuple):
         return self.some(which, (rows.text_under(one or {}, key) for one in found))
 
     def wall(self, clock_ms: Array) -> Array:
-        """Returns the wall-clock times in us for *clock_ms*, times of the store's clock."""
+        """Converts *clock_ms*, times of the store's clock, to wall-clock times in us."""
         start_us, start_ms = self.snapshot.wall_us, self.snapshot.clock_ms
         end_ms = start_ms + (rows.TIME_END_US - start_us) // 1_000 + 1
         near = np.minimum(clock_ms, end_ms).astype(np.int64)

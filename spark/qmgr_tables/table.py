@@ -38,7 +38,7 @@ class Table(NamedTuple):
     version: int
     text: str  # meaning of a row, for the documentation
     columns: tuple[Column, ...]
-    # Returns the shares of tasks. *read* defines their type; they are sent to tasks by pickle.
+    # Returns the shares of tasks. *read* defines their type. Pickle must support the type.
     plan: Callable[[list[StoredSnapshot], Options], list[Any]]
     # Yields batches with the columns of the schema, in its order.
     read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]

@@ -122,7 +122,7 @@ def test_each_row_has_its_picture(tmp_path: Path) -> None:
     assert sorted(names) == ["bench-START.svg", "bench-W1b.svg", "bench-W4.svg"]
     assert ">400.5</text>" in (tmp_path / "bench-START.svg").read_text()
     bold = re.findall('font-weight="bold">([^<]+)<', (tmp_path / "bench-W1b.svg").read_text())
-    assert bold[1:] == ["qmgrd", "1,000"]  # Behind the title: our bar, and nobody else's.
+    assert bold[1:] == ["qmgrd", "1,000"]  # The title is first. Of the bars, only ours is bold.
 
 
 def test_report_has_a_line_for_each_server() -> None:
@@ -134,7 +134,7 @@ def test_report_has_a_line_for_each_server() -> None:
 
 def test_text_around_the_markers_stays() -> None:
     assert between_markers(f"a\n{START}old{END}\nb", "new\n") == f"a\n{START}\nnew\n{END}\nb"
-    with pytest.raises(ValueError, match="not both in the text"):
+    with pytest.raises(ValueError, match="does not contain both markers"):
         between_markers(START, "new")
 
 
@@ -155,6 +155,6 @@ def test_nothing_is_written_where_markers_are_missing(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("no markers")
     (tmp_path / "docs/benchmarks.md").write_text(f"{START}{END}")
-    with pytest.raises(ValueError, match="not both in the text"):
+    with pytest.raises(ValueError, match="does not contain both markers"):
         publish(FOUND, tmp_path)
     assert (tmp_path / "docs/benchmarks.md").read_text() == f"{START}{END}"

@@ -60,7 +60,7 @@ class BeanstalkdReceiver:
         return RESERVE_WAIT
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the bytes to send, the number of received messages, and that of answered deletes.
+        """Returns the bytes to send, and the numbers of received messages and answered deletes.
 
         Raises:
             LoadFailed: The server reported an error.

@@ -44,7 +44,7 @@ class Receiver(Protocol):
         """Returns the request for the first messages."""
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks to send, the number of received messages, and that of answered acks."""
+        """Returns the acks to send, and the numbers of received messages and answered acks."""
 
 
 class LoadFailed(Exception):
@@ -79,7 +79,7 @@ class Latency:
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Returns the ms that *percent* of the messages did not exceed, or None if empty."""
+        """Returns the ms that *percent* of the messages did not exceed, or None."""
         wanted = self.count * percent / 100
         for ns, count in sorted(self.buckets.items()):
             wanted -= count
@@ -88,7 +88,7 @@ class Latency:
         return None
 
     def max_ms(self) -> float | None:
-        """Returns the longest time exactly, in ms, or None if empty."""
+        """Returns the exact longest time in ms, or None without messages."""
         return round(self.max_ns / NS_PER_MS, 3) if self.count else None
 
 

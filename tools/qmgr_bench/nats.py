@@ -152,7 +152,7 @@ class NatsReceiver:
         return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks to send, the number of received messages, and that of handled acks.
+        """Returns the acks to send, and the numbers of received messages and handled acks.
 
         Raises:
             LoadFailed: The server reported an error or sent an unexpected answer.

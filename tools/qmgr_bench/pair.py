@@ -44,7 +44,7 @@ class Pair:
     to: Host
 
     def lead(self, address: str, connections: int = 1) -> None:
-        """Changes the address of the link to that of the other daemon or of a proxy."""
+        """Changes the link's *address* to the other daemon or to a proxy."""
         self.source.ask(m.LinkAlter, TO, {"addresses": [address], "connections": connections})
 
     @contextmanager

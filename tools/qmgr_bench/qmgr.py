@@ -1,7 +1,7 @@
 """The driver for qmgrd, which encodes records beforehand and puts lists of them in each frame.
 
-The driver does less work than qmgr_client, so that the daemon is the bottleneck. It keeps nothing
-for a resend.
+The driver does less work than qmgr_client, so that the daemon is the bottleneck. The driver keeps
+nothing for a resend.
 """
 
 import os
@@ -205,7 +205,7 @@ class QmgrReceiver:
         return self._wire.connection.send(consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks to send, the number of received messages, and that of answered acks.
+        """Returns the acks to send, and the numbers of received messages and answered acks.
 
         Raises:
             LoadFailed: The consumer ended, or the lease of an acknowledged message had ended.

@@ -159,7 +159,7 @@ def depth(channel: Channel) -> int:
 
 
 class RabbitSender:
-    """A publisher with confirms. These arrive in any order, and one may confirm several puts."""
+    """A publisher with confirms. Confirms arrive in any order and may confirm several puts."""
 
     def __init__(
         self, sock: socket.socket, pool: Sequence[bytes], exchange: str = "", key: str = QUEUE
@@ -225,7 +225,7 @@ class RabbitReceiver:
         return method(60, 20, consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the bytes to send, the number of received messages, and that of handled acks.
+        """Returns the bytes to send, and the numbers of received messages and handled acks.
 
         The bytes are acks and a fence. Acks are handled when the fence after them is answered.
 

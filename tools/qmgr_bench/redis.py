@@ -136,7 +136,7 @@ class RedisReceiver:
         return self._read
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the bytes to send, the number of received messages, and that of answered acks.
+        """Returns the bytes to send, and the numbers of received messages and answered acks.
 
         Raises:
             LoadFailed: The server reported an error or sent an unexpected answer.

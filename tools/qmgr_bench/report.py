@@ -31,7 +31,7 @@ COLUMNS = {
 
 
 def of_row(entries: Sequence[Entry], row: str) -> tuple[Entry | None, list[Entry]]:
-    """Returns our entry and those of the peers, best first."""
+    """Returns our entry and the entries of the peers, best first."""
     here = [entry for entry in entries if entry["row"] == row]
     ours = next((entry for entry in here if entry["server"] == OURS), None)
     peers = [entry for entry in here if entry["server"] != OURS]
@@ -77,7 +77,7 @@ def about(row: str) -> str:
 
 
 def reached(judged: Sequence[Target]) -> str:
-    """Returns the number of reached targets, and the differences of the others."""
+    """Returns the number of reached targets, and the differences of missed targets."""
     if not judged:
         return "-"
     missed = [target.cells() for target in judged if not target.reached]

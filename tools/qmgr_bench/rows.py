@@ -10,7 +10,7 @@ BEST = "the best peer"
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A target: our messages per second are at least ``times`` those of ``of``."""
+    """A target: our messages per second are at least ``times`` times the rate of ``of``."""
 
     times: float
     of: str  # name of a server, BEST, or one of our rows

@@ -1,4 +1,4 @@
-"""The setting of rows: directory, duration, number of rounds, and progress reports."""
+"""The settings of rows: directory, duration, number of rounds, and progress reports."""
 
 import shutil
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def _nobody(words: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting in which rows run."""
+    """The settings for running rows."""
 
     directory: Path  # directory on the disk to measure
     seconds: float  # duration of each measurement

@@ -1,8 +1,8 @@
 """A process that moves messages like a channel with batches, for comparison with a link.
 
-The process puts received messages at the far end at once. It uses one unit of work per batch, and
-commits there. Then it acknowledges the batch at the near end. No consumer gets the messages before
-the commit.
+The process puts received messages at the far end at once. The process uses one unit of work per
+batch, and commits at the far end. Then it acknowledges the batch at the near end. No consumer gets
+the messages before the commit.
 
     python -m qmgr_bench.transfer_mover FROM_ADDRESS QUEUE TO_ADDRESS QUEUE BATCH
 """

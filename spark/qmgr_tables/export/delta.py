@@ -62,7 +62,7 @@ class DeltaSink:
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
         """Writes the rows of *feed* in one commit, or in several if the feed has positions.
 
-        Rows of small feeds are held, and committed together with those of other feeds.
+        The sink holds the rows of small feeds and commits several feeds together.
         """
         if not feed.position:
             self._flush()

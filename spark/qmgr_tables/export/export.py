@@ -77,8 +77,8 @@ def export(
         format: One of FORMATS.
         full: Whether to export each snapshot completely, and not only its new rows.
         sizes: The sizes at which files end.
-        bar: The function that shows progress. It is called with the approximate number of rows, or
-            0 if the number is unknown.
+        bar: The function that shows progress. Its argument is the approximate number of rows, or 0
+            if the number is unknown.
 
     Raises:
         OptionInvalid: No snapshot has a requested queue.

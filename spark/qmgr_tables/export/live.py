@@ -44,8 +44,8 @@ def export_live(
 
     Args:
         options: The options of table history. Paths are ignored.
-        cursor: The cursor that keeps further rows until they are exported. It is created if it does
-            not exist.
+        cursor: The cursor that keeps further rows until they are exported. A missing cursor is
+            created.
         wait_ms: The time to wait for an unavailable queue manager.
 
     Raises:

@@ -41,7 +41,7 @@ class Snapshots:
     def begin(self) -> Offsets:
         """Returns the start of the stream.
 
-        Spark does not store the start. It requests the start again if it reads its first batch
+        Spark does not store the start. Spark requests the start again if it reads the first batch
         again, and "latest" would then have another result. So with "latest", the end of the first
         batch has the position.
         """

@@ -31,7 +31,7 @@ class Source(Protocol):
     def begin(self) -> Offsets:
         """Returns the start of a stream without a checkpoint. History is kept from the start on.
 
-        For the same data, the result is the same until the first batch is written.
+        While the data does not change, all calls before the first batch return the same start.
         """
         ...
 

@@ -70,7 +70,7 @@ COLUMNS = (
     Column(
         "queue_id",
         pa.int64(),
-        "the id of the queue, unlike those of other queues of the same name; queue_id and "
+        "the id of the queue, which differs from all other queues of the same name; queue_id and "
         "arrival identify one stay of a message on a queue",
     ),
     Column("number", pa.int32(), "the number of the event within the history row, from 1"),

@@ -47,7 +47,7 @@ class CrowdReceiver:
         )
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks to send, the number of received messages, and that of answered acks.
+        """Returns the acks to send, and the numbers of received messages and answered acks.
 
         Raises:
             LoadFailed: A consumer ended, or the lease of an acknowledged message had ended.

@@ -4,8 +4,8 @@ The producer supplies the UIDs. A queue of each depth accepts a burst, which is 
 number of messages is then consumed. The queues take turns, burst by burst, so a drift affects all
 of them.
 
-The search scans the queue's UIDs in memory. This favours the search, because the queue in the
-document is searched in its store.
+The search scans the queue's UIDs in memory. The in-memory search is favoured, because the document
+searches the queue in its store.
 """
 
 import itertools

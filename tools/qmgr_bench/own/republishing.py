@@ -5,8 +5,8 @@
     republish   ──▶ 3 copies, to these 3 only          publish again ──▶ 1,000 copies, 997 of them
                                                                          duplicates
 
-Both are measured by counting deliveries, each with its own subscribers and publication. A copy of
-an acknowledged publication is a duplicate (C21).
+Both ways are measured by counting deliveries, with different subscribers and publications. A copy
+of an acknowledged publication is a duplicate (C21).
 """
 
 import os

@@ -26,7 +26,7 @@ def sender_on(
 
 @lru_cache(maxsize=2)
 def pool_of(size_bytes: int) -> list[bytes]:
-    """Returns the records to put. They are cached because many connections share them."""
+    """Returns the records to put. The result is cached because many connections share it."""
     return records(bodies(size_bytes, vary=True))
 
 

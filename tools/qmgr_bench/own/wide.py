@@ -30,7 +30,7 @@ class Wide:
     connections: int
     put_per_s: float
     put_per_s_w1b: float
-    put_per_s_w1b_1: float  # W1b with one put per frame, as in this row
+    put_per_s_w1b_1: float  # rate of W1b with one put per frame, as in this row
     ratio: float  # rate relative to W1b
     ratio_1: float  # rate relative to W1b-1
     p50_ms: float
