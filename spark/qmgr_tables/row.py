@@ -25,10 +25,10 @@ class Row(NamedTuple):
     arrival: int
     message_id: str | None
     origin: str | None
-    created_at: int | None  # microseconds
-    put_at: int | None  # microseconds
-    expires_at: int | None  # microseconds
-    deliver_at: int | None  # microseconds
+    created_at: int | None  # time of creation, in microseconds since 1970
+    put_at: int | None  # time of the put, in microseconds since 1970
+    expires_at: int | None  # time of the expiry, in microseconds since 1970
+    deliver_at: int | None  # time of the availability, in microseconds since 1970
     persistent: bool | None
     correlation_id: str | None
     headers: list[tuple[str, str | None]] | None
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     dead_text: str | None
     dead_queue: str | None
     dead_manager: str | None
-    dead_at: int | None  # microseconds
+    dead_at: int | None  # time of the failure, in microseconds since 1970
     dead_delivered: int | None
     dead_failed: int | None
     dead_retries: int | None

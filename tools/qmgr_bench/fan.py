@@ -108,7 +108,7 @@ class NatsFan:
     name = "nats"
     about = (
         "JetStream, interest, sync_interval: always; one durable consumer per subscriber, whose "
-        "acks are flushed after their answers, a few times per second"  # according to strace
+        "acks are flushed after their answers, a few times per second"  # The frequency is from strace.
     )
     subscriptions_max = 1_000
 
@@ -170,7 +170,9 @@ class RabbitFan:
         self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
         channel = Channel(self._server.address)
         with channel.sock:
-            declared = bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)  # durable
+            declared = (
+                bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)
+            )  # flag 2: durable
             channel.ask(40, 10, declared)
             for queue in self._queues:
                 make(channel, queue)

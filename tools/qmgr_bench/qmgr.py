@@ -21,7 +21,7 @@ from qmgr_protocol.states import Side
 POOL = 4_096  # number of different messages
 CREDIT_BYTES = 16 << 20  # credit for deliveries that are not processed yet
 POOL_BYTES = 32 << 20  # maximum bytes of all bodies together
-FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # maximum per frame, as in qmgr_client
+FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # limits of one frame, as in qmgr_client
 PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 

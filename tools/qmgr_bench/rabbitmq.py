@@ -169,7 +169,7 @@ class RabbitSender:
         self._puts = Turns([publish(body, exchange, key) for body in pool])
         self._rest = b""
         self._below = 1  # All tags below this one are confirmed.
-        self._above: set[int] = set()  # confirmed tags above
+        self._above: set[int] = set()  # confirmed tags above _below
 
     def put(self, count: int) -> bytes:
         """Returns the bytes of the next *count* puts."""

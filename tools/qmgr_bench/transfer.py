@@ -242,9 +242,10 @@ def about_waits(row: Mapping[str, Any]) -> str:
     """Returns an explanation of the waits in *row*."""
     link, channel = row["waits"]
     return (
-        f"{row['batch']} messages were sent, one every 2 ms. Over the link the first was available "
-        f"{link['first_ms']:,g} ms after it was sent: a stored message is available before its "
-        f"commit. Over the channel it took {channel['first_ms']:,g} ms: a batch becomes available "
+        f"{row['batch']} messages were sent, one every 2 ms. Over the link, the first message was "
+        f"available {link['first_ms']:,g} ms after it was sent: a stored message is available "
+        f"before its commit. Over the channel, the first message took {channel['first_ms']:,g} "
+        "ms: a batch becomes available "
         "with its last message."
     )
 

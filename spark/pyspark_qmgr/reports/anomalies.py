@@ -46,7 +46,7 @@ def anomalies(hourly: DataFrame) -> DataFrame:
             last hour of a queue manager are left out, because they may be incomplete.
     """
     counts = _counts(hourly).withColumn("hour_of_day", F.pmod(F.col("_number"), F.lit(24)))
-    # Sums of integers are exact in any order. The sums of the other days are computed from them.
+    # The values of the other days are derived from integer sums, which are exact in any order.
     others = F.col("_sum") - F.col("messages")
     usual = others / F.col("days")
     squares = F.col("_squares") - F.col("messages") * F.col("messages")

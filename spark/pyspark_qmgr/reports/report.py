@@ -23,7 +23,7 @@ class Kind(StrEnum):
     COUNT = "count"
     BYTES = "bytes"
     MS = "ms"
-    RATE = "rate"  # per second
+    RATE = "rate"  # rate per second
     SHARE = "share"  # fraction from 0 to 1
     NUMBER = "number"
     TIME = "time"

@@ -22,7 +22,7 @@ class Found(NamedTuple):
     part: Part
     file: str
     rows_total: int
-    rows: list[Row]  # the first rows
+    rows: list[Row]  # first rows of the part, for the page
     title: str
     plot: str  # plot as SVG, or "" for none
 

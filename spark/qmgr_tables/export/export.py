@@ -49,7 +49,7 @@ class Exported(NamedTuple):
     table: str
     path: str
     snapshots: int
-    skipped: list[str]  # reasons for snapshots (see onDamaged) and rows that were left out
+    skipped: list[str]  # reasons why snapshots (see onDamaged) or rows were left out
     written: list[Written]
     # whether files exist, from this run or earlier ones; without files the table is unreadable
     has_files: bool

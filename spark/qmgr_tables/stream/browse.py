@@ -69,7 +69,7 @@ class Browsing:
         self._warned: set[tuple[str, str]] = set()
 
     def begin(self) -> Offsets:
-        """Returns the start of the stream. With "latest", the first end has the position."""
+        """Returns the start, which the end of the first batch determines with "latest"."""
         if self._options.from_latest:
             return {}
         return dict.fromkeys(self.lasts(), 0)
@@ -84,7 +84,7 @@ class Browsing:
         }
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns the positions up to which queues can be read now. See source.py."""
+        """Returns the end positions of the queues that can be read now. See source.py."""
         if not start and self._options.from_latest:
             if self._latest is None:
                 self._latest = self.lasts()

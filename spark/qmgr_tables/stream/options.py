@@ -97,7 +97,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
 
 
 def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the options of streams, and the other options, in their documented spelling."""
+    """Returns the options of streams and the other options, with their documented spelling."""
     names = [name for name in NAMES if name != "onDamaged"]
     known = {name.lower(): name for name in (*ONLY, *names)}
     own: dict[str, str] = {}

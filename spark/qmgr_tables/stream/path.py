@@ -57,7 +57,7 @@ class Snapshots:
         return {span.store_id: span.stop - 1 for span in self._spans}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns the positions up to which history can be read now. See source.py."""
+        """Returns the end positions of the history that can be read now. See source.py."""
         if not start and self._options.from_latest:
             return self.lasts()
         self._look()

@@ -40,7 +40,7 @@ class Source(Protocol):
         ...
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns the positions up to which data can be read now.
+        """Returns the end positions of the data that can be read now.
 
         Args:
             start: The current offsets. Unavailable sources keep their offsets. New sources get

@@ -64,7 +64,7 @@ class Journals:
         return {state.store_id: state.last for _, state in self._managers.states(wait=True)}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns the positions up to which history can be read now. See source.py."""
+        """Returns the end positions of the history that can be read now. See source.py."""
         if any("/" in name for name in start):
             raise DataLost(
                 f"the checkpoint has {next(iter(start))[:80]!r}, which is not a "

@@ -18,7 +18,7 @@ def test_columns_are_those_of_messages_with_why_first() -> None:
 
 
 def test_only_dead_letters_are_there(snapshot: Path, office: Path) -> None:
-    """Messages that only failed and parked messages are not in the table."""
+    """Parked messages and messages that only failed are not in the table."""
     found = rows(f"{snapshot},{office}", table="deadletters")
     assert [(row["queue_manager"], row["dead_queue"]) for row in found] == [
         ("OFFICE", "FAILS"),
