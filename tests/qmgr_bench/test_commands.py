@@ -50,7 +50,7 @@ def test_bench_in_words(qm: Qmctl) -> None:
     assert facts["work"] == "64 B, 2 producers with 8 in flight, 2 consumers with 9 ahead"
     assert facts["messages"] == "300"
     assert facts["put to disk"].startswith("p50 ")
-    assert "put, until got" not in facts
+    assert "put to get" not in facts
 
 
 @pytest.mark.parametrize("mode", ["put", "putget"])

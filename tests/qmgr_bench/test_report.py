@@ -76,18 +76,18 @@ def cells(found: dict[str, Any], row: str) -> list[tuple[str, ...]]:
 
 def test_targets_say_by_how_much_they_are_missed() -> None:
     assert cells(FOUND, "W1b") == [
-        ("msg/s, of redis's", "1.111", ">= 1", "reached"),
-        ("msg/s, of rabbitmq's", "1.25", ">= 2", "missed by 37.5 %"),
-        ("CPU a message", "10 us", "<= 9 us", "missed by 11.1 %"),
+        ("msg/s, relative to redis", "1.111", ">= 1", "reached"),
+        ("msg/s, relative to rabbitmq", "1.25", ">= 2", "missed by 37.5 %"),
+        ("CPU per message", "10 us", "<= 9 us", "missed by 11.1 %"),
     ]
-    assert cells(FOUND, "W4") == [("msg/s, of W1b's", "0.95", ">= 0.9", "reached")]
+    assert cells(FOUND, "W4") == [("msg/s, relative to W1b", "0.95", ">= 0.9", "reached")]
     assert cells(FOUND | {"own": [OWN]}, "START") == [
         ("growth", "1.2", "<= 1.15", "missed by 4.3 %")
     ]
 
 
 def test_target_without_its_reference_is_not_judged() -> None:
-    assert [what for what, *_ in cells(FOUND | {"rows": ROWS[:1]}, "W1b")] == ["CPU a message"]
+    assert [what for what, *_ in cells(FOUND | {"rows": ROWS[:1]}, "W1b")] == ["CPU per message"]
     assert cells(FOUND | {"rows": ROWS[1:2]}, "W1b") == []
     assert cells(FOUND | {"rows": [entry("W4", "qmgrd", 950)]}, "W4") == []
 
@@ -96,7 +96,7 @@ def test_overview_has_a_line_for_each_row_of_both_kinds() -> None:
     lines = overview(FOUND | {"own": [OWN]}).splitlines()
     assert lines[2] == (
         "| W1b: put, 1 producer, 256 in flight | 1,000 | - / - | 900 (redis) | 1.111 | 1 of 3; "
-        "msg/s, of rabbitmq's: 1.25, missed by 37.5 %; CPU a message: 10 us, missed by 11.1 % |"
+        "msg/s, relative to rabbitmq: 1.25, missed by 37.5 %; CPU per message: 10 us, missed by 11.1 % |"
     )
     assert lines[3].endswith("| 950 | - / - | - | - | 1 of 1 |")
     assert lines[-1].endswith("1,000,000 | 0 of 1; growth: 1.2, missed by 4.3 % |")
@@ -112,7 +112,7 @@ def test_row_of_our_own_has_figures_series_and_targets() -> None:
 
 
 def test_scale_is_reported_where_no_target_is_about_it() -> None:
-    assert "of 3 s, at scale 0.1, which no target is about." in markdown(FOUND | {"scale": 0.1}, "")
+    assert "of 3 s, at scale 0.1 (targets are for scale 1)." in markdown(FOUND | {"scale": 0.1}, "")
     assert "at scale" not in markdown(FOUND, "")
 
 

@@ -112,7 +112,7 @@ def test_damage_is_found_before_it_is_opened(snapshot: Path, tmp_path: Path, fs:
     file = fs.store["/bucket/a/data.mdb"]
     file.seek(9_000)
     file.write(b"rotten")
-    with pytest.raises(SnapshotUnreadable, match=r"a/data\.mdb: damaged: "):
+    with pytest.raises(SnapshotUnreadable, match=r"a/data\.mdb is damaged: "):
         image(found)
     assert copies(tmp_path / "stage") == []
 

@@ -106,9 +106,10 @@ class NatsFan:
     """A JetStream stream with many durable consumers."""
 
     name = "nats"
+    # The frequency of the flushes is from strace.
     about = (
         "JetStream, interest, sync_interval: always; one durable consumer per subscriber, whose "
-        "acks are flushed after their answers, a few times per second"  # The frequency is from strace.
+        "acks are flushed after their answers, a few times per second"
     )
     subscriptions_max = 1_000
 

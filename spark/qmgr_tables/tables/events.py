@@ -81,7 +81,7 @@ def _event_columns(body: bytes | None) -> dict[str, Any]:
     except ValueError as error:
         return {"damage": f"the body is not an event: {error}"}
     if type(facts) is not dict:
-        return {"damage": "the body is not an event, because it is not a map"}
+        return {"damage": "the body is not an event: it is not a map"}
     event, count, manager = (facts.pop(name, None) for name in _OWN)
     return {
         "event": event if type(event) is str else None,

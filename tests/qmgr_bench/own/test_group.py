@@ -31,7 +31,7 @@ def test_steps_are_to_be_flat_and_groups_to_keep_their_rate() -> None:
 
 def test_bars_are_of_what_is_to_be_flat() -> None:
     unit, bars = GROUPS.bars()
-    assert unit.startswith("us of processor")
+    assert unit.startswith("CPU time in us")
     assert [value for _, value, _ in bars] == [40, 20, 60, 44, 21, 66]
 
 

@@ -37,7 +37,7 @@ def test_batches_are_capped_and_lack_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_row_that_cannot_be_read_says_why() -> None:
     key = keys.SPACE_QUEUE + b"Q"
-    assert unsealed(key, None) == (b"", "it is missing")
+    assert unsealed(key, None) == (b"", "the row is missing")
     assert unsealed(key, b"xxxxx") == (b"", "the definition of queue Q: its checksum is wrong")
     found, why = unpacked(key, rows_.seal(key, b"\xc1"))
     assert (found, why.partition(":")[0]) == (None, "the row is not a map or list")

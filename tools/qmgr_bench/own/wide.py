@@ -54,7 +54,7 @@ class Wide:
 
     def bars(self) -> tuple[str, Bars]:
         """Returns the rates as bars."""
-        return "messages a second, medians", [
+        return "messages per second, medians", [
             (f"{self.connections:,} with 1 put", self.put_per_s, True),
             ("W1b-1", self.put_per_s_w1b_1, False),
             ("W1b", self.put_per_s_w1b, False),
