@@ -191,7 +191,7 @@ class Refusing:
 
 
 def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
-    """A peer also takes part in a row of ours if no other row measures the peers."""
+    """A peer also takes part in one of our rows if no other row measures the peers."""
     with pytest.raises(LoadFailed, match="redis was asked"):
         run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 

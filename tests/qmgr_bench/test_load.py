@@ -169,7 +169,7 @@ def test_puts_leave_at_their_rate_and_are_timed_from_when_they_were_due(echoes: 
     plan = Plan(inflight=50, seconds=float("inf"), count=200, rate=1_000)
     outcome = Load(plan, [ByteSender(echo.ours) for echo in echoes]).run()
     assert (outcome.messages, outcome.put.count) == (200, 200)
-    assert outcome.seconds > 0.15  # The last put is due at 0.199 s; timers are coarse.
+    assert outcome.seconds > 0.15  # The last put is due at 0.199 s, but timers are coarse.
 
 
 def test_puts_at_a_rate_are_spread_over_all_connections(echoes: list[Echo]) -> None:

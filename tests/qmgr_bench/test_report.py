@@ -96,7 +96,8 @@ def test_overview_has_a_line_for_each_row_of_both_kinds() -> None:
     lines = overview(FOUND | {"own": [OWN]}).splitlines()
     assert lines[2] == (
         "| W1b: put, 1 producer, 256 in flight | 1,000 | - / - | 900 (redis) | 1.111 | 1 of 3; "
-        "msg/s, relative to rabbitmq: 1.25, missed by 37.5 %; CPU per message: 10 us, missed by 11.1 % |"
+        "msg/s, relative to rabbitmq: 1.25, missed by 37.5 %; "
+        "CPU per message: 10 us, missed by 11.1 % |"
     )
     assert lines[3].endswith("| 950 | - / - | - | - | 1 of 1 |")
     assert lines[-1].endswith("1,000,000 | 0 of 1; growth: 1.2, missed by 4.3 % |")

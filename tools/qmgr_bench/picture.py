@@ -1,4 +1,4 @@
-"""A bar chart in SVG, with colours that colour-blind people can tell apart."""
+"""A bar chart in SVG, with colours that colour-blind people can distinguish."""
 
 from html import escape
 

@@ -72,7 +72,7 @@ def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: i
 
 
 def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all: bool) -> Dropped:
-    """Holds one path up, sends messages, cuts that path or all, and counts the repeats."""
+    """Measures the repeated messages after a cut of one path that is held up, or of all paths."""
     tap = Tap()
     proxy = network.proxy(pair.to.address, ear=tap.hear)
     pair.lead(proxy.address, PATHS)

@@ -21,7 +21,7 @@ BAR_IN = 0.3
 LABEL_MAX = 36
 HOUR = timedelta(hours=1)
 INK = "#123456"  # placeholder for the colour of the text, which the page defines
-# Okabe and Ito's palette, which colour-blind people can tell apart on white and on black.
+# Okabe and Ito's palette, which colour-blind people can distinguish on white and on black.
 COLOURS = ("#2f8fd8", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 MARKS = "osD^vP"
 _STYLE: dict[Any, Any] = {

@@ -1,4 +1,4 @@
-"""The space that another subscription takes in the store per publication, from n to 2 n of them.
+"""The space that each further subscription takes in the store, per publication.
 
 Each store holds the same publications, and none is consumed. The store is examined on disk after
 its daemon has stopped. The figures are its keys and values, LMDB's overhead per entry, and its
