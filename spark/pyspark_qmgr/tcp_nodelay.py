@@ -14,7 +14,7 @@ DESCRIPTORS = "/proc/self/fd"
 
 
 def disable_tcp_delays() -> None:
-    """Disables Nagle's algorithm and delayed acknowledgements on all TCP connections.
+    """Disables Nagle's algorithm and delayed acknowledgements on this process's connections.
 
     The kernel later returns to delayed acknowledgements, so the function must be called for each
     task. The function has no effect on systems other than Linux.

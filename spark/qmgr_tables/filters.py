@@ -51,7 +51,10 @@ def earlier(one: int | None, other: int | None) -> int | None:
 
 
 def is_within(value: int | None, since: int | None, until: int | None) -> bool:
-    """Returns whether *value* is within the bounds. None is within only two bounds of None."""
+    """Returns whether *value* is within the bounds.
+
+    An unknown value (None) is within the bounds only if both bounds are None.
+    """
     if since is None and until is None:
         return True
     if value is None or (since is not None and value < since):

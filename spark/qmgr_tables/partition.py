@@ -93,7 +93,7 @@ def _check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
             else f"the queues are {', '.join(known[:20]) or 'none'}"
         )
         raise OptionInvalid(
-            f"option queues: {', '.join(options.paths)} has no queue {name[:80]}; {hint}"
+            f"option queues: queue {name[:80]} not found in {', '.join(options.paths)}; {hint}"
         )
 
 

@@ -142,7 +142,7 @@ def check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
         listed = ", ".join(known[:20]) or "none"
         hint = f"did you mean {near[0]}?" if near else f"the queues are {listed}"
         raise OptionInvalid(
-            f"option queues: {', '.join(options.paths)} has no queue {name[:80]}; {hint}"
+            f"option queues: queue {name[:80]} not found in {', '.join(options.paths)}; {hint}"
         )
 
 

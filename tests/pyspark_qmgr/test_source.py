@@ -171,7 +171,7 @@ def test_damaged_snapshot_is_fatal_or_left_out(
     [
         ({"path": "/none"}, None, "/none: not found; check the path"),
         ({"queue": "ALL"}, None, "option 'queue' is unknown; did you mean queues?"),
-        ({"queues": "AL"}, None, " has no queue AL; "),
+        ({"queues": "AL"}, None, "option queues: queue AL not found in "),
         ({}, "queue int", "schema: column queue is int, but in messages it is string"),
         ({"table": "queues"}, "depth int", "schema: column depth is int, but in queues it is bigi"),
         (

@@ -133,7 +133,7 @@ def test_what_a_restart_lost_goes_with_the_run() -> None:
 
 def test_queue_that_no_snapshot_has_is_named() -> None:
     shot = snapshot(queue(1), queue(2))
-    with pytest.raises(OptionInvalid, match="/snap has no queue Q; did you mean Q2"):
+    with pytest.raises(OptionInvalid, match="queue Q not found in /snap; did you mean Q2"):
         plan([shot], Options(PATH, queues=frozenset(["Q1", "Q"])))
-    with pytest.raises(OptionInvalid, match="/snap has no queue ZZZ; the queues are Q1, Q2"):
+    with pytest.raises(OptionInvalid, match="queue ZZZ not found in /snap; the queues are Q1, Q2"):
         plan([shot], Options(PATH, queues=frozenset(["ZZZ"])))

@@ -137,7 +137,7 @@ class Plan:
     count: int = 0  # number of puts, 0 for no limit; without senders, the number of gets
     rate: float = 0.0  # puts per second of all senders together; 0 for as many as the windows allow
     seconds_max: float = float("inf")  # time after which the work is stopped
-    copies: int = 1  # number of receivers that get and acknowledge each message
+    copies: int = 1  # copies of each message that all receivers together get and acknowledge
 
 
 @dataclass(slots=True)

@@ -90,7 +90,7 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
         return found.code, found.err
 
     for words, what in (
-        (("--queues", "ALLL"), " has no queue ALLL; "),
+        (("--queues", "ALLL"), "option queues: queue ALLL not found in "),
         (("--table", "mesages"), "'mesages' is not a valid table -- did you mean messages?"),
         (("--states", "redy"), "'redy' is not a valid state -- did you mean ready?"),
         (("--queues-pattern", "("), "'(' is not a valid regular expression"),

@@ -23,7 +23,7 @@ from qmgr_protocol import messages as m
 SIZES = (1, 10, 100)
 INFLIGHTS = (1, 16)
 BACKLOG = 100_000  # more messages than a run gets
-SLICES = 4  # number of runs that share a round's seconds, because a round has 24 runs
+SLICES = 4  # divisor of the seconds of a run, because a round has 24 runs
 LEFT, RIGHT, PUTS = "LEFT", "RIGHT", "PUTS"
 MOVE, PUT = "get and put", "put"
 TURN_MOST = 1.1  # maximum ratio of flushes, as flushes of other processes are counted too
