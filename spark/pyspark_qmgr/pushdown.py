@@ -1,8 +1,9 @@
 """Translates Spark's filters into conditions of the tables.
 
 Pushdown is off in Spark by default (spark.sql.python.filterPushdown.enabled). While it is off,
-Spark rejects a reader that defines ``pushFilters``. Spark checks that by comparing the method's
-function. So the reader has :class:`Pushed` in its place, which compares like the inherited method.
+Spark rejects a reader that defines ``pushFilters``. Spark checks this by comparing the function of
+the method. So the reader has an instance of :class:`Pushed` as ``pushFilters``, which compares
+equal to the inherited method.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,14 +29,14 @@ from qmgr_tables.filters import Filters
 if TYPE_CHECKING:
     from qmgr_tables.table import Table
 
-# Every row has the selecting value in these columns, never null: nothing is left for Spark.
+# These columns are never null, and all rows read have a selected value, so Spark filters nothing.
 _EXACT = ("managers", "snapshots", "queues")
 _BOUNDS = ("us", "arrival")
 Push = Callable[[list[Filter]], Iterable[Filter]]
 
 
 class Pushed:
-    """A ``pushFilters`` that Spark mistakes for the one that every reader inherits."""
+    """A ``pushFilters`` that Spark cannot distinguish from the inherited method."""
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
@@ -43,12 +44,12 @@ class Pushed:
         self._push = push
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Returns those of *filters*, the same objects, that Spark must apply."""
+        """Returns the *filters* that Spark must apply, as the same objects."""
         return self._push(filters)
 
 
 def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters, list[Filter]]:
-    """Returns *known* extended by the usable ones of *filters*, and those that Spark must apply."""
+    """Returns *known* extended by *filters*, and the filters that Spark must still apply."""
     left = []
     for one in filters:
         part = _part(table, one)
@@ -60,7 +61,7 @@ def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters
 
 
 def _part(table: "Table", one: Filter) -> str:
-    """Returns the part of the filters that *one* is about, or ""."""
+    """Returns the part of the filters that *one* restricts, or "" for none."""
     path: tuple[str, ...] = getattr(one, "attribute", ())
     return table.pushed.get(path[0], "") if len(path) == 1 else ""
 
@@ -78,7 +79,7 @@ def _narrowed(part: str, one: Filter, known: Filters) -> Filters | None:
     else:
         return None
     if not all(type(name) is str for name in names):
-        return None  # Null cannot be in a set of names.
+        return None  # A set of names cannot contain null.
     return known.with_names(part, frozenset(names))
 
 
@@ -97,7 +98,7 @@ def _bounded(part: str, one: Filter, known: Filters) -> Filters | None:
 
 
 def _numbers(part: str, one: Filter) -> Iterator[int]:
-    """Yields the values of *one* as numbers; none if any of them is not supported."""
+    """Yields the values of *one* as numbers, or nothing if a value is not supported."""
     value: Any = getattr(one, "value", None)
     values = list(value) if isinstance(one, In) else [value]
     found = [_number(part, one_value) for one_value in values]

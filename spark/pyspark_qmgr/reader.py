@@ -1,4 +1,4 @@
-"""Reads a table: the driver plans, and the tasks open the snapshots."""
+"""The reader of a table. The driver plans, and the tasks open the snapshots."""
 
 import gc
 import logging
@@ -28,13 +28,13 @@ class TableReader(DataSourceReader):
         self._schema = schema
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Sets the state in a worker, and lets the rest of the task arrive without delay."""
+        """Sets the state in a worker, and disables delays for the rest of the task."""
         self.__dict__.update(state)
         disable_tcp_delays()
 
     @property
     def pushFilters(self) -> Pushed:
-        """Records the filters of the query, and returns those that Spark must apply."""
+        """Returns a function that records filters and returns those that Spark must apply."""
         return Pushed(self._take)
 
     def _take(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -45,7 +45,7 @@ class TableReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        """Returns what each task reads; empty if there are no rows."""
+        """Returns a partition for each task, or an empty list if there are no rows."""
         from qmgr_tables.planning import plan
         from qmgr_tables.tables.registry import TABLES
 
@@ -53,8 +53,9 @@ class TableReader(DataSourceReader):
         return [InputPartition(bundle) for bundle in bundles]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yields the rows of *partition* in batches of the exact schema that Spark wants."""
-        if partition.value is None:  # Spark's placeholder for an empty list of partitions.
+        """Yields the rows of *partition* in batches of exactly the schema that Spark requests."""
+        # Spark uses None as a placeholder for an empty list of partitions.
+        if partition.value is None:
             return
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -68,13 +69,13 @@ class TableReader(DataSourceReader):
             except SnapshotUnreadable as error:
                 if not self._options.skip_damaged:
                     raise
-                log.warning("qmgr: rest of a snapshot left out (onDamaged=skip): %s", error)
+                log.warning("qmgr: left out the rest of a snapshot (onDamaged=skip): %s", error)
 
 
 @cache
 def _spare_collector() -> None:
     """Excludes all loaded objects from garbage collection, once per process.
 
-    A worker collects after each task, which takes 35 ms for all modules.
+    A worker runs the garbage collector after each task, which takes 35 ms for all modules.
     """
     gc.freeze()

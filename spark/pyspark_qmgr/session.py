@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_qmgr.java import find_java
 
-# Spark sets the level of all loggers to that of the second one, and prints two lines.
+# Spark sets the level of all loggers to the level of the second logger, and prints two lines.
 LOG4J = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
@@ -30,18 +30,20 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
 def local_session(
     app_name: str, cores: int = 2, *, quick: bool = False, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Returns a session on *cores* cores of this machine: quiet, in UTC, not reachable from
-    outside.
+    """Returns a session on *cores* cores of this machine.
+
+    The session is quiet, uses UTC, and cannot be reached from outside.
 
     Args:
-        quick: for small work: starts sooner, but then takes two to three times as long.
-        settings: of Spark, in addition to ours and with precedence.
+        quick: Whether the session is for small work. Such a session starts sooner, but work takes
+            two to three times as long.
+        settings: Further settings of Spark, which override ours.
 
     Raises:
-        JavaUnsuitable: no Java that Spark can use; the text says what to do.
+        JavaUnsuitable: Spark cannot use the installed Java. The text states the fix.
     """
     find_java()
-    # By default workers run the first `python3` in PATH.
+    # By default, workers run the first `python3` in PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch = _scratch()
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
@@ -67,13 +69,13 @@ def local_session(
 
 
 def cluster_session(app_name: str, master: str) -> SparkSession:
-    """Returns a session on the cluster at *master*: quiet, in UTC.
+    """Returns a session on the cluster at *master*, which is quiet and uses UTC.
 
     All other settings are from spark-defaults.conf and the environment (SPARK_CONF_DIR,
     PYSPARK_PYTHON).
 
     Raises:
-        JavaUnsuitable: no Java that Spark can use; the text says what to do.
+        JavaUnsuitable: Spark cannot use the installed Java. The text states the fix.
     """
     find_java()
     log4j = _scratch() / LOG4J
@@ -88,7 +90,7 @@ def cluster_session(app_name: str, master: str) -> SparkSession:
 
 
 def _scratch() -> Path:
-    """Returns a new temporary directory of this process, with Spark's log configuration."""
+    """Returns a new temporary directory with Spark's log configuration."""
     scratch = Path(tempfile.mkdtemp(prefix="qmgr-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     (scratch / LOG4J).write_text(_LOG4J)

@@ -1,4 +1,4 @@
-"""The data source that Spark finds: format "qmgr"."""
+"""The data source with format "qmgr", which Spark finds."""
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -13,7 +13,7 @@ from qmgrd.snapshot.finder import find
 
 
 class DefaultSource(DataSource):
-    """Snapshots of queue managers as tables: see `qmgr_tables.tables`."""
+    """Snapshots of queue managers as tables. See `qmgr_tables.tables`."""
 
     @classmethod
     def name(cls) -> str:
@@ -32,23 +32,23 @@ class DefaultSource(DataSource):
         return schema_of(TABLES[options.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns the reader of the columns of *schema*, which may be the user's."""
+        """Returns the reader for *schema*, which the user may have specified."""
         from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
             raise OptionInvalid(
-                "options url, cursor and the like are for readStream only; "
-                "spark.read reads snapshots: option path"
+                "options such as url and cursor are for readStream only; "
+                "spark.read reads snapshots, named by the option path"
             )
         options = parse(self.options)
         return TableReader(options, checked(TABLES[options.table], schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Returns the stream reader of the columns of *schema*, which may be the user's."""
+        """Returns the stream reader for *schema*, which the user may have specified."""
         from qmgr_tables.tables.registry import TABLES
 
         options = stream_options.parse(self.options)
         if not options.urls and schema == schema_of(TABLES["messages"]):
-            # Spark asks for the columns before it says that the query is a stream.
+            # Spark requests the columns before it knows that the query is a stream.
             stream_options.check_table("messages", {}, is_live=False)
         return StreamReader(options, checked(TABLES[options.of.table], schema))

@@ -1,13 +1,14 @@
-"""Streams history, or messages. Spark asks for the latest offsets and for the data, and commits.
+"""The reader of a stream of history or messages.
 
     initialOffset ─▶ latestOffset ─▶ partitions ─▶ read, on executors ─▶ commit ─┐
-                          ▲                                                      │
-                          └──────────────────────────────────────────────────────┘
+                           ▲                                                      │
+                           └──────────────────────────────────────────────────────┘
 
-Spark's checkpoint is authoritative. After a crash, a planned batch is read again from the same
-offsets. The stream's cursor keeps the data for that: it moves only by commit, which Spark calls
-once a batch is written, and which may come twice, late or never. Messages have no cursor: a message
-that is consumed before it is read is not in the stream.
+Spark requests the latest offsets and the data, and commits. Spark's checkpoint is authoritative.
+After a crash, Spark reads a planned batch again from the same offsets. The stream's cursor keeps
+the data for this purpose. The cursor moves only by commit, which Spark calls after a batch is
+written. A commit may arrive twice, late or never. Messages have no cursor, so a message that is
+consumed before it is read is not in the stream.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._made: Source | None = None
-        self._target: Offsets | None = None  # of a query that reads the data available now
+        self._target: Offsets | None = None  # end of a query that reads only the data available now
         self._latest: Offsets = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -54,11 +55,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._made
 
     def initialOffset(self) -> dict[str, int]:
-        """Returns where a stream without a checkpoint begins."""
+        """Returns the start of a stream without a checkpoint."""
         return _sorted(self._source.begin())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns the limit of the options; Spark knows one of the two limits, but both apply."""
+        """Returns the limit of the options.
+
+        Spark receives only one of the two limits, but both apply.
+        """
         if self._options.rows_max is not None:
             return ReadMaxRows(self._options.rows_max)
         if self._options.bytes_max is not None:
@@ -90,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_max, bytes_max
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Records the current end: the query ends when it has read up to there."""
+        """Records the current end. The query ends when it has read the data up to this end."""
         self._target = self._source.lasts()
 
     def reportLatestOffset(self) -> dict[str, int] | None:
@@ -98,13 +102,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _sorted(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Returns what each task reads; the same offsets always give the same rows."""
+        """Returns a partition for each task. The same offsets always give the same rows."""
         parts = self._source.parts(start, end, self._options.of)
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yields the rows of *partition* in batches of the exact schema that Spark wants."""
-        if partition.value is None:  # Spark's placeholder for an empty list of partitions.
+        """Yields the rows of *partition* in batches of exactly the schema that Spark requests."""
+        # Spark uses None as a placeholder for an empty list of partitions.
+        if partition.value is None:
             return
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -112,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from partition.value.read(self._options.of, schema)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Lets queue managers delete the data that the stream has stored."""
+        """Allows queue managers to delete the data that the stream has stored."""
         self._source.commit(end)
 
     def stop(self) -> None:
@@ -122,11 +127,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _sorted(offsets: "Offsets") -> dict[str, int]:
-    """Returns *offsets* in the order in which Spark compares them: as text."""
+    """Returns *offsets* in the order in which Spark compares them, which is as text."""
     return {name: offsets[name] for name in sorted(offsets)}
 
 
 def _unpacked(options: "StreamOptions", schema: StructType) -> StreamReader:
-    """Returns the unpickled reader in a worker; see pyspark_qmgr.tcp_nodelay."""
+    """Returns the unpickled reader in a worker. See pyspark_qmgr.tcp_nodelay."""
     disable_tcp_delays()
     return StreamReader(options, schema)

@@ -3,8 +3,9 @@
     spark-submit --master spark://HOST:7077 $(python -m pyspark_qmgr.submit --where) \
         depth latency --path /shared/snapshots --to /shared/reports
 
-It is `qmctl report` without a progress bar, in the session of spark-submit: set memory, cores and
---py-files there. It prints the content of DIR/report.json. It exits with 1 if a report failed.
+The program is `qmctl report` without a progress bar, in the session of spark-submit. Set memory,
+cores and --py-files there. The program prints the content of DIR/report.json. The exit code is 1 if
+a report failed.
 """
 
 import argparse
@@ -14,12 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _OWN = str(Path(__file__).resolve().parent)
-# Python puts the directory of a program first; without this, `reports` would be a top-level module.
+# Python puts the directory of a program first in the path. `reports` would then be a top-level
+# module.
 sys.path[:] = [path for path in sys.path if not path or str(Path(path).resolve()) != _OWN]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the reports that *arguments* name; returns the exit code."""
+    """Runs the reports that *arguments* name. Returns the exit code."""
     given = _parser().parse_args(arguments)
     if given.where:
         print(Path(__file__).resolve())
@@ -60,14 +62,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("reports", nargs="*", metavar="NAME", help="reports; default: all")
+    add("reports", nargs="*", metavar="NAME", help="names of reports; default: all")
     add(
         "--path",
         action="append",
         metavar="SNAPSHOTS",
-        help="a snapshot, a directory of them or a pattern; may be repeated",
+        help="a snapshot, a directory of snapshots or a pattern; may be repeated",
     )
-    add("--to", metavar="DIR", help="the destination of reports, a path or a URI")
+    add("--to", metavar="DIR", help="the destination of reports: a path or a URI")
     add("--where", action="store_true", help="print the path of this program")
     return parser
 

@@ -1,11 +1,11 @@
-"""Plain messages, thousands at once: the positions of their parts, and whether they are valid.
+"""Plain messages, thousands at a time: the positions of their parts, and whether they are valid.
 
-A message is plain if its record is valid, is in its entry, and has no note. Such an entry has this
-layout, and a few additions give the positions of the parts of all entries:
+A message is plain if its record is valid and stored in its entry, without a note. Such an entry has
+this layout, so a few additions give the positions of the parts of all entries:
 
     entry head, target, record head, correlation id, group, delay, envelope, body, origin, timestamp
 
-All other messages are read by row.py. This module does not know what is wrong with a message.
+row.py reads all other messages. This module does not determine why a message is not plain.
 """
 
 import struct
@@ -32,7 +32,7 @@ _CODES = {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}
 
 
 def _layout(layout: struct.Struct, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Returns the fields of a big-endian *layout* in numpy's notation."""
+    """Returns the fields of a big-endian *layout* as numpy types."""
     return [(name, _CODES[code]) for name, code in zip(names, layout.format[1:], strict=True)]
 
 
@@ -42,7 +42,8 @@ _KEY = np.dtype(
 _ENTRY = np.dtype(_layout(entries.HEAD, entries.HEAD_FIELDS))
 _RECORD = np.dtype(_layout(records.HEAD, records.Head._fields))
 _U32, _U64 = np.dtype(">u4"), np.dtype(">u8")
-_LONGEST = bytes(_ENTRY.itemsize + 0xFF + _RECORD.itemsize)  # so that no head ends after the data
+# padding, so that no head ends after the data
+_LONGEST = bytes(_ENTRY.itemsize + 0xFF + _RECORD.itemsize)
 _NOT_PLAIN = 0xFF & ~(entries.VOLATILE | entries.DELAYED | entries.REPUBLISHED | entries.AWAITED)
 
 
@@ -50,14 +51,16 @@ class Chunk:
     """Entries as they were read: their bytes in one piece, and the positions of their parts."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        """Finds the parts of *pairs*; the positions are valid only where :meth:`is_sound` is true.
+        """Finds the parts of *pairs*.
+
+        The positions are valid only where :meth:`is_sound` is true.
 
         Raises:
-            ReadFailed: a key has another length than an entry's.
+            ReadFailed: A key does not have the length of an entry's key.
         """
         found, self.values = [key for key, _ in pairs], [value for _, value in pairs]
         for size in {*map(len, found)} - {_KEY.itemsize}:
-            raise ReadFailed(f"a key of {size} bytes, not {_KEY.itemsize}")
+            raise ReadFailed(f"key has {size} bytes instead of {_KEY.itemsize}")
         self.key = np.ndarray((len(pairs),), _KEY, b"".join(found))
         self.data = b"".join((*self.values, _LONGEST))
         sizes = np.fromiter(map(len, self.values), np.int64, len(pairs))
@@ -79,13 +82,13 @@ class Chunk:
         return len(self.values)
 
     def _at(self, places: Array, what: np.dtype[Any]) -> Array:
-        """Returns the values at *places* of the bytes."""
+        """Returns the values of type *what* at the positions *places* of the data."""
         ends = len(self.data) - what.itemsize + 1
-        raw = f"V{what.itemsize}"  # because numpy copies structured types ten times slower
+        raw = f"V{what.itemsize}"  # numpy copies structured types ten times slower than raw bytes.
         return np.ndarray((ends,), raw, self.data, strides=(1,))[places].view(what)
 
     def is_sound(self) -> Array:
-        """Returns which entries certainly have their record, unchanged."""
+        """Returns a mask of the entries that contain an intact record."""
         entry, head, flags = self.entry, self.record, self.record["group_flags"]
         group, last_in_group = records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP
         sound: Array = (
@@ -106,7 +109,7 @@ class Chunk:
         return sound
 
     def is_readable(self) -> Array:
-        """Returns which entries can be read here; all of them are valid."""
+        """Returns a mask of the entries that this module can read. All entries must be intact."""
         readable = np.ones(len(self), bool)
         for where, found in (self.targets, self.envelopes):
             readable[[at for at, one in zip(where, found, strict=True) if one is None]] = False
@@ -120,46 +123,52 @@ class Chunk:
         return readable
 
     def texts(self, starts: Array, ends: Array) -> tuple[list[int], Iterator[bytes]]:
-        """Returns which entries have bytes from *starts* to *ends*, and these bytes."""
+        """Returns the entries with bytes between *starts* and *ends*, and these bytes."""
         where = np.flatnonzero(starts < ends)
         parts = zip(starts[where].tolist(), ends[where].tolist(), strict=True)
         return where.tolist(), (self.data[start:end] for start, end in parts)
 
     @cached_property
     def targets(self) -> tuple[list[int], list[str | None]]:
-        """The entries with a target, and the targets; None for a target that is not text."""
+        """Returns the entries with a target, and the targets.
+
+        None stands for a target that is not text.
+        """
         where, found = self.texts(self.start + _ENTRY.itemsize, self.record_at)
         return where, [*map(_target, found)]
 
     @cached_property
     def envelopes(self) -> tuple[list[int], list[dict[str, Any] | None]]:
-        """The entries with an envelope, and the envelopes; None for one that is not a map."""
+        """Returns the entries with an envelope, and the envelopes.
+
+        None stands for an invalid envelope.
+        """
         where, found = self.texts(self.envelope_at, self.body_at)
         return where, [*map(_envelope, found)]
 
     @cached_property
     def timestamp(self) -> Array:
-        """The timestamp of each UID."""
+        """Returns the timestamp of each UID."""
         return self._at(self.timestamp_at, _U64).astype(np.uint64)
 
     @cached_property
     def origins(self) -> pa.DictionaryArray:
-        """The origin of each UID."""
+        """Returns the origin of each UID."""
         return self._parts.take(_every_third(len(self), 1)).dictionary_encode()
 
     @cached_property
     def origin_texts(self) -> pa.StringArray:
-        """The origins as text; only for readable entries."""
+        """Returns the origins as text. All entries must be readable."""
         return self.origins.dictionary.cast(pa.string()).take(self.origins.indices)
 
     @property
     def bodies(self) -> pa.BinaryArray:
-        """The bodies, copied."""
+        """Returns a copy of the bodies."""
         return self._parts.take(_every_third(len(self), 0))
 
     @cached_property
     def _parts(self) -> pa.BinaryArray:
-        """Body, origin and the bytes up to the next body, in sequence."""
+        """Returns, for each entry, the body, the origin, and the bytes up to the next body."""
         ends = np.stack((self.body_at, self.origin_at, self.timestamp_at), 1).ravel()
         ends = np.append(ends, len(self.data)).astype(np.int32)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(self.data)]
@@ -167,20 +176,20 @@ class Chunk:
 
     @property
     def is_grouped(self) -> Array:
-        """Whether each is in a group."""
+        """Returns a mask of the messages that are in a group."""
         return self.record["group_flags"] > 0
 
     @property
     def group_number(self) -> Array:
-        """The numbers of the messages that are in a group."""
+        """Returns the group numbers of the messages that are in a group."""
         return self._at(self.group_at[self.is_grouped] + records.GROUP_ID_BYTES, _U32)
 
 
 def plain(pairs: Sequence[Pair]) -> tuple[Chunk, Array]:
-    """Returns the plain ones of *pairs*, and which these are.
+    """Returns the plain entries of *pairs*, and their indices.
 
     Raises:
-        ReadFailed: a key has another length than an entry's.
+        ReadFailed: A key does not have the length of an entry's key.
     """
     where, chunk = np.arange(len(pairs)), Chunk(pairs)
     for check in (Chunk.is_sound, Chunk.is_readable):

@@ -1,4 +1,4 @@
-"""The columns of plain messages, made for thousands at once, with the same values as row.py."""
+"""The columns of plain messages, thousands at a time, with the same values as in row.py."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -20,16 +20,16 @@ from qmgrd.snapshot.finder import StoredSnapshot
 
 
 class Plain(NamedTuple):
-    """Plain messages of one snapshot."""
+    """The plain messages of one snapshot."""
 
     chunk: Chunk
     runs: Sequence[Run]
-    run_of: Array  # the index of the run of each
+    run_of: Array  # index of the run of each message
     snapshot: StoredSnapshot
     options: Options
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Returns the columns of *schema*; those that are not defined below are null."""
+        """Returns the columns of *schema*. Columns without a function below are null."""
         count = len(self.chunk)
         arrays = [
             _COLUMNS[field.name](self) if field.name in _COLUMNS else pa.nulls(count, field.type)
@@ -38,21 +38,21 @@ class Plain(NamedTuple):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def by_run(self, say: Callable[[Run], Any], type_: pa.DataType) -> pa.Array:
-        """Returns the result of *say* for the run of each message."""
+        """Returns the result of *say* for the run of each message, as a column."""
         return pa.array([*map(say, self.runs)], type_).take(pa.array(self.run_of))
 
     def of_run(self, ask: Callable[[Run], bool]) -> Array:
-        """Returns the result of *ask* for the run of each message."""
+        """Returns the result of *ask* for the run of each message, as a mask."""
         return np.fromiter(map(ask, self.runs), bool, len(self.runs))[self.run_of]
 
     @property
     def is_volatile(self) -> Array:
-        """Whether a restart loses each message."""
+        """Returns a mask of the messages that a restart loses."""
         return self.chunk.entry["flags"] & entries.VOLATILE > 0
 
     @property
     def is_of_time(self) -> Array:
-        """Whether each message was put in the requested time."""
+        """Returns a mask of the messages that were put in the requested time range."""
         put_us = self.chunk.entry["put_us"]
         since_us, until_us = self.options.span_us
         if since_us is None and until_us is None:
@@ -62,11 +62,11 @@ class Plain(NamedTuple):
         return found
 
     def repeat(self, value: Any, type_: pa.DataType) -> pa.Array:
-        """Returns *value* for each message."""
+        """Returns a column with *value* for each message."""
         return pa.repeat(pa.scalar(value, type_), len(self.chunk))
 
     def some(self, which: Sequence[int], found: Iterable[str | None]) -> pa.Array:
-        """Returns *found* for *which*, null for the others."""
+        """Returns a column with *found* for the messages *which*, and null for all others."""
         if not which:
             return pa.nulls(len(self.chunk), pa.string())
         known: list[str | None] = [None] * len(self.chunk)
@@ -80,7 +80,7 @@ class Plain(NamedTuple):
         return self.some(which, (rows.text_under(one or {}, key) for one in found))
 
     def wall(self, clock_ms: Array) -> Array:
-        """Returns the wall clock, in us, for each of *clock_ms* of the store's clock."""
+        """Converts *clock_ms*, times of the store's clock, to wall-clock times in us."""
         start_us, start_ms = self.snapshot.wall_us, self.snapshot.clock_ms
         end_ms = start_ms + (rows.TIME_END_US - start_us) // 1_000 + 1
         near = np.minimum(clock_ms, end_ms).astype(np.int64)
@@ -88,7 +88,7 @@ class Plain(NamedTuple):
 
 
 def _times(us: Array, known: Array | bool = True) -> pa.Array:
-    """Returns *us* as times where they are *known* and a datetime can represent them."""
+    """Returns *us* as times, or null if a time is not *known* or too late for a datetime."""
     null = ~(known & (us < rows.TIME_END_US))
     return pa.array(us.astype(np.int64).view("M8[us]"), TIME, mask=null)
 

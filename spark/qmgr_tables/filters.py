@@ -1,6 +1,6 @@
-"""The conditions of a query on some columns, used to skip data that cannot match.
+"""The conditions of a query on some columns, which are used to skip data that cannot match.
 
-A part without a condition is None. Bounds are inclusive at the start, exclusive at the end.
+None means that a part has no condition. Bounds are inclusive at the start and exclusive at the end.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ class Filters(NamedTuple):
     """Conditions for rows, in addition to the options."""
 
     managers: Names | None = None
-    snapshots: Names | None = None  # ids
+    snapshots: Names | None = None  # snapshot ids
     queues: Names | None = None
     states: Names | None = None
     since_us: int | None = None
@@ -21,15 +21,13 @@ class Filters(NamedTuple):
     until_arrival: int | None = None
 
     def with_names(self, part: str, names: Names) -> "Filters":
-        """Returns these filters, and the condition that *part* is one of *names*."""
+        """Returns these filters with the additional condition that *part* is one of *names*."""
         known: Names | None = getattr(self, part)
         changed: dict[str, Any] = {part: names if known is None else known & names}
         return self._replace(**changed)
 
     def with_bounds(self, part: str, since: int | None, until: int | None) -> "Filters":
-        """Returns these filters, and the condition that *part*, us or arrival, is within the
-        bounds.
-        """
+        """Returns these filters with additional bounds for *part*, which is "us" or "arrival"."""
         changed: dict[str, Any] = {
             f"since_{part}": later(getattr(self, f"since_{part}"), since),
             f"until_{part}": earlier(getattr(self, f"until_{part}"), until),
@@ -53,7 +51,10 @@ def earlier(one: int | None, other: int | None) -> int | None:
 
 
 def is_within(value: int | None, since: int | None, until: int | None) -> bool:
-    """Returns whether *value* is within the bounds; an unknown value is not, if there are any."""
+    """Returns whether *value* is within the bounds.
+
+    An unknown value (None) is within the bounds only if both bounds are None.
+    """
     if since is None and until is None:
         return True
     if value is None or (since is not None and value < since):

@@ -1,7 +1,7 @@
-"""The data files that this process has open: each one once, and none of a parent process.
+"""The data files that this process has open. Each file is open once, and none is inherited.
 
 Spark forks its workers and reuses them. LMDB allows a process to open a file only once, and not
-across a fork. A task that LIMIT ends early closes nothing.
+across a fork. A task that LIMIT ends early closes no file.
 """
 
 import os
@@ -13,14 +13,15 @@ from qmgrd.store.image import ImageReader, open_image
 from qmgrd.store.inspect import StoreUnreadable
 
 OPEN_MAX = 16
-_open: dict[tuple[int, int, int], ImageReader] = {}  # process, device, inode; the last used last
+# keys: (process, device, inode); the most recently used file is last
+_open: dict[tuple[int, int, int], ImageReader] = {}
 
 
 def image(snapshot: StoredSnapshot) -> ImageReader:
     """Returns the data file of *snapshot*, opened by this process.
 
     Raises:
-        SnapshotUnreadable: the file is missing or damaged, or not visible on this machine.
+        SnapshotUnreadable: The file is missing, damaged, or not visible on this machine.
     """
     snapshot = staging.local(snapshot)
     path = Path(snapshot.directory, DATA)
@@ -30,14 +31,14 @@ def image(snapshot: StoredSnapshot) -> ImageReader:
         status = path.stat()
         if status.st_size != snapshot.data_bytes:
             raise SnapshotUnreadable(
-                f"{path}: {status.st_size} bytes, {snapshot.data_bytes} when the query was "
+                f"{path} has {status.st_size} bytes, but {snapshot.data_bytes} when the query was "
                 "planned; the snapshot was replaced: run the query again"
             )
         key = (process, status.st_dev, status.st_ino)
         found = _open.pop(key, None) or open_image(path)
     except OSError as error:
         raise SnapshotUnreadable(
-            f"{path}: {error.strerror}; every executor must see snapshots under the same path"
+            f"{path}: {error.strerror}; every executor must have snapshots under the same path"
         ) from error
     except StoreUnreadable as error:
         raise SnapshotUnreadable(f"{error}; copy or take the snapshot again") from error
@@ -48,13 +49,13 @@ def image(snapshot: StoredSnapshot) -> ImageReader:
 
 
 def damaged(snapshot: StoredSnapshot, error: Exception) -> SnapshotUnreadable:
-    """Returns the error for a data file that cannot be read to the end."""
+    """Returns the error for a data file that cannot be read to its end."""
     return SnapshotUnreadable(
-        f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot again"
+        f"{snapshot.directory}/{DATA} is damaged: {error}; copy or take the snapshot again"
     )
 
 
 def _close_inherited(process: int) -> None:
-    """Closes the copies from a fork; the parent's files stay open, because no lock is shared."""
+    """Closes files inherited by a fork. The parent's files stay open, because no lock is shared."""
     for key in [key for key in _open if key[0] != process]:
         _open.pop(key).close()

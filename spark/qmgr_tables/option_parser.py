@@ -26,25 +26,28 @@ _ON_DAMAGED = {"fail": False, "skip": True}
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Returns the options in *given*, whose keys may have any case.
+    """Returns the options in *given*. The case of its keys is ignored.
 
     Raises:
-        OptionInvalid: which option, what is wrong with it, what to write.
+        OptionInvalid: An option is invalid. The text states the option, the reason and valid
+            values.
     """
     known = {name.lower(): name for name in NAMES}
     values = {}
     for key, value in given.items():
         if key.lower() not in known:
             near = get_close_matches(key.lower(), known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(NAMES)}"
-            raise OptionInvalid(f"option {key[:80]!r} is not known; {hint}")
+            hint = (
+                f"did you mean {known[near[0]]}?" if near else f"the options are {', '.join(NAMES)}"
+            )
+            raise OptionInvalid(f"option {key[:80]!r} is unknown; {hint}")
         values[known[key.lower()]] = value
     table = _table(values.get("table", "messages"))
     _check_takes(table, values)
     queues = values.get("queues", "")
     since_us, until_us = _instant(values, "since"), _instant(values, "until")
     if since_us is not None and until_us is not None and since_us >= until_us:
-        raise OptionInvalid("option until: it is not after since")
+        raise OptionInvalid("option until: the time is not after since")
     return Options(
         paths=_paths(values.get("path", ""), values.get("paths", "[]")),
         queues=frozenset(name.strip() for name in queues.split(",") if name.strip()),
@@ -67,24 +70,24 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _paths(path: str, several: str) -> tuple[str, ...]:
-    """Returns the paths to read; Spark passes a list given to load() as a JSON text."""
+    """Returns the paths to read. Spark passes a list given to load() as JSON."""
     found = tuple(part for part in [path, *json.loads(several)] if part.strip())
     if not found:
         raise OptionInvalid(
-            'option path is missing; name a snapshot: .option("path", "/directory/of/it")'
+            'option path is missing; name a snapshot: .option("path", "/directory/of/snapshot")'
         )
     return found
 
 
 def _table(text: str) -> "Table":
-    from qmgr_tables.tables.registry import TABLES  # takes 200 ms
+    from qmgr_tables.tables.registry import TABLES  # The import takes 200 ms.
 
     name = text.strip().lower()
     if name in TABLES:
         return TABLES[name]
     near = get_close_matches(name, TABLES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TABLES)}"
-    raise OptionInvalid(f"option table: {text[:80]!r} is not a table; {hint}")
+    hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(TABLES)}"
+    raise OptionInvalid(f"option table: {text[:80]!r} is not a valid table; {hint}")
 
 
 def _check_takes(table: "Table", values: Mapping[str, str]) -> None:
@@ -93,10 +96,10 @@ def _check_takes(table: "Table", values: Mapping[str, str]) -> None:
 
     for name in (*QUEUES, *STATES, *TIMES):
         if name in values and name not in table.takes:
-            known = f", but takes {', '.join(table.takes)}" if table.takes else ""
+            known = f"; it supports {', '.join(table.takes)}" if table.takes else ""
             raise OptionInvalid(
-                f"option {name}: table {table.name} does not support it{known}; "
-                f"leave it out, or use WHERE"
+                f"option {name}: table {table.name} does not support this option{known}; "
+                f"omit it, or use WHERE"
             )
 
 
@@ -114,8 +117,8 @@ def _states(text: str) -> frozenset[str]:
     found = frozenset(name.strip().lower() for name in text.split(",") if name.strip())
     for name in sorted(found.difference(STATES)):
         near = get_close_matches(name, STATES, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(STATES)}"
-        raise OptionInvalid(f"option states: {name[:80]!r} is not a state of a message; {hint}")
+        hint = f"did you mean {near[0]}?" if near else f"the states are {', '.join(STATES)}"
+        raise OptionInvalid(f"option states: {name[:80]!r} is not a valid state; {hint}")
     return found
 
 
@@ -124,8 +127,8 @@ def _pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise OptionInvalid(
-            f"option queuesPattern: {text[:80]!r} is not a regular expression: {error}; "
-            "write for example FLIGHTS.*"
+            f"option queuesPattern: {text[:80]!r} is not a valid regular expression: {error}; "
+            "use, for example, FLIGHTS.*"
         ) from None
     return text
 
@@ -138,7 +141,7 @@ def _word(name: str, text: str, known: Mapping[str, bool]) -> bool:
     flag = known.get(text.strip().lower())
     if flag is None:
         words = " or ".join(known)
-        raise OptionInvalid(f"option {name}: {text[:80]!r} is not {words}; write one of them")
+        raise OptionInvalid(f"option {name}: {text[:80]!r} is not a valid value; use {words}")
     return flag
 
 
@@ -149,7 +152,7 @@ def _number(values: Mapping[str, str], name: str, low: int, high: int, default: 
     digits = text.strip()
     if re.fullmatch("[0-9]{1,19}", digits) and low <= int(digits) <= high:
         return int(digits)
-    hint = "leave it out" if default == NO_LIMIT else f"the default is {default}"
+    hint = "omit the option for no limit" if default == NO_LIMIT else f"the default is {default}"
     raise OptionInvalid(
         f"option {name}: {text[:80]!r} is not an integer from {low} to {high}; {hint}"
     )

@@ -1,6 +1,6 @@
 """Packs runs of arrivals into partitions of about equal size.
 
-A partition has everything that its task needs: tasks share no memory with the planner.
+A partition contains everything that its task needs, because tasks share no memory with the planner.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from qmgrd.snapshot.finder import LaneRange, Lost, QueueInfo, StoredSnapshot
 
 
 class Run(NamedTuple):
-    """Messages of one queue, lane and priority with arrivals from first up to stop, exclusive."""
+    """Messages of one queue, lane and priority. Arrivals are from first up to stop (exclusive)."""
 
     queue: str
     queue_id: int
@@ -36,22 +36,22 @@ class Run(NamedTuple):
 
     @property
     def state(self) -> str:
-        """The state of its messages, if they are valid."""
+        """Returns the state of the run's messages, if they are valid."""
         return state_of(self.kind, self.lane)
 
 
 class Share(NamedTuple):
     """The part of a snapshot that one task reads."""
 
-    snapshot: StoredSnapshot  # without its queues
+    snapshot: StoredSnapshot  # snapshot to read, without its queues
     runs: tuple[Run, ...]
 
 
 def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
-    """Returns shares that have each selected message of *snapshots* exactly once.
+    """Returns shares that cover each selected message of *snapshots* exactly once.
 
     Raises:
-        OptionInvalid: a queue named in the options is in none of them.
+        OptionInvalid: No snapshot has a queue that the options name.
     """
     _check_queues(snapshots, options)
     messages = sum(
@@ -67,7 +67,7 @@ def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
 
 
 def state_of(kind: str, lane: int) -> str:
-    """Returns the state of a valid message in *lane* of a queue of that *kind*."""
+    """Returns the state of a valid message in *lane* of a queue of *kind*."""
     if lane in (keys.LANE_READY, keys.LANE_GROUPED):
         return {"transmission": TRANSMISSION, "publications": PUBLICATION}.get(kind, READY)
     if lane == keys.LANE_PARKED:
@@ -78,7 +78,7 @@ def state_of(kind: str, lane: int) -> str:
 def _wanted(queue: QueueInfo, options: Options) -> Iterator[LaneRange]:
     """Yields the ranges of *queue* that may have selected messages."""
     for found in queue.ranges:
-        # A damaged message is in any lane until its turn comes.
+        # A damaged message can be in any lane until the daemon reads it.
         if options.wants_state(DAMAGED) or options.wants_state(state_of(queue.kind, found.lane)):
             yield found
 
@@ -88,15 +88,17 @@ def _check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
     for name in sorted(options.queues.difference(known)):
         near = get_close_matches(name, known, 1)
         hint = (
-            f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:20]) or 'none'}"
+            f"did you mean {near[0]}?"
+            if near
+            else f"the queues are {', '.join(known[:20]) or 'none'}"
         )
         raise OptionInvalid(
-            f"option queues: no queue {name[:80]} in {', '.join(options.paths)}; {hint}"
+            f"option queues: queue {name[:80]} not found in {', '.join(options.paths)}; {hint}"
         )
 
 
 def _shares(snapshot: StoredSnapshot, options: Options, rows: int) -> Iterator[Share]:
-    """Yields the shares of one snapshot: long runs are cut, short ones are joined."""
+    """Yields the shares of one snapshot. Long runs are divided, and short runs are joined."""
     of = snapshot._replace(queues=())
     runs: list[Run] = []
     held = 0
@@ -117,7 +119,10 @@ def _shares(snapshot: StoredSnapshot, options: Options, rows: int) -> Iterator[S
 
 
 def _cut(found: LaneRange, rows: int) -> Iterator[tuple[int, int, int]]:
-    """Yields pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
+    """Yields pieces of about *rows* messages: first, stop, messages.
+
+    Gaps between arrivals make the pieces uneven.
+    """
     pieces = -(-found.messages // rows)
     length = found.last_arrival + 1 - found.first_arrival
     for piece in range(pieces):

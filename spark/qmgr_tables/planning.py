@@ -3,7 +3,7 @@
     paths ─▶ directories ─▶ manifests ─▶ verified ─▶ selected ones ─▶ shares ─▶ bundles
                  └── missing ──┴─ damaged ─┴──▶ an error, or left out with a warning
 
-No data file is opened here, only read for its checksum.
+Planning opens no data file. Verification only reads the files for their checksums.
 """
 
 import logging
@@ -18,33 +18,34 @@ from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.table import QUEUES, Table
 from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot, directories, read, verify
 
-# that read manifests and checksums; more threads than one disk can serve have no benefit
+# maximum number of threads that read manifests and checksums; one disk cannot serve more
 THREADS_MAX = 8
-# The minimum number of partitions, if there are enough shares. Small shares of many snapshots are
+# Minimum number of partitions, if there are enough shares. Small shares of many snapshots are
 # joined, because a task costs about 20 ms regardless of its size.
 BUNDLES_MIN = 16
 log = logging.getLogger(__name__)
 
 
 class Skipped(NamedTuple):
-    """A snapshot, or a path, that was left out."""
+    """A snapshot or a path that was left out."""
 
     directory: str
     why: str
 
 
 class Found(NamedTuple):
-    """The snapshots of a query, and those that were left out."""
+    """The snapshots of a query, and the snapshots that were left out."""
 
     snapshots: list[StoredSnapshot]
     skipped: list[Skipped]
 
 
 def find(options: Options) -> Found:
-    """Returns the named snapshots, verified if the options request that.
+    """Returns the selected snapshots, verified if the options request it.
 
     Raises:
-        SnapshotUnreadable: a snapshot is missing or damaged and is not to be skipped; or all are.
+        SnapshotUnreadable: A snapshot is missing or damaged and the options do not skip it, or all
+            snapshots were skipped.
     """
     skipped: list[Skipped] = []
 
@@ -66,14 +67,14 @@ def find(options: Options) -> Found:
             snapshots.append(answer._replace(staging=options.staging))
     if not snapshots and options.table != "snapshots":
         raise SnapshotUnreadable(
-            f"{', '.join(options.paths)}: all of {len(skipped)} snapshots were left out; "
+            f"{', '.join(options.paths)}: all {len(skipped)} snapshots were left out; "
             f"the first: {skipped[0].why}"
         )
     return Found(snapshots, skipped)
 
 
 def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], None]) -> list[str]:
-    """Returns the directories that *paths* lead to; calls *leave_out* for paths without one."""
+    """Returns the directories that *paths* name. Calls *leave_out* for paths without a snapshot."""
     try:
         return directories(paths)
     except SnapshotUnreadable as error:
@@ -82,7 +83,7 @@ def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], 
             leave_out(parts[0], error)
             return []
         there = [found for part in parts for found in _named([part], leave_out)]
-        return directories(there)  # without duplicates
+        return directories(there)  # This call removes duplicates.
 
 
 def _look(directory: str, *, is_verified: bool) -> StoredSnapshot:
@@ -105,11 +106,11 @@ def _or_error(
 
 
 def plan(table: Table, options: Options) -> list[list[Any]]:
-    """Returns bundles of shares; one task reads one bundle of *table*.
+    """Returns bundles of shares of *table*. Each task reads one bundle.
 
     Raises:
-        SnapshotUnreadable: as :func:`find`.
-        OptionInvalid: a queue named in the options is in no snapshot.
+        SnapshotUnreadable: The same cases as in :func:`find`.
+        OptionInvalid: No snapshot has a queue that the options name.
     """
     found = find(options)
     if not table.is_past:
@@ -119,7 +120,7 @@ def plan(table: Table, options: Options) -> list[list[Any]]:
     if options.queues and QUEUES[0] in table.takes and not table.is_past:
         options = options._replace(queues=options.queues & known)
         if not options.queues:
-            return []  # They are in snapshots that the query excludes.
+            return []  # The queues are in snapshots that the query excludes.
     shares = [cut for share in table.plan(wanted, options) for cut in _within(share, options)]
     if table.name == "snapshots":
         shares = [*shares, *found.skipped]
@@ -134,21 +135,19 @@ def _is_wanted(snapshot: StoredSnapshot, options: Options) -> bool:
 
 
 def check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
-    """Raises OptionInvalid for a name that is in no snapshot; proxies have no queue of their
-    own.
-    """
+    """Raises OptionInvalid if a queue name is in no snapshot. Proxies have no queues."""
     known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
     for name in sorted(options.queues.difference(known)):
         near = get_close_matches(name, known, 1)
         listed = ", ".join(known[:20]) or "none"
-        hint = f"did you mean {near[0]}?" if near else f"there are {listed}"
+        hint = f"did you mean {near[0]}?" if near else f"the queues are {listed}"
         raise OptionInvalid(
-            f"option queues: no queue {name[:80]} in {', '.join(options.paths)}; {hint}"
+            f"option queues: queue {name[:80]} not found in {', '.join(options.paths)}; {hint}"
         )
 
 
 def _within(share: Any, options: Options) -> Iterator[Any]:
-    """Yields *share* without the excluded arrivals, if any are left."""
+    """Yields *share* without the excluded arrivals, or nothing if no arrivals remain."""
     since, until = options.filters.since_arrival, options.filters.until_arrival
     if (since is None and until is None) or not hasattr(share, "runs"):
         yield share
@@ -163,13 +162,13 @@ def _within(share: Any, options: Options) -> Iterator[Any]:
 
 
 def _about(share: Any) -> int:
-    """Returns the approximate number of rows in *share*; 0 if they are few."""
+    """Returns the approximate number of rows in *share*, or 0 if the number is small."""
     rows: int = sum(run.stop - run.first for run in getattr(share, "runs", ()))
     return rows or int(getattr(share, "events", 0))
 
 
 def bundles(shares: Iterable[Any], options: Options) -> Iterator[list[Any]]:
-    """Yields *shares* in lists, each about as long to read as one partition."""
+    """Yields *shares* in lists. Each list takes about as long to read as one partition."""
     all_of_them = list(shares)
     many = -(-len(all_of_them) // max(BUNDLES_MIN, options.min_partitions))
     held: list[Any] = []

@@ -1,4 +1,4 @@
-"""A message as a row: the content of one key of the store, in the columns of the schema."""
+"""A message as a row: the content of one key of the store in the columns of the schema."""
 
 import json
 from typing import Any, NamedTuple
@@ -14,21 +14,21 @@ from qmgrd.core.queue import notes
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
-TIME_END_US = 253_402_300_800_000_000  # the year 10000
+TIME_END_US = 253_402_300_800_000_000  # start of the year 10000
 
 
 class Row(NamedTuple):
-    """A message. The names are those of the columns, in the same order."""
+    """A message. The fields have the names and the order of the columns."""
 
     queue: str
     priority: int | None
     arrival: int
     message_id: str | None
     origin: str | None
-    created_at: int | None  # microseconds
-    put_at: int | None  # microseconds
-    expires_at: int | None  # microseconds
-    deliver_at: int | None  # microseconds
+    created_at: int | None  # time of creation, in microseconds since 1970
+    put_at: int | None  # time of the put, in microseconds since 1970
+    expires_at: int | None  # time of the expiry, in microseconds since 1970
+    deliver_at: int | None  # time of the availability, in microseconds since 1970
     persistent: bool | None
     correlation_id: str | None
     headers: list[tuple[str, str | None]] | None
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     dead_text: str | None
     dead_queue: str | None
     dead_manager: str | None
-    dead_at: int | None  # microseconds
+    dead_at: int | None  # time of the failure, in microseconds since 1970
     dead_delivered: int | None
     dead_failed: int | None
     dead_retries: int | None
@@ -56,11 +56,11 @@ class Row(NamedTuple):
     turn: int | None
 
 
-# when it was put, expires and becomes available; whether it is persistent
+# times of the put, of the expiry and of the availability; whether the message is persistent
 Times = tuple[int | None, int | None, int | None, bool | None]
-Whose = tuple[str, str | None, int | None]  # queue manager, snapshot, turn
+Whose = tuple[str, str | None, int | None]  # queue manager, snapshot id, turn
 NO_TIMES: Times = (None, None, None, None)
-_DEAD_TEXTS = ("reason", "text", "queue", "manager")  # in a note
+_DEAD_TEXTS = ("reason", "text", "queue", "manager")  # keys of the texts in a note
 _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields)
 
 
@@ -72,7 +72,7 @@ def read(
     snapshot: StoredSnapshot,
     options: Options,
 ) -> Row | None:
-    """Returns the message under *key*, or None if a restart lost it.
+    """Returns the message under *key*, or None if a restart lost the message.
 
     The unknown fields of a damaged message are null.
     """
@@ -115,11 +115,11 @@ def of_record(
     whose: Whose,
     options: Options,
 ) -> Row:
-    """Returns the row of that record.
+    """Returns the row of the record with *fields*.
 
     Args:
-        place: queue, priority, arrival.
-        counts: its numbers of deliveries and failures; its state.
+        place: The queue, the priority and the arrival.
+        counts: The numbers of deliveries and failures, and the state.
     """
     uid, group, envelope, body = fields.uid, fields.group, fields.envelope, fields.body
     wanted = options.include_body and len(body) <= options.max_body_bytes
@@ -185,7 +185,7 @@ def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
 
 
 def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
-    """Returns the effective priority of a message; None if a queue elsewhere determines it."""
+    """Returns the effective priority of a message, or None if a queue elsewhere determines it."""
     return own_priority(fields) if run.kind in UNRANKED else priority
 
 
@@ -195,7 +195,7 @@ def own_priority(fields: records.Fields) -> int | None:
 
 
 def _times(entry: entries.Entry, run: Run, snapshot: StoredSnapshot) -> Times:
-    """Returns when it was put, expires and becomes available, and whether it is persistent."""
+    """Returns the times of the put, expiry and availability, and whether it is persistent."""
     expires_ms, due_ms = entry.expires_ms, entry.due_ms
     is_awaited = run.lane == keys.LANE_DELAYED and (not expires_ms or due_ms < expires_ms)
     return (
@@ -207,12 +207,12 @@ def _times(entry: entries.Entry, run: Run, snapshot: StoredSnapshot) -> Times:
 
 
 def _wall(clock_ms: int, snapshot: StoredSnapshot) -> int | None:
-    """Returns the wall clock at *clock_ms* of the store's clock."""
+    """Returns the wall-clock time at *clock_ms* of the store's clock."""
     return time_of(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def _dead(note: notes.Note) -> tuple[Any, ...]:
-    """Returns the known facts of a dead letter. Some may come from another queue manager."""
+    """Returns the values of a dead letter's columns. Another queue manager may have sent them."""
     code = note.get("code")
     if type(code) is not int:
         return _NO_DEAD_LETTER
@@ -234,7 +234,7 @@ def _count(note: notes.Note, name: str) -> int | None:
 
 
 def text(data: bytes) -> str:
-    """Returns *data* as text; bytes that are not UTF-8 become backslash, x and two digits."""
+    """Returns *data* as text. Bytes that are not UTF-8 become \\x and two digits."""
     return data.decode("utf-8", "backslashreplace")
 
 
@@ -247,7 +247,7 @@ def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def time_of(time_us: int) -> int | None:
-    """Returns *time_us* unless a datetime cannot represent it: an origin may use any number."""
+    """Returns *time_us*, or None if it is too late for a datetime. An origin may use any number."""
     return time_us if time_us < TIME_END_US else None
 
 
@@ -266,6 +266,6 @@ def _value(value: Any) -> str | None:
 
 
 def text_under(fields: dict[str, Any], key: str) -> str | None:
-    """Returns the value of *key* in *fields*, an envelope or a note, if it is text."""
+    """Returns the text under *key* in *fields* (an envelope or a note), or None."""
     found = fields.get(key)
     return found if type(found) is str else None

@@ -1,11 +1,11 @@
-"""Copies of remote snapshots on a local disk: each one once per machine.
+"""Copies of remote snapshots on a local disk. Each snapshot is copied once per machine.
 
     KEY.lock        locked while the copy is made; KEY is from the snapshot's id and checksum
-    KEY.partial/    while it is made: its file has its full size from the start, so it counts
-    KEY/data.mdb    complete, and checked against its checksum; its time is that of its last use
-    room.lock       locked while room is made and reserved
+    KEY.partial/    an incomplete copy; its file has the full size from the start, so it counts
+    KEY/data.mdb    a complete copy with a verified checksum; its time is the time of the last use
+    room.lock       locked while space is freed and reserved
 
-LMDB maps a file into memory: a network file would crash the process when the network fails.
+LMDB maps a file into memory. A file on a network would crash the process if the network failed.
 """
 
 import fcntl
@@ -28,10 +28,11 @@ MODE = 0o700
 
 
 def local(snapshot: StoredSnapshot) -> StoredSnapshot:
-    """Returns *snapshot* as a local copy, once it is complete.
+    """Returns *snapshot* as a complete local copy.
 
     Raises:
-        SnapshotUnreadable: it cannot be fetched, is damaged, or too large for the disk or limit.
+        SnapshotUnreadable: The snapshot cannot be fetched, is damaged, or is too large for the disk
+            or the limit.
     """
     if not remote.is_url(snapshot.directory):
         return snapshot
@@ -47,19 +48,19 @@ def local(snapshot: StoredSnapshot) -> StoredSnapshot:
         raise SnapshotUnreadable(str(error)) from error
     except OSError as error:
         raise SnapshotUnreadable(
-            f"{snapshot.directory}: it cannot be staged: {error.filename}: {error.strerror}; "
-            "choose another place with the option stagingDirectory"
+            f"{snapshot.directory}: cannot copy it to {error.filename}: {error.strerror}; "
+            "choose another directory with the option stagingDirectory"
         ) from error
     return snapshot._replace(directory=str(target))
 
 
 def _directory(given: str) -> Path:
-    """Returns the directory of this user's copies."""
+    """Returns the directory for this user's copies."""
     directory = Path(given or Path(tempfile.gettempdir(), f"qmgr-staging-{os.getuid()}"))
     directory.mkdir(MODE, parents=bool(given), exist_ok=True)
     if directory.stat().st_uid != os.getuid():
         raise SnapshotUnreadable(
-            f"{directory} belongs to another user: choose another place with the option "
+            f"{directory} belongs to another user: choose another directory with the option "
             "stagingDirectory"
         )
     return directory
@@ -87,8 +88,8 @@ def _stage(snapshot: StoredSnapshot, directory: Path, key: str) -> None:
             os.fsync(file.fileno())
         if (size, digest.hexdigest()) != (snapshot.data_bytes, snapshot.data_sha256):
             raise SnapshotUnreadable(
-                f"{snapshot.directory}/{DATA}: damaged: {size} bytes arrived, and "
-                f"size or checksum do not match the manifest; copy or take the snapshot again"
+                f"{snapshot.directory}/{DATA} is damaged: {size} bytes arrived, but the "
+                f"size or the checksum differs from the manifest; copy or take the snapshot again"
             )
         partial.rename(directory / key)
     except BaseException:
@@ -97,15 +98,15 @@ def _stage(snapshot: StoredSnapshot, directory: Path, key: str) -> None:
 
 
 def _make_room(snapshot: StoredSnapshot, directory: Path, partial: Path) -> None:
-    """Removes the least recently used copies until the new one fits, and reserves its room."""
+    """Removes the least recently used copies until the new one fits, and reserves its space."""
     needed, limit = snapshot.data_bytes, snapshot.staging.bytes_max
     if needed > limit:
         raise SnapshotUnreadable(
-            f"{snapshot.directory}: {needed} bytes, all copies may have {limit}; raise the option "
-            "stagingMaxBytes"
+            f"{snapshot.directory}: {needed} bytes exceed the limit of {limit} for all copies; "
+            "raise the option stagingMaxBytes"
         )
     with _locked(directory / ROOM):
-        shutil.rmtree(partial, ignore_errors=True)  # of a killed process
+        shutil.rmtree(partial, ignore_errors=True)  # A killed process may have left a partial copy.
         used = {path: _size(path) for path in directory.iterdir() if path.is_dir()}
         total = sum(used.values())
         for path in sorted(used, key=_age):
@@ -115,8 +116,8 @@ def _make_room(snapshot: StoredSnapshot, directory: Path, partial: Path) -> None
                 total -= used[path]
         if total + needed > limit:
             raise SnapshotUnreadable(
-                f"{snapshot.directory}: {needed} bytes, {total} of {limit} are being staged for "
-                "others; raise the option stagingMaxBytes"
+                f"{snapshot.directory}: {needed} bytes are needed, but copies in use take "
+                f"{total} of {limit} bytes; raise the option stagingMaxBytes"
             )
         partial.mkdir(MODE)
         with (partial / DATA).open("wb") as file:
@@ -136,7 +137,7 @@ def _age(path: Path) -> float:
 
 
 def _remove(path: Path) -> bool:
-    """Removes a copy, unless it is being made; processes that have it open can still read it."""
+    """Removes a copy unless it is being made. Processes with the file open can still read it."""
     lock = path.with_name(path.name.removesuffix(PARTIAL) + LOCK)
     with lock.open("ab") as file:
         try:

@@ -1,8 +1,8 @@
 """The definition of a table: its columns, its distribution over tasks, and its reader.
 
-A table has a version. Within a version, no column is renamed or retyped or changes its meaning. New
-columns are added at the end without a new version. tests/qmgr_tables/data/schemas.json enforces
-that.
+A table has a version. Within a version, the names, the types and the meanings of columns do not
+change. New columns are added at the end without a new version. tests/qmgr_tables/data/schemas.json
+enforces this rule.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,19 +16,19 @@ from qmgrd.snapshot.finder import StoredSnapshot
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.map_(pa.string(), pa.string())
-# Options that not every table supports: an unsupported one is an error.
+# Options that not every table supports. A table rejects options that it does not support.
 QUEUES, STATES, TIMES = ("queues", "queuesPattern"), ("states",), ("since", "until")
-# The conditions on columns, by their names in qmgr_tables.filters.
+# Parts of qmgr_tables.filters, by the column that they restrict.
 OF_SNAPSHOT = MappingProxyType({"queue_manager": "managers", "snapshot_id": "snapshots"})
 OF_QUEUE = MappingProxyType({**OF_SNAPSHOT, "queue": "queues"})
 
 
 class Column(NamedTuple):
-    """A column. Each may be null, as in Spark's file sources."""
+    """A column. Every column may be null, as in Spark's file sources."""
 
     name: str
     type: pa.DataType
-    text: str  # its meaning, for the documentation
+    text: str  # meaning of the column, for the documentation
 
 
 class Table(NamedTuple):
@@ -36,49 +36,49 @@ class Table(NamedTuple):
 
     name: str
     version: int
-    text: str  # the meaning of a row, for the documentation
+    text: str  # meaning of a row, for the documentation
     columns: tuple[Column, ...]
-    # A task's part is whatever *read* understands; it is sent to the task by pickle.
+    # Returns the shares of tasks. *read* defines their type. Pickle must support the type.
     plan: Callable[[list[StoredSnapshot], Options], list[Any]]
-    # Yields batches of the schema's columns, in its order.
+    # Yields batches with the columns of the schema, in its order.
     read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]
-    time: str = ""  # the column for since and until
-    takes: tuple[str, ...] = ()  # of QUEUES, STATES and TIMES
-    pushed: Mapping[str, str] = OF_SNAPSHOT  # columns whose conditions reduce what is read
-    is_past: bool = False  # It also has rows of deleted queues.
+    time: str = ""  # name of the column for since and until
+    takes: tuple[str, ...] = ()  # supported options of QUEUES, STATES and TIMES
+    pushed: Mapping[str, str] = OF_SNAPSHOT  # columns whose conditions reduce the data to read
+    is_past: bool = False  # whether the table also has rows of deleted queues
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns."""
+        """Returns the schema with all columns."""
         return pa.schema([(column.name, column.type) for column in self.columns])
 
 
 def texts(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Returns columns of text, each of name and meaning."""
+    """Returns columns of strings from pairs of name and meaning."""
     return tuple(Column(name, pa.string(), text) for name, text in columns)
 
 
 def longs(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Returns columns of integers."""
+    """Returns columns of integers from pairs of name and meaning."""
     return tuple(Column(name, pa.int64(), text) for name, text in columns)
 
 
 def flags(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Returns columns of true and false."""
+    """Returns columns of booleans from pairs of name and meaning."""
     return tuple(Column(name, pa.bool_(), text) for name, text in columns)
 
 
 def times(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Returns columns of points in time."""
+    """Returns columns of times from pairs of name and meaning."""
     return tuple(Column(name, TIME, text) for name, text in columns)
 
 
 # The last columns of every table that is read from the rows of a store.
-DAMAGE = texts(("damage", "what is wrong with the stored row; null if it is sound"))
+DAMAGE = texts(("damage", "the damage of the stored row; null if the row is intact"))
 SNAPSHOT = (
     *texts(
         ("queue_manager", "the queue manager of the snapshot"),
         ("snapshot_id", "the id of the snapshot"),
     ),
-    *longs(("turn", "the queue manager's turn that the snapshot shows")),
+    *longs(("turn", "the turn of the queue manager that the snapshot shows")),
 )

@@ -3,8 +3,8 @@
     with Cluster(tmp_path) as cluster:
         done = cluster.submit(program, "depth", "--path", path, "--to", to)
 
-No port is fixed, and whatever it started is gone when the block ends, also what an executor has
-started: all of it is in the sessions of the processes that are started here.
+The cluster uses no fixed ports. All its processes, including those that an executor starts, belong
+to the sessions of the processes that are started here. All are ended when the block ends.
 """
 
 import os
@@ -30,21 +30,21 @@ _WORKER_UP = re.compile(r"Successfully registered with master")
 
 
 class ClusterFailed(AssertionError):
-    """A part of the cluster that did not start: the end of what it said."""
+    """A part of the cluster did not start. The text is the end of its log."""
 
 
 class Cluster:
-    """A master and *workers*, each of one core. Invariant: within the block all of them run."""
+    """A master and *workers* with one core each. Invariant: within the block, all of them run."""
 
     def __init__(
         self, directory: Path, workers: int = 2, memory: str = "1g", *, has_packages: bool = True
     ) -> None:
-        """Yields a cluster whose logs and work are below *directory*."""
+        """Prepares a cluster whose logs and work are below *directory*."""
         self._directory = directory
         self._workers = workers
         self._memory = memory
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.master = ""  # spark://HOST:PORT
+        self.master = ""  # address as spark://HOST:PORT
         self.environment = os.environ | {
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -57,7 +57,7 @@ class Cluster:
         }
 
     def __enter__(self) -> "Cluster":
-        """Starts it; returns once all workers are registered."""
+        """Starts the cluster. Returns once all workers are registered."""
         (self._directory / "conf").mkdir(parents=True, exist_ok=True)
         try:
             self._start()
@@ -72,7 +72,7 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stops it."""
+        """Stops the cluster."""
         self.stop()
 
     def _start(self) -> None:
@@ -103,7 +103,7 @@ class Cluster:
             self._wait(log, _WORKER_UP)
 
     def _spawn(self, name: str, *arguments: str) -> Path:
-        """Starts a daemon of Spark; returns where it logs."""
+        """Starts a Spark daemon. Returns the path of its log."""
         path = self._directory / f"{len(self._processes)}.log"
         words = [str(SPARK_HOME / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
         with path.open("wb") as log:
@@ -139,7 +139,7 @@ class Cluster:
         options: tuple[str, ...] = (),
         environment: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs *program* by spark-submit with *options* of that; returns how it ended."""
+        """Runs *program* with spark-submit and its *options*. Returns the completed process."""
         process = subprocess.Popen(
             [
                 str(SPARK_HOME / "bin/spark-submit"),
@@ -165,35 +165,35 @@ class Cluster:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def executors(self) -> list[int]:
-        """Returns the processes of the executors that run now."""
+        """Returns the ids of the running executors' processes."""
         sessions = {process.pid for process in self._processes}
         return [pid for pid in _of_sessions(sessions) if EXECUTOR in _words(pid)]
 
     def kill(self, executor: int) -> None:
-        """Ends that executor at once; its worker starts another one."""
+        """Kills the process *executor*. Its worker starts a new one."""
         assert executor in self.executors()
         os.kill(executor, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends all of it, and wait until it is gone."""
+        """Ends all processes and waits for their end."""
         for process in reversed(self._processes):
             _end_session(process)
         self._processes.clear()
 
 
 def _end_session(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
-    """Ends *process*, which leads a session, and all that it started."""
+    """Ends *process*, which leads a session, and all processes in the session."""
     while pids := list(_of_sessions({process.pid})):
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.poll()  # so that it is no zombie
+        process.poll()  # The call collects the exit code, so that no zombie remains.
         time.sleep(POLL_S)
     process.wait()
 
 
 def _of_sessions(sessions: set[int]) -> Iterator[int]:
-    """Yields the processes of *sessions* that are alive."""
+    """Yields the ids of living processes in *sessions*."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

@@ -12,7 +12,7 @@ POLL_S = 0.05
 
 
 def below(parent: int) -> list[int]:
-    """Returns all processes that *parent* started, and those that these did, that are alive."""
+    """Returns the ids of all living descendants of *parent*."""
     children: dict[int, list[int]] = {}
     for pid, (_, of, _) in _table():
         children.setdefault(of, []).append(pid)
@@ -26,25 +26,25 @@ def below(parent: int) -> list[int]:
 
 
 def words(pid: int) -> str:
-    """Returns the command line of a process; nothing of one that is gone."""
+    """Returns the command line of a process, or "" if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     return ""
 
 
 def end_session(process: "subprocess.Popen[bytes]") -> None:
-    """Ends *process*, which leads a session, and all that is in it, with -9."""
+    """Kills *process*, which leads a session, and all processes in the session."""
     while pids := [pid for pid, (_, _, session) in _table() if session == process.pid]:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.poll()  # so that it is no zombie
+        process.poll()  # The call collects the exit code, so that no zombie remains.
         time.sleep(POLL_S)
     process.wait()
 
 
 def _table() -> Iterator[tuple[int, tuple[str, int, int]]]:
-    """Yields each process that is alive: its id; state, parent and session."""
+    """Yields the id of each living process, with its state, parent and session."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

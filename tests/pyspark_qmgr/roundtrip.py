@@ -1,9 +1,10 @@
-"""``make roundtrip``: the flights of a year through a queue, and out again by every way there is.
+"""``make roundtrip``: sends the flights of a year through a queue and reads them in all ways.
 
-They are put on a queue of a real daemon, of which a snapshot is taken. It is read by Spark and
-exported without Java, to Parquet (read back by pyarrow, and by Spark) and to Delta (read back by
-deltalake). Each way must have as many rows, the same aggregates as the CSV file itself, and of a
-sample the same value in every column; of that, headers and bodies must be those of the file.
+The flights are put on a queue of a real daemon, which takes a snapshot. Spark reads the snapshot.
+The snapshot is also exported without Java: to Parquet, which pyarrow and Spark read, and to Delta,
+which deltalake reads. All ways must have the same number of rows and the same aggregates as the CSV
+file. In a sample, all ways must have the same value in every column, with the headers and bodies of
+the file.
 """
 
 import argparse
@@ -37,23 +38,24 @@ from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.messages import MESSAGES
 
 QUEUE = "FLIGHTS"
-PIECE = 5_000  # flights under way
-Sum = tuple[int, int, int, int]  # flights, those with a known delay, its minutes, miles
-Sums = dict[tuple[str, str], Sum]  # by carrier and airport
+PIECE = 5_000  # maximum number of unanswered puts
+# number of flights, number with a known delay, minutes of delay, miles
+Sum = tuple[int, int, int, int]
+Sums = dict[tuple[str, str], Sum]  # sums by (carrier, airport)
 
 
 class Way(NamedTuple):
-    """The result of one way of reading, to be compared with all others."""
+    """The result of one way of reading, for comparison with the others."""
 
     name: str
     rows: int
     sums: Sums
-    sample: pa.Table  # every column of messages, by arrival
+    sample: pa.Table  # all columns of table messages for some rows, by arrival
     seconds: float
 
 
 class Report:
-    """The finished work, and its time."""
+    """The finished work and its duration."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -68,7 +70,7 @@ class Report:
 
 
 def csv_rows(limit: int) -> list[dict[str, str]]:
-    """Returns the rows of the file itself, as text."""
+    """Returns the rows of the CSV file as text."""
     with zipfile.ZipFile(data._archive()) as archive, archive.open("flights.csv") as file:
         rows = csv.DictReader(io.TextIOWrapper(file, "utf-8"))
         return [row for _, row in zip(range(limit or 10**9), rows, strict=False)]
@@ -90,7 +92,7 @@ def sums_of(rows: Iterable[tuple[str, str, int | None, int]]) -> Sums:
 
 
 def value_of(text: str) -> int | str | None:
-    """Returns what a cell of the file says."""
+    """Returns the value of a cell of the CSV file."""
     if text in ("", "NA"):
         return None
     try:
@@ -100,7 +102,7 @@ def value_of(text: str) -> int | str | None:
 
 
 async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Report) -> None:
-    """Puts *flights* on a queue, by ten priorities, and takes a snapshot of it."""
+    """Puts *flights* on a queue with ten priorities, and takes a snapshot."""
     async with connect(node.address, wait_ms=30_000) as manager:
         await manager.admin.queue_create(QUEUE)
         with report.step("put on a queue", len(flights)):
@@ -126,7 +128,7 @@ async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Re
 
 
 def of_arrow(name: str, found: pa.Table, arrivals: list[int], began: float) -> Way:
-    """Returns what *found* has, of any reader that gives Arrow."""
+    """Returns the result of *found*, from any reader that returns Arrow tables."""
     found = found.select(MESSAGES.schema.names).cast(MESSAGES.schema)
     bodies = map(json.loads, found.column("body").to_pylist())
     headers = (dict(pairs) for pairs in found.column("headers").to_pylist())
@@ -139,7 +141,7 @@ def of_arrow(name: str, found: pa.Table, arrivals: list[int], began: float) -> W
 
 
 def of_spark(name: str, found: DataFrame, arrivals: list[int], began: float) -> Way:
-    """Returns what Spark has, which aggregates itself."""
+    """Returns the result of *found*, which Spark aggregates."""
     body = f.decode(found["body"], "UTF-8")
     number = {
         key: f.get_json_object(body, f"$.{key}").cast("int") for key in ("dep_delay", "distance")
@@ -166,7 +168,7 @@ def _sorted(sample: pa.Table) -> pa.Table:
 
 
 def differences(way: Way, other: Way) -> list[str]:
-    """Returns in what two ways differ."""
+    """Returns the differences between two ways."""
     found = [f"{way.rows} rows, not {other.rows}"] if way.rows != other.rows else []
     found += ["other aggregates"] if way.sums != other.sums else []
     found += [
@@ -178,13 +180,13 @@ def differences(way: Way, other: Way) -> list[str]:
 
 
 def _same(column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    if pa.types.is_map(column.type):  # Which pair comes first says nothing.
+    if pa.types.is_map(column.type):  # The order of the pairs has no meaning.
         return [dict(x) for x in column.to_pylist()] == [dict(x) for x in other.to_pylist()]
     return bool(column.equals(other))
 
 
 def from_file(sample: pa.Table, rows: list[dict[str, str]]) -> list[str]:
-    """Returns in what a sample differs from the file, each column of each row."""
+    """Returns the differences between a sample and the file, by column and row."""
     found = []
     for message in sample.to_pylist():
         headers = dict(message["headers"])
@@ -204,7 +206,7 @@ def from_file(sample: pa.Table, rows: list[dict[str, str]]) -> list[str]:
 def ways(
     spark: SparkSession, directory: Path, arrivals: list[int], total: int, report: Report
 ) -> Iterator[Way]:
-    """Reads the snapshot in *directory*, and what is exported of it, by every way."""
+    """Reads the snapshot in *directory* and its exports in every way."""
     snapshot = str(directory / "snapshot")
     options = parse({"path": snapshot, "queues": QUEUE})
     for format in ("parquet", "delta"):
@@ -230,7 +232,7 @@ def ways(
 def round_trip(
     spark: SparkSession, directory: Path, limit: int, sample: int, say: Callable[[str], None]
 ) -> list[str]:
-    """Sends flights on their way; returns all differences that are found."""
+    """Sends flights through the queue. Returns all differences found."""
     report = Report(say)
     rows = csv_rows(limit)
     sums = sums_of(
@@ -260,12 +262,12 @@ def round_trip(
             f"of them in all {len(way.sample.column_names)} columns"
         )
         if way.rows != len(rows) or way.sums != sums or way.sample.num_rows != len(chosen):
-            wrong.append(f"{way.name}: not what the file has")
+            wrong.append(f"{way.name}: differs from the file")
     return wrong
 
 
 def main() -> int:
-    """Makes the round trip; returns 0 only if nothing differs."""
+    """Makes the round trip. Returns 0 if there are no differences."""
     parser = argparse.ArgumentParser(prog="make roundtrip", description=__doc__.partition("\n")[0])
     parser.add_argument("--flights", type=int, default=0, help="number of flights, 0 = all")
     parser.add_argument("--sample", type=int, default=10_000, help="rows compared by column")

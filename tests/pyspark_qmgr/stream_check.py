@@ -1,4 +1,4 @@
-"""Holds what a stream wrote against the history that a witness read, and against the store."""
+"""Checks the output of a stream against the history that a witness read, and against the store."""
 
 from collections import Counter
 from pathlib import Path
@@ -16,11 +16,11 @@ SHOWN_MAX = 5
 def faults(
     dump: pa.Table, store_id: str, rows: list[tuple[int, bytes]], stored: set[tuple[int, int]]
 ) -> list[str]:
-    """Returns what is wrong with *dump*: nothing where it is the history, each event once.
+    """Returns the faults in *dump*, or an empty list if it has each event of the history once.
 
     Args:
-        rows: the history, as a witness read it.
-        stored: queue id and arrival of each message that is there at the end.
+        rows: The history, as a witness read it.
+        stored: The queue id and arrival of each message that exists at the end.
     """
     told = [one for seq, data in rows for one in tell(seq, data)]
     expected = _numbered(told)
@@ -29,7 +29,7 @@ def faults(
     wanted = {(store_id, one.seq, number) for one, number in expected}
     wrong = [
         *_shown("not in the output", wanted - found.keys()),
-        *_shown("in the output, and never happened", found.keys() - wanted),
+        *_shown("in the output, but never happened", found.keys() - wanted),
         *_shown("more than once", {event for event, count in found.items() if count > 1}),
     ]
     if not wrong:
@@ -38,13 +38,13 @@ def faults(
         left = replay(told)
     except AssertionError as error:
         return [*wrong, f"the history itself: {error}"]
-    wrong += _shown("in the store, and not by the history", stored - left)
-    wrong += _shown("by the history, and not in the store", left - stored)
+    wrong += _shown("in the store, but not according to the history", stored - left)
+    wrong += _shown("not in the store, but existing according to the history", left - stored)
     return wrong
 
 
 def stored_in(data_file: Path, queue_ids: set[int]) -> set[tuple[int, int]]:
-    """Returns queue id and arrival of each message of these queues; the daemon is stopped."""
+    """Returns the queue id and arrival of each message. The daemon must be stopped."""
     found: set[tuple[int, int]] = set()
     image = open_image(data_file)
     with image.transaction() as tx:
@@ -66,7 +66,7 @@ def _numbered(told: list[Told]) -> list[tuple[Told, int]]:
 
 
 def _differences(dump: pa.Table, expected: list[tuple[Told, int]]) -> list[str]:
-    """Returns events of the output that say something else than what happened."""
+    """Returns the events whose output differs from the history."""
     order = [("seq", "ascending"), ("number", "ascending")]
     names = [
         "event",
@@ -94,8 +94,8 @@ def _differences(dump: pa.Table, expected: list[tuple[Told, int]]) -> list[str]:
             one.queue_id,
         )
         if row != told:
-            differ.append(f"{row}, and not {told}")
-    return _shown("told otherwise than it happened", set(differ))
+            differ.append(f"{row} instead of {told}")
+    return _shown("different from the history", set(differ))
 
 
 def _shown(what: str, found: set[Any]) -> list[str]:

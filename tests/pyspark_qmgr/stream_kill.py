@@ -6,12 +6,13 @@
                    │                    (a driver, two executors of a standalone cluster)
                    └─ cursor "witness" ──▶ all rows of history, read once, in order
 
-Each cycle kills with -9, at a random moment: the driver or the process that plans for it, an
-executor or its Python worker, or the daemon. What was killed starts again. At the end the load
-stops, a last query drains what is left, and the output, read through Spark, must be the history:
-each event once, none else; and what came and went by it must leave what is in the store.
+Each cycle kills a process with -9 at a random moment: the driver or its planning process, an
+executor or its Python worker, or the daemon. The killed process starts again. At the end, the load
+stops and a last query reads the rest. The output, read through Spark, must have each event of the
+history once and no other event. The arrivals and departures in the history must match the content
+of the store.
 
-Prints one summary line; exits 1 on any fault, with the seed.
+The program prints a summary line. If it finds a fault, it prints the seed and exits with 1.
 """
 
 import argparse
@@ -37,8 +38,8 @@ from tests.pyspark_qmgr.stream_broken import BROKEN
 from tests.pyspark_qmgr.stream_check import faults, stored_in
 from tests.pyspark_qmgr.stream_query import DUMP
 
-PROGRESS_MAX_S = 180.0  # without a batch: more, and it hangs
-FAILURES_MAX = 3  # without one
+PROGRESS_MAX_S = 180.0  # time without a batch after which the query counts as stuck
+FAILURES_MAX = 3  # number of failures without a batch after which the query counts as stuck
 DRAIN_MAX_S = 300.0
 PLANNER, EXECUTOR, WORKER = (
     "python_streaming_source_runner",
@@ -50,11 +51,11 @@ VICTIMS = tuple(WEIGHTS)
 
 
 class Stuck(Exception):
-    """A query that does not go on."""
+    """A query makes no progress."""
 
 
 class Query:
-    """The streaming query as a process. ``starts`` and ``failures`` count."""
+    """The streaming query as a process. ``starts`` and ``failures`` are counters."""
 
     def __init__(self, directory: Path, url: str, master: str, broken: str | None) -> None:
         self.starts = self.failures = 0
@@ -74,7 +75,7 @@ class Query:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        """Restarts it."""
+        """Starts the query again."""
         self.starts += 1
         with (self._directory / "query.log").open("ab") as log:
             log.write(b"--- start %d\n" % self.starts)
@@ -90,34 +91,34 @@ class Query:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """Its driver's Python."""
+        """Returns the Python process of the driver."""
         assert self._process is not None
         return self._process
 
     def revive(self) -> None:
-        """Restarts it after it failed, for example because too many executors were killed."""
+        """Restarts the query after a failure, for example after the kill of many executors."""
         if self.process.poll() is not None:
             self.failures += 1
             self.kill()
             self.start()
 
     def kill(self) -> None:
-        """Kills all of it with -9: Python, the Java below, what plans for it."""
+        """Kills the Python process, its Java process and the planning process with -9."""
         end_session(self.process)
 
     @property
     def batches(self) -> int:
-        """How many batches are written for good."""
+        """Returns the number of committed batches."""
         with suppress(FileNotFoundError):
             names = os.listdir(self._directory / "checkpoint" / "commits")
             return max((int(name) for name in names if name.isdigit()), default=-1)
         return -1
 
     def goes_on(self, batches: int) -> None:
-        """Waits until it has written a batch more than *batches*.
+        """Waits until the query has written a batch after *batches*.
 
         Raises:
-            Stuck: it does not.
+            Stuck: The query writes no batch.
         """
         until_s = time.monotonic() + PROGRESS_MAX_S
         failures_max = self.failures + FAILURES_MAX
@@ -128,32 +129,33 @@ class Query:
             time.sleep(0.1)
 
     def drain(self) -> None:
-        """Lets it read the rest."""
+        """Lets the query read the remaining history."""
         self.start("--drain")
         try:
             code = self.process.wait(DRAIN_MAX_S)
         except subprocess.TimeoutExpired:
-            raise Stuck(f"it does not drain within {DRAIN_MAX_S:.0f} s") from None
+            raise Stuck(f"the query does not finish within {DRAIN_MAX_S:.0f} s") from None
         finally:
             self.kill()
         if code != 0:
-            raise Stuck(f"it does not drain, exit code {code}")
+            raise Stuck(f"the query does not finish, exit code {code}")
 
     def log_tail(self) -> str:
-        """Returns the end of what it said."""
+        """Returns the end of the query's log."""
         return (self._directory / "query.log").read_text(errors="replace")[-4_000:]
 
 
 class Campaign:
-    """Kills, counted by victim."""
+    """A campaign of kills, counted by victim."""
 
     def __init__(self, rng: random.Random, node: Node, query: Query, master: str) -> None:
         self.killed = dict.fromkeys(VICTIMS, 0)
         self._rng, self._node, self._query, self._master = rng, node, query, master
 
     def cycle(self) -> None:
-        """Waits for a random moment, kill something, and starts it again."""
-        if self._rng.random() < 0.5:  # Else while what was killed before still starts.
+        """Waits for a random moment, kills a process, and starts it again."""
+        # Otherwise, the next kill comes while the previous victim still starts.
+        if self._rng.random() < 0.5:
             self._query.goes_on(self._query.batches)
         time.sleep(self._rng.uniform(0, 1.5))
         is_local = self._master.startswith("local")
@@ -163,7 +165,7 @@ class Campaign:
             until_s = time.monotonic() + PROGRESS_MAX_S
             while not (found := self._found(victim)):
                 if time.monotonic() > until_s:
-                    raise Stuck(f"no {victim} came within {PROGRESS_MAX_S:.0f} s")
+                    raise Stuck(f"no {victim} started within {PROGRESS_MAX_S:.0f} s")
                 self._query.revive()
                 time.sleep(0.05)
             with suppress(ProcessLookupError):
@@ -178,7 +180,7 @@ class Campaign:
         self.killed[victim] += 1
 
     def _found(self, victim: str) -> list[int]:
-        """Returns processes of that kind; of workers the ones that are forked, too."""
+        """Returns the processes of the kind *victim*. Forked workers are included."""
         what = {"planner": PLANNER, "executor": EXECUTOR, "worker": WORKER}[victim]
         return [pid for pid in below(os.getpid()) if what in words(pid)]
 
@@ -186,7 +188,7 @@ class Campaign:
 async def run(
     directory: Path, cycles: int, seed: int, master: str, broken: str | None
 ) -> list[str]:
-    """Runs the campaign; returns what is wrong."""
+    """Runs the campaign. Returns the faults found."""
     rng = random.Random(seed)
     node = Node("QM1", directory)
     node.start()
@@ -217,7 +219,7 @@ async def run(
                 await asyncio.to_thread(query.kill)
             finally:
                 stopping.set()
-        await asyncio.sleep(1.5)  # What was delivered last is stored by then.
+        await asyncio.sleep(1.5)  # The daemon stores the last deliveries within this time.
         await asyncio.to_thread(witness.stop)
         await asyncio.to_thread(query.drain)
     except* Stuck as errors:
@@ -247,12 +249,12 @@ def _child(rng: random.Random) -> random.Random:
 
 
 def main() -> int:
-    """Runs the campaign; returns 0 if the output is the history."""
+    """Runs the campaign. Returns 0 if the output matches the history."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--dir", type=Path, default=Path("build/stream"))
-    parser.add_argument("--local", action="store_true", help="executors within the driver")
+    parser.add_argument("--local", action="store_true", help="run executors within the driver")
     parser.add_argument("--broken", choices=sorted(BROKEN), help="show that a fault is found")
     options = parser.parse_args()
     seed = random.randrange(2**32) if options.seed is None else options.seed
@@ -260,7 +262,7 @@ def main() -> int:
     options.dir.mkdir(parents=True)
     directory = options.dir.resolve()
     began_s = time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Leave nothing behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # The interrupt ends all processes.
     with ExitStack() as stack:
         master = "local[2]"
         if not options.local:
@@ -271,7 +273,7 @@ def main() -> int:
         wrong = asyncio.run(run(directory, options.cycles, seed, master, options.broken))
     for fault in wrong:
         print(f"FAULT {fault}", file=sys.stderr)
-    verdict = "FAULTS" if wrong else "the output is the history, each event once"
+    verdict = "FAULTS" if wrong else "the output has each event of the history once"
     print(f"seed {seed}: {verdict}; {time.monotonic() - began_s:.0f} s")
     return 1 if wrong else 0
 

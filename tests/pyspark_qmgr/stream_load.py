@@ -1,4 +1,4 @@
-"""The load of a daemon while its history is streamed, and a record of that history."""
+"""The load of a daemon while its history is streamed, and a witness of the history."""
 
 import asyncio
 import random
@@ -15,18 +15,18 @@ WAIT_MS = 60_000
 QUEUES = ("ONE", "TWO")
 BATCH_MAX = 20
 PAUSE_MAX_S = 0.05
-WITNESS, STREAM = "witness", "lake"  # export cursors
+WITNESS, STREAM = "witness", "lake"  # names of the export cursors
 
 
 async def define(address: str) -> None:
-    """Creates the queues, and starts the accounts."""
+    """Creates the queues with accounting."""
     async with connect(address, name="load", wait_ms=WAIT_MS) as manager:
         for queue in QUEUES:
             await manager.admin.queue_create(queue, accounting="on", backout_threshold=3)
 
 
 async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> None:
-    """Puts messages in small batches; some expire, some are urgent, some wait."""
+    """Puts messages in small batches. Some expire, some are urgent, and some are delayed."""
     async with connect(address, name="producer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             batch = [
@@ -44,7 +44,7 @@ async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> 
 
 
 async def consume(address: str, rng: random.Random, stopping: asyncio.Event, queue: str) -> None:
-    """Gets messages and settles them one way or another."""
+    """Gets messages and settles them in various ways."""
     async with connect(address, name="consumer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             with suppress(RequestError):
@@ -65,9 +65,9 @@ async def _settle(manager: QueueManager, rng: random.Random, queue: str) -> None
 
 
 class Witness:
-    """Reads all of a history by itself, and lets go of it at once.
+    """A reader of all history, which releases the rows at once.
 
-    Invariant: ``rows`` has each row behind ``after`` 0, once, up to ``last``.
+    Invariant: ``rows`` has each row from 1 up to ``last`` once.
     """
 
     def __init__(self, address: str) -> None:
@@ -80,18 +80,18 @@ class Witness:
 
     @property
     def last(self) -> int:
-        """The last row that was read."""
+        """Returns the last row that was read."""
         return self.rows[-1][0] if self.rows else 0
 
     def start(self) -> None:
-        """Begins to read."""
+        """Starts reading."""
         with HistoryFeed(self._address, WAIT_MS) as feed:
             self.store_id = feed.state().store_id
             feed.commit(WITNESS, 0)
         self._thread.start()
 
     def stop(self) -> None:
-        """Reads what there is now, and end."""
+        """Reads the existing rows and stops."""
         self._stopping.set()
         self._thread.join()
 
@@ -103,7 +103,9 @@ class Witness:
                     try:
                         state = feed.state()
                         self.rows += feed.rows(self.store_id, self.last, state.last)
-                        if STREAM in state.cursors:  # Else it would begin behind what goes now.
+                        # Without the cursor, the stream could begin after rows that are released
+                        # now.
+                        if STREAM in state.cursors:
                             feed.commit(WITNESS, self.last)
                     except (DataLost, RequestError) as error:
                         self.wrong.append(f"the witness: {error}")

@@ -1,9 +1,9 @@
-"""A streaming query as a program of its own, to be killed: history into files of Parquet.
+"""A streaming query as a separate program that can be killed: history to Parquet files.
 
     python -m tests.pyspark_qmgr.stream_query --master local[2] --url HOST:PORT --dir DIR [--drain]
 
-With --drain it reads what is available now, and writes all that the files have, read through Spark,
-which honours the log of the file sink, to DIR/dump.parquet.
+With --drain, the query reads the data available now. The query then reads the files through Spark,
+which honours the log of the file sink, and writes all rows to DIR/dump.parquet.
 """
 
 import argparse
@@ -25,7 +25,7 @@ DUMP = "dump.parquet"
 
 
 def session(master: str, scratch: Path) -> SparkSession:
-    """Returns a session on *master* that starts as fast as it can."""
+    """Returns a session on *master* that starts as fast as possible."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     log4j = scratch / "log4j2.properties"
     log4j.write_text(_LOG4J)
@@ -43,7 +43,7 @@ def session(master: str, scratch: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.task.maxFailures": "10",  # Executors are killed faster than they come.
+        "spark.task.maxFailures": "10",  # Executors are killed faster than they start.
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }.items():
@@ -52,7 +52,7 @@ def session(master: str, scratch: Path) -> SparkSession:
 
 
 def main() -> int:
-    """Runs the query until it is killed, or has all."""
+    """Runs the query until it is killed or has read all data."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--url", required=True)

@@ -14,7 +14,7 @@ from qmgr_tables.tables.registry import TABLES
 from tests.qmgr_tables.fleet import make
 
 MANAGERS = 200
-PLAN_MAX_S = 10  # It takes 0.2 s; a machine may be busy.
+PLAN_MAX_S = 10  # Planning takes 0.2 s, but the machine may be busy.
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,7 +26,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["false", "true"])
 def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
-    """A session with pushdown off, and with it on."""
+    """A session with pushdown off, and with pushdown on."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", request.param)
     yield spark
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")

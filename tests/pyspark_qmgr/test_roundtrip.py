@@ -1,4 +1,4 @@
-"""A small round trip, and that a difference is seen; `make roundtrip` has all flights."""
+"""A small round trip, and the detection of differences. `make roundtrip` uses all flights."""
 
 from pathlib import Path
 

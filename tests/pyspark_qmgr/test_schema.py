@@ -1,4 +1,4 @@
-"""The columns, and what is said to a schema of the user's own."""
+"""The columns, and the errors for a user's schema."""
 
 import pytest
 from pyspark.sql.types import (
@@ -45,9 +45,9 @@ def test_own_schema_may_leave_out_and_reorder() -> None:
 
 def test_unknown_column_is_named_with_the_one_that_was_meant() -> None:
     assert refusal(StructField("correlationid", StringType())) == (
-        "schema: column 'correlationid' is not one of messages; did you mean correlation_id?"
+        "schema: table messages has no column 'correlationid'; did you mean correlation_id?"
     )
-    assert "there are queue, priority, " in refusal(StructField("zzz", StringType()))
+    assert "the columns are queue, priority, " in refusal(StructField("zzz", StringType()))
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_other_type_is_refused(field: StructField, text: str) -> None:
 
 def test_not_null_is_refused() -> None:
     assert refusal(StructField("queue", StringType(), False)) == (
-        "schema: column queue is NOT NULL, but may be null; leave NOT NULL out"
+        "schema: column queue is NOT NULL, but may be null; omit NOT NULL"
     )
 
 
 def test_column_that_is_named_twice_is_refused() -> None:
     queue = StructField("queue", StringType())
-    assert refusal(queue, queue) == "schema: column queue is listed twice; name it once"
+    assert refusal(queue, queue) == "schema: column queue is listed twice; list it once"

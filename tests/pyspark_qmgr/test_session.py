@@ -49,5 +49,7 @@ def test_machine_without_java_is_refused_with_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(JavaUnsuitable, match="no Java: JAVA_HOME is not set and PATH has no java"):
+    with pytest.raises(
+        JavaUnsuitable, match="Java not found: JAVA_HOME is not set and PATH has no java"
+    ):
         local_session("none")

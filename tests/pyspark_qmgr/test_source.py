@@ -1,4 +1,4 @@
-"""format("qmgr"), as Spark sees it: first without it, then in a session."""
+"""The data source "qmgr" as Spark sees it, first without Spark and then in a session."""
 
 import shutil
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_package_has_what_spark_looks_for() -> None:
 
 def test_schema_tells_of_wrong_options_and_paths_at_once(snapshot: Path) -> None:
     assert DefaultSource({"path": str(snapshot)}).schema() == MESSAGES
-    with pytest.raises(OptionInvalid, match="option 'pth' is not known; did you mean path"):
+    with pytest.raises(OptionInvalid, match="option 'pth' is unknown; did you mean path"):
         DefaultSource({"pth": "/"}).schema()
     with pytest.raises(SnapshotUnreadable, match="/none: not found"):
         DefaultSource({"path": "/none"}).schema()
@@ -34,7 +34,7 @@ def test_schema_tells_of_wrong_options_and_paths_at_once(snapshot: Path) -> None
 
 @pytest.fixture
 def table(spark: SparkSession, snapshot: Path) -> DataFrame:
-    """The snapshot, loaded without registering anything."""
+    """The snapshot as a table, loaded without registration."""
     return (
         spark.read.format("qmgr")
         .option("path", str(snapshot))
@@ -72,7 +72,7 @@ def test_messages_are_aggregated(spark: SparkSession, table: DataFrame) -> None:
 
 @pytest.mark.spark
 def test_spark_sees_what_the_reader_reads(table: DataFrame, snapshot: Path) -> None:
-    """Every column of every kind of message, through the JVM and back."""
+    """Every column of every kind of message passes through the JVM unchanged."""
     queues = "ALL,TIMES,SYSTEM.DEAD.LETTERS"
     seen = {(row["queue"], row["arrival"]): row for row in table.where("queue <> 'MANY'").collect()}
     for expected in rows(snapshot, queues=queues):
@@ -170,14 +170,22 @@ def test_damaged_snapshot_is_fatal_or_left_out(
     ("options", "schema", "text"),
     [
         ({"path": "/none"}, None, "/none: not found; check the path"),
-        ({"queue": "ALL"}, None, "option 'queue' is not known; did you mean queues?"),
-        ({"queues": "AL"}, None, "option queues: no queue AL in "),
+        ({"queue": "ALL"}, None, "option 'queue' is unknown; did you mean queues?"),
+        ({"queues": "AL"}, None, "option queues: queue AL not found in "),
         ({}, "queue int", "schema: column queue is int, but in messages it is string"),
         ({"table": "queues"}, "depth int", "schema: column depth is int, but in queues it is bigi"),
-        ({"table": "queue"}, None, "option table: 'queue' is not a table; did you mean queues?"),
-        ({"since": "soon"}, None, "option since: 'soon' is not a time; write 2024-05-01, "),
-        ({"table": "links", "since": "1"}, None, "option since: table links does not support it"),
-        ({"path": "/none", "onDamaged": "skip"}, None, "all of 1 snapshots were left out; "),
+        (
+            {"table": "queue"},
+            None,
+            "option table: 'queue' is not a valid table; did you mean queues?",
+        ),
+        ({"since": "soon"}, None, "option since: 'soon' is not a valid time; use 2024-05-01, "),
+        (
+            {"table": "links", "since": "1"},
+            None,
+            "option since: table links does not support this option",
+        ),
+        ({"path": "/none", "onDamaged": "skip"}, None, "all 1 snapshots were left out; "),
     ],
 )
 def test_mistakes_reach_the_user_in_one_line(

@@ -1,4 +1,4 @@
-"""Streams as Spark drives them, without Spark: offsets, limits, restarts, what travels."""
+"""Streams as Spark uses them, but without Spark: offsets, limits, restarts and pickled parts."""
 
 import json
 import pickle
@@ -41,7 +41,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> str:
-    """Creates *count* events, with one row of history each; returns the id of the store."""
+    """Creates *count* events, with one row of history each. Returns the id of the store."""
     for _ in range(count):
         client.put("Q", b"x")
     store_id: str = client.admin.history_show()["store_id"]
@@ -121,7 +121,8 @@ def test_limits_are_held_to_and_all_is_all(tmp_path: Path) -> None:
         assert limited.latestOffset(start, ALL) == {store: 9}
         assert narrow.latestOffset(start, ReadMaxBytes(1)) == {store: 1}
         assert limited.reportLatestOffset() == {store: 9}
-        assert len(signature(limited.latestOffset).parameters) == 2  # Else Spark sets no limit.
+        # With another signature, Spark sets no limit.
+        assert len(signature(limited.latestOffset).parameters) == 2
 
 
 def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
@@ -130,14 +131,15 @@ def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
         reader = reader_of(tmp_path, maxRowsPerTrigger="2")
         assert isinstance(reader, SupportsTriggerAvailableNow)
         reader.prepareForTriggerAvailableNow()
-        assert client.admin.history_show()["cursors"] == []  # A look changes nothing.
+        assert client.admin.history_show()["cursors"] == []  # The check does not create a cursor.
         happen(client, 5)
         start, seen = reader.initialOffset(), []
         while (end := reader.latestOffset(start, ReadMaxRows(2))) != start:
             seen.append(end[store])
             start = end
         assert seen == [2, 4, 5]
-        assert reader.latestOffset({store: 7}, ALL) == {store: 7}  # Of a batch that was planned.
+        # The offset is from a batch that was already planned.
+        assert reader.latestOffset({store: 7}, ALL) == {store: 7}
 
 
 def test_available_now_goes_on_behind_what_a_store_lost_that_was_restored(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_reader_and_partitions_travel_without_connections(tmp_path: Path) -> Non
 
 
 def travelled(thing: object) -> Any:
-    """Returns *thing* as an executor gets it."""
+    """Returns *thing* as an executor receives it."""
     return pickle.loads(CloudPickleSerializer().dumps(thing))  # type: ignore[no-untyped-call]
 
 
@@ -218,7 +220,7 @@ def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None
     with pytest.raises(OptionInvalid, match=r"for readStream only; spark.read reads"):
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).reader(HISTORY)
     wrong = StructType([StructField("body", StringType())])
-    with pytest.raises(SchemaInvalid, match="column 'body' is not one of history"):
+    with pytest.raises(SchemaInvalid, match="table history has no column 'body'"):
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).streamReader(wrong)
     messages = schema_of(TABLES["messages"])
     with pytest.raises(OptionInvalid, match=r'history in snapshots: .option\("table", "history"\)'):
@@ -228,7 +230,7 @@ def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None
 
 
 def test_first_batch_begins_where_it_did_also_where_it_is_read_again(tmp_path: Path) -> None:
-    """Spark stores no beginning: it asks again while the first batch is not written."""
+    """Spark does not store the start, and requests it again until the first batch is written."""
     with served(tmp_path) as client:
         store = happen(client, 3)
         for start in ("earliest", "latest"):

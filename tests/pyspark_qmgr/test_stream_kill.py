@@ -1,4 +1,4 @@
-"""The campaign itself, in short; and that it finds a stream that is wrong."""
+"""The campaign itself with few cycles, and the detection of broken streams."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Streams of messages as Spark runs them: files, checkpoints, limits, what is refused."""
+"""Streams of messages as Spark runs them: files, checkpoints, limits and errors."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def messages(spark: SparkSession, directory: Path, **options: str) -> DataFrame:
-    """A stream of the messages on queues A and B of the daemon of *directory*."""
+    """Returns a stream of the messages on queues A and B of the daemon in *directory*."""
     asked = {"url": address_of(directory), "table": "messages", "queues": "A,B", **options}
     return spark.readStream.format("qmgr").options(**asked).load()
 
 
 def drained(found: DataFrame, directory: Path) -> Counter[tuple[str, int, bytes]]:
-    """Writes what there is to files; returns queue, arrival and body of all that they have."""
+    """Writes the available data to files. Returns the queues, arrivals and bodies in them."""
     query = (
         found.writeStream.format("parquet")
         .option("path", str(directory / "out"))
@@ -53,7 +53,7 @@ def test_each_message_comes_once_over_runs_of_a_query(spark: SparkSession, tmp_p
         assert len(list((tmp_path / "checkpoint/offsets").glob("[0-9]*"))) == 3
         assert drained(found, tmp_path) == Counter(expected)
         for message in client.get_many("A", 5):
-            client.ack(message)  # What has been streamed stays in the files.
+            client.ack(message)  # Messages that were streamed before remain in the files.
         client.put("A", b"6", delay_ms=86_400_000)
         client.admin.queue_create("B")
         client.put_many("B", [b"1", b"2"])
@@ -97,7 +97,7 @@ def test_store_that_was_restored_is_named_by_the_query(spark: SparkSession, tmp_
     (tmp_path / "kept").rename(tmp_path / "qm")
     with served(tmp_path / "qm") as client:
         assert client.admin.queue_show("A")["arrived"] == 1
-        with pytest.raises(StreamingQueryException, match="queue A was read up to arrival 2, and"):
+        with pytest.raises(StreamingQueryException, match="queue A was read up to arrival 2, but"):
             drained(messages(spark, tmp_path / "qm"), tmp_path)
         client.put("A", b"other")
         client.put("A", b"more")
@@ -108,9 +108,9 @@ def test_store_that_was_restored_is_named_by_the_query(spark: SparkSession, tmp_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cursor": "lake"}, "option cursor: streams of messages have no cursor; leave it out"),
-        ({"path": "/snapshots"}, "options url and path: a stream reads one of them; leave one"),
-        ({"table": "queues"}, "option table: queues is not streamed, only history, messages"),
+        ({"cursor": "lake"}, "option cursor: streams of messages have no cursor; omit it"),
+        ({"path": "/snapshots"}, "options url and path: a stream reads only one of them; omit one"),
+        ({"table": "queues"}, "option table: queues cannot be streamed, only history, messages"),
     ],
     ids=["cursor", "path", "table"],
 )

@@ -1,4 +1,4 @@
-"""Streams as Spark runs them: files, checkpoints, error reports."""
+"""Streams as Spark runs them: files, checkpoints and error reports."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def drained(history: DataFrame, directory: Path) -> Counter[tuple[int, int]]:
-    """Writes what there is to files; returns number of row and of event of all that they have."""
+    """Writes the available data to files. Returns the row and event numbers in them."""
     query = (
         history.writeStream.format("parquet")
         .option("path", str(directory / "out"))
@@ -84,5 +84,5 @@ def test_what_is_lost_is_named_by_the_query(spark: SparkSession, tmp_path: Path)
         client.put("Q", b"x")
         client.admin.cursor_commit("other", 2)
         client.put("Q", b"x")
-        with pytest.raises(StreamingQueryException, match="rows 2 to 2 of history are deleted"):
+        with pytest.raises(StreamingQueryException, match="rows 2 to 2 of history were deleted"):
             drained(history, tmp_path)

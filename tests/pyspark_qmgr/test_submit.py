@@ -1,4 +1,4 @@
-"""Reports as a program, alone and on a cluster of two workers."""
+"""Reports as a program, on one machine and on a cluster of two workers."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def test_program_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_program_finds_its_packages_wherever_it_is_started(tmp_path: Path) -> None:
-    """Its own directory is no place to import from: `java` there is no module of that name."""
+    """The program's own directory is not in the import path, where `java` would be its module."""
     look = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='x'); print(sys.path)"
     directory = str(Path(submit.__file__).parent)
     done = subprocess.run(
@@ -48,7 +48,7 @@ def test_program_finds_its_packages_wherever_it_is_started(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["dept"], 2, "error: 'dept' is not a report; did you mean depth?\n"),
+        (["dept"], 2, "error: 'dept' is not a valid report; did you mean depth?\n"),
         (["depth", "--to", "/x"], 2, "error: --path (the snapshots) and --to"),
         (["depth", "--to", "/x", "--path", "/nowhere"], 1, "error: /nowhere: not found"),
     ],
@@ -61,7 +61,7 @@ def test_what_cannot_be_is_refused_before_spark_starts(
 
 
 def packed(path: Path) -> Path:
-    """Our packages in a file for --py-files."""
+    """Returns our packages in a file for --py-files."""
     with zipfile.ZipFile(path, "w") as file:
         for package in PACKAGES:
             for source in (REPO / package).rglob("*.py"):
@@ -70,7 +70,7 @@ def packed(path: Path) -> Path:
 
 
 def contents(directory: Path) -> dict[str, list[Any]]:
-    """The rows of each file of reports, in an order of their own."""
+    """Returns the sorted rows of each file of reports."""
     return {
         path.name: sorted(pq.read_table(path).to_pylist(), key=str)
         for path in sorted(directory.glob("*.parquet"))
@@ -83,7 +83,7 @@ def contents(directory: Path) -> dict[str, list[Any]]:
 def test_cluster_makes_the_same_reports_as_one_machine(
     spark: SparkSession, snapshot: Path, empty: Path, tmp_path: Path
 ) -> None:
-    """Two workers, to which our packages are sent along."""
+    """The cluster has two workers, which receive our packages."""
     names, paths = ("depth", "sizes"), [str(snapshot), str(empty)]
     alone, submitted = tmp_path / "alone", tmp_path / "submitted"
     assert job.make(spark, named(names), job.found(paths), str(alone), {}).failed == []

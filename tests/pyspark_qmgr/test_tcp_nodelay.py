@@ -1,4 +1,4 @@
-"""Connections that wait for nothing: of TCP, however many, and nothing else is touched."""
+"""TCP connections without delays. Nothing else is changed."""
 
 import os
 import pickle
@@ -16,14 +16,14 @@ from qmgr_tables.option_parser import parse
 from qmgr_tables.tables.registry import TABLES
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has what is set"
+    not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has these options"
 )
 Ends = tuple[socket.socket, socket.socket]
 
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    """Returns both ends of a connection, which acknowledge late."""
+    """Yields both ends of a connection that delays acknowledgements."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         near = stack.enter_context(socket.create_connection(server.getsockname()))

@@ -1,4 +1,4 @@
-"""The tests of the benchmark run qmctl as those of qmgr_tools do."""
+"""The fixtures for qmctl, which are shared with the tests of qmgr_tools."""
 
 from tests.qmgr_tools.conftest import (
     at,

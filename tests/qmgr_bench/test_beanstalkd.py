@@ -6,7 +6,7 @@ import pytest
 from qmgr_bench.beanstalkd import BeanstalkdReceiver, BeanstalkdSender
 from qmgr_bench.load import LoadFailed
 
-NOBODY = cast(socket, None)  # Only what would be read and written is looked at.
+NOBODY = cast(socket, None)  # The tests examine only the bytes, so no socket is needed.
 
 
 def test_puts_are_counted_by_lines_however_they_arrive() -> None:

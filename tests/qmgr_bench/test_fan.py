@@ -15,9 +15,9 @@ def test_names_differ() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("fan", FANS, ids=lambda fan: fan.name)
 def test_each_subscriber_has_each_publication(fan: Fan, tmp_path: Path) -> None:
-    """Where the peer is installed; it is not where nobody put it there for the benchmark."""
+    """The test is skipped if the peer is not installed."""
     if fan.version() is None:
-        pytest.skip("it is not installed here")
+        pytest.skip("the peer is not installed")
     try:
         fan.start(tmp_path, 3)
         with ExitStack() as stack:
@@ -28,6 +28,6 @@ def test_each_subscriber_has_each_publication(fan: Fan, tmp_path: Path) -> None:
                 stack.enter_context(receiver.sock)
             outcome = Load(Plan(8, 60, 40, copies=3), [sender], *receivers).run()
         assert (outcome.messages, outcome.put.count) == (120, 40)
-        assert fan.cpu_s() >= 0  # It counts in hundredths of a second.
+        assert fan.cpu_s() >= 0  # The processor time has a resolution of 10 ms.
     finally:
         fan.stop()

@@ -24,5 +24,5 @@ def test_figures_of_gets_have_the_times_of_acks() -> None:
 
 
 def test_nothing_done_has_no_figures() -> None:
-    with pytest.raises(LoadFailed, match="use more SECONDS"):
+    with pytest.raises(LoadFailed, match="increase SECONDS"):
         Figures.of(outcome(0, [], []), cpu_s=0)

@@ -48,7 +48,7 @@ def test_host_that_cannot_start_says_where_its_log_is(tmp_path: Path) -> None:
     with pytest.raises(LoadFailed, match="qmgrd no name ended with code 2: "):
         host.__enter__()
     assert "is not a name" in (tmp_path / "log").read_text()
-    host.stop()  # Nothing is left to stop.
+    host.stop()  # The second stop has no effect.
 
 
 @pytest.mark.process

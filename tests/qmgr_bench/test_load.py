@@ -13,7 +13,7 @@ MS = 1_000_000
 
 
 class Echo:
-    """A server that answers each byte by a byte, and counts the most that it had unanswered."""
+    """A server that answers each byte with a byte, and records the most unanswered bytes."""
 
     def __init__(self, pieces: int = 1) -> None:
         self.ours, self.theirs = socket.socketpair()
@@ -31,13 +31,13 @@ class Echo:
                     self.theirs.sendall(data[at : at + size])
 
     def close(self) -> None:
-        """Hangs up and wait for the server."""
+        """Closes the connection and waits for the server."""
         self.ours.close()
         self._thread.join()
 
 
 class ByteSender:
-    """Puts bytes."""
+    """A sender that puts single bytes."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -52,7 +52,7 @@ class ByteSender:
 
 
 class ByteReceiver:
-    """Asks once, and takes what comes: m is a message, a acknowledges one."""
+    """A receiver that requests messages once. "m" is a message, "a" acknowledges one."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -169,7 +169,7 @@ def test_puts_leave_at_their_rate_and_are_timed_from_when_they_were_due(echoes: 
     plan = Plan(inflight=50, seconds=float("inf"), count=200, rate=1_000)
     outcome = Load(plan, [ByteSender(echo.ours) for echo in echoes]).run()
     assert (outcome.messages, outcome.put.count) == (200, 200)
-    assert outcome.seconds > 0.15  # The last is due at 0.199; timers are coarse.
+    assert outcome.seconds > 0.15  # The last put is due at 0.199 s, but timers are coarse.
 
 
 def test_puts_at_a_rate_are_spread_over_all_connections(echoes: list[Echo]) -> None:
@@ -197,7 +197,8 @@ def test_put_that_the_window_held_back_waited_all_the_same() -> None:
     thread.join()
     median_ms = outcome.put.percentile_ms(50)
     assert median_ms is not None
-    assert median_ms > 80  # Those due meanwhile waited, too: 0.2 s, 0.19 s, 0.18 s, ...
+    # Puts that were due in the meantime also waited: 0.2 s, 0.19 s, 0.18 s, ...
+    assert median_ms > 80
 
 
 def test_time_cuts_a_run_that_does_not_end() -> None:

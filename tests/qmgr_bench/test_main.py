@@ -86,7 +86,10 @@ def test_row_that_fails_does_not_keep_others_from_it(
     replace_row(monkeypatch, "START", found)
     assert main(arguments(tmp_path, "LINK", "START")) == 1
     shown = capsys.readouterr()
-    assert "error: LINK stopped -- the disk is full -- make bench ROWS=LINK" in shown.err
+    assert (
+        "error: LINK stopped -- the disk is full -- run it again with make bench ROWS=LINK"
+        in shown.err
+    )
     assert "START\tdepth\t2\t<= 1\tmissed by 100 %" in shown.out
 
 

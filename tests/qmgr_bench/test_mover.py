@@ -12,7 +12,7 @@ from qmgr_bench.pair import Pull
 
 
 class Server:
-    """Uses so many seconds of the processor from one look to the next."""
+    """A server that uses *seconds* of processor time between two checks."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.looks = seconds, 0
@@ -24,7 +24,7 @@ class Server:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second passes with each wait."""
+    """A clock that advances by half a second with each wait."""
     now = [0.0]
 
     def wait(seconds: float) -> None:
@@ -83,9 +83,9 @@ def test_shovel_gets_both_ends() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("one", MOVERS, ids=lambda one: one.name)
 def test_backlog_is_moved(one: mover.Mover, tmp_path: Path) -> None:
-    """Where the peer is installed; it is not where nobody put it there for the benchmark."""
+    """The test is skipped if the peer is not installed."""
     if one.version() is None:
-        pytest.skip("it is not installed here")
+        pytest.skip("the peer is not installed")
     found = one.move(tmp_path, 5_000, 256)
     assert found.messages_per_second > 0
     assert found.cpu_us >= 0

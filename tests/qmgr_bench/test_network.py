@@ -23,7 +23,9 @@ def test_proxy_passes_bytes_late_and_has_them_heard() -> None:
                 assert far.recv(10) == b"there"
                 far.sendall(b"back")
                 assert near.recv(10) == b"back"
-                assert time.monotonic() - start_s > 0.05  # 60 ms; timers are coarse
+                assert (
+                    time.monotonic() - start_s > 0.05
+                )  # The delay is 60 ms, but timers are coarse.
                 network.call(proxy.cut)
                 assert network.call(lambda: proxy.taken) == 1
     assert heard == [(0, Way.FORTH, b"there"), (0, Way.BACK, b"back")]

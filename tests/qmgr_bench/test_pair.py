@@ -15,8 +15,8 @@ def test_wait_ends_and_says_what_did_not_come() -> None:
     answers = [True, False, False]
     wait_until(lambda: answers.pop(), "never")
     assert answers == []
-    with pytest.raises(LoadFailed, match="nobody came after 0 s"):
-        wait_until(lambda: False, "nobody came", 0)
+    with pytest.raises(LoadFailed, match="no consumer after 0 s"):
+        wait_until(lambda: False, "no consumer", 0)
 
 
 @pytest.mark.process

@@ -21,7 +21,7 @@ from qmgr_bench.rabbitmq import (
     short,
 )
 
-NOBODY = cast(socket, None)  # Only what would be read and written is looked at.
+NOBODY = cast(socket, None)  # The tests examine only the bytes, so no socket is needed.
 
 
 def pieces(data: bytes, cuts: list[int]) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ def entry(message_id: bytes, body: bytes) -> bytes:
     )
 
 
-NOBODY = cast(socket, None)  # Only what would be read and written is looked at.
+NOBODY = cast(socket, None)  # The tests examine only the bytes, so no socket is needed.
 READ = (
     b"*1\r\n*2\r\n$1\r\nq\r\n*3\r\n"
     + entry(IDS[0], b"a:1\r")

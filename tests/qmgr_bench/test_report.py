@@ -76,18 +76,18 @@ def cells(found: dict[str, Any], row: str) -> list[tuple[str, ...]]:
 
 def test_targets_say_by_how_much_they_are_missed() -> None:
     assert cells(FOUND, "W1b") == [
-        ("msg/s, of redis's", "1.111", ">= 1", "reached"),
-        ("msg/s, of rabbitmq's", "1.25", ">= 2", "missed by 37.5 %"),
-        ("CPU a message", "10 us", "<= 9 us", "missed by 11.1 %"),
+        ("msg/s, relative to redis", "1.111", ">= 1", "reached"),
+        ("msg/s, relative to rabbitmq", "1.25", ">= 2", "missed by 37.5 %"),
+        ("CPU per message", "10 us", "<= 9 us", "missed by 11.1 %"),
     ]
-    assert cells(FOUND, "W4") == [("msg/s, of W1b's", "0.95", ">= 0.9", "reached")]
+    assert cells(FOUND, "W4") == [("msg/s, relative to W1b", "0.95", ">= 0.9", "reached")]
     assert cells(FOUND | {"own": [OWN]}, "START") == [
         ("growth", "1.2", "<= 1.15", "missed by 4.3 %")
     ]
 
 
 def test_target_without_its_reference_is_not_judged() -> None:
-    assert [what for what, *_ in cells(FOUND | {"rows": ROWS[:1]}, "W1b")] == ["CPU a message"]
+    assert [what for what, *_ in cells(FOUND | {"rows": ROWS[:1]}, "W1b")] == ["CPU per message"]
     assert cells(FOUND | {"rows": ROWS[1:2]}, "W1b") == []
     assert cells(FOUND | {"rows": [entry("W4", "qmgrd", 950)]}, "W4") == []
 
@@ -96,7 +96,8 @@ def test_overview_has_a_line_for_each_row_of_both_kinds() -> None:
     lines = overview(FOUND | {"own": [OWN]}).splitlines()
     assert lines[2] == (
         "| W1b: put, 1 producer, 256 in flight | 1,000 | - / - | 900 (redis) | 1.111 | 1 of 3; "
-        "msg/s, of rabbitmq's: 1.25, missed by 37.5 %; CPU a message: 10 us, missed by 11.1 % |"
+        "msg/s, relative to rabbitmq: 1.25, missed by 37.5 %; "
+        "CPU per message: 10 us, missed by 11.1 % |"
     )
     assert lines[3].endswith("| 950 | - / - | - | - | 1 of 1 |")
     assert lines[-1].endswith("1,000,000 | 0 of 1; growth: 1.2, missed by 4.3 % |")
@@ -112,7 +113,7 @@ def test_row_of_our_own_has_figures_series_and_targets() -> None:
 
 
 def test_scale_is_reported_where_no_target_is_about_it() -> None:
-    assert "of 3 s, at scale 0.1, which no target is about." in markdown(FOUND | {"scale": 0.1}, "")
+    assert "of 3 s, at scale 0.1 (targets are for scale 1)." in markdown(FOUND | {"scale": 0.1}, "")
     assert "at scale" not in markdown(FOUND, "")
 
 
@@ -122,7 +123,7 @@ def test_each_row_has_its_picture(tmp_path: Path) -> None:
     assert sorted(names) == ["bench-START.svg", "bench-W1b.svg", "bench-W4.svg"]
     assert ">400.5</text>" in (tmp_path / "bench-START.svg").read_text()
     bold = re.findall('font-weight="bold">([^<]+)<', (tmp_path / "bench-W1b.svg").read_text())
-    assert bold[1:] == ["qmgrd", "1,000"]  # Behind the title: our bar, and nobody else's.
+    assert bold[1:] == ["qmgrd", "1,000"]  # The title is first. Of the bars, only ours is bold.
 
 
 def test_report_has_a_line_for_each_server() -> None:
@@ -134,7 +135,7 @@ def test_report_has_a_line_for_each_server() -> None:
 
 def test_text_around_the_markers_stays() -> None:
     assert between_markers(f"a\n{START}old{END}\nb", "new\n") == f"a\n{START}\nnew\n{END}\nb"
-    with pytest.raises(ValueError, match="not both in the text"):
+    with pytest.raises(ValueError, match="does not contain both markers"):
         between_markers(START, "new")
 
 
@@ -155,6 +156,6 @@ def test_nothing_is_written_where_markers_are_missing(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("no markers")
     (tmp_path / "docs/benchmarks.md").write_text(f"{START}{END}")
-    with pytest.raises(ValueError, match="not both in the text"):
+    with pytest.raises(ValueError, match="does not contain both markers"):
         publish(FOUND, tmp_path)
     assert (tmp_path / "docs/benchmarks.md").read_text() == f"{START}{END}"

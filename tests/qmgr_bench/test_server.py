@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A directory that every user may reach: PostgreSQL does not run as root."""
+    """A directory that every user can access, because PostgreSQL does not run as root."""
     with TemporaryDirectory() as made:
         yield Path(made)
 
@@ -40,7 +40,7 @@ def test_server_takes_and_gives_what_was_put(server: Server, directory: Path) ->
         assert server.cpu_s() >= 0
     finally:
         server.stop()
-    server.stop()  # A second time changes nothing.
+    server.stop()  # The second stop has no effect.
 
 
 def test_redis_that_is_not_installed_has_no_version(

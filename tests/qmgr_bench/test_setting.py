@@ -27,4 +27,4 @@ def test_disk_is_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(LoadFailed, match=r"about 5.2 GiB .* 7 GiB are free: use another --dir"):
         setting.check_disk(10_000_000)
     setting.check_disk(1_000_000)
-    assert words == ["1,000,000 messages need about 534.1 MiB of the disk; 7 GiB are free"]
+    assert words == ["1,000,000 messages need about 534.1 MiB of disk space; 7 GiB are free"]

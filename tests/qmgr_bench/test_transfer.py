@@ -53,8 +53,8 @@ def test_explained_in_json(qmctl: Qmctl) -> None:
     assert (row["messages"], row["size_bytes"], row["batch"], row["rates"]) == (500, 256, 50, None)
     single, backlog, confirms, channel = row["flows"]
     assert single["messages"] == backlog["messages"] == 500
-    assert 9 <= single["words"] <= 11  # B8: occasional commits, one each 50.
-    assert (confirms["flows"], channel["flows"]) == (2_000, 510)  # B11
+    assert 9 <= single["words"] <= 11  # The link commits once per 50 messages (B8).
+    assert (confirms["flows"], channel["flows"]) == (2_000, 510)  # The counts show requirement B11.
     link, batched = row["waits"]
     assert link["first_ms"] < batched["first_ms"]
     one, all_, bare, *_ = row["again"]
@@ -82,7 +82,7 @@ def test_rates_in_words(qmctl: Qmctl) -> None:
         (["--size", "1025"], "is too large (1 B to 1 KiB)"),
         (
             ["--size", "512"],
-            "--size needs --explain; without it the command measures 256 B and 1 KiB",
+            "--size needs --explain; without --explain the command measures 256 B and 1 KiB",
         ),
         (["--dir", "/nowhere"], "does not exist"),
     ],

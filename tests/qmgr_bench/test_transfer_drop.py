@@ -32,7 +32,7 @@ def test_open_batch_goes_again_as_a_whole(batch: int, messages: int, size_bytes:
 @pytest.mark.process
 @pytest.mark.parametrize("is_all", [False, True], ids=["one cut", "all cut"])
 def test_only_what_is_missing_goes_again(tmp_path: Path, *, is_all: bool) -> None:
-    """B13, with a gap: what the receiver holds above it is not sent once more."""
+    """Messages that the receiver holds above the gap are not sent again (B13)."""
     with pair(tmp_path, {"QMGRD_LINK__COMMIT_MESSAGES": "50"}) as ends, Network() as network:
         found = drop(ends, network, 1_000, 256, is_all=is_all)
     assert len(found.bytes_of) == 1_000

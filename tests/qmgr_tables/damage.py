@@ -1,4 +1,4 @@
-"""Snapshots of which a row rotted since they were taken."""
+"""Snapshots with a row that was damaged after they were taken."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,10 @@ from qmgrd.snapshot.manifest import CHECKSUM, checksum
 
 
 def damaged_copy(snapshot: Path, *keys: bytes) -> Path:
-    """Changes the last byte under each of *keys*, in place; its data is to be read unverified."""
+    """Returns a copy in which the last byte under each of *keys* is changed.
+
+    The copy must be read without verification.
+    """
     data = snapshot / DATA
     size = data.stat().st_size
     with (
@@ -26,7 +29,7 @@ def damaged_copy(snapshot: Path, *keys: bytes) -> Path:
 
 
 def _resize(manifest: Path, before: int, after: int) -> None:
-    """Changes the size in a manifest to that of the changed data."""
+    """Changes the size of the data file in a manifest from *before* to *after*."""
     told = json.loads(manifest.read_text())
     assert told["data_bytes"] == before
     told["data_bytes"] = after

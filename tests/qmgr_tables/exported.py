@@ -1,4 +1,4 @@
-"""Exported rows, read back; and stores with several snapshots."""
+"""Exported rows, and stores with several snapshots."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,13 +31,13 @@ def run(
     sizes: Sizes | None = None,
     **options: str,
 ) -> Exported:
-    """Exports snapshots, as options are spelled for Spark."""
+    """Exports snapshots with the options of Spark."""
     given = {"path": str(path), **options}
     return export(parse(given), str(to), format=format, full=full, sizes=sizes)
 
 
 def rows_read(path: Path | str, **options: str) -> list[dict[str, Any]]:
-    """The rows of a table as they are read from snapshots, in order of queue and arrival."""
+    """Returns the rows of a table from snapshots, ordered by queue and arrival."""
     parsed = parse({"path": str(path), **options})
     table = TABLES[parsed.table]
     shares = chain.from_iterable(planning.plan(table, parsed))
@@ -51,16 +51,16 @@ def rows_read(path: Path | str, **options: str) -> list[dict[str, Any]]:
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
-    """The rows of exported Parquet, in the same order."""
+    """Returns the rows of exported Parquet files, in the same order."""
     found = ds.dataset(table, partitioning="hive").to_table().to_pylist()
     return in_order([{k: v for k, v in row.items() if k not in ("q", "day")} for row in found])
 
 
 def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
-    """The rows of an exported table; those of Delta as deltalake itself reads them."""
+    """Returns the rows of an exported table. deltalake itself reads Delta tables."""
     if format == "parquet":
         return rows_of(table)
-    # Not by to_pyarrow_table: the process may abort at its end then.
+    # to_pyarrow_table is not used, because the process may then abort at its end.
     lake = QueryBuilder().register("lake", DeltaTable(table))
     found = pa.table(lake.execute("SELECT * FROM lake"))
     schema = TABLES[table.name].schema
@@ -68,7 +68,7 @@ def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in an order that they say themselves."""
+    """Returns rows in an order that depends only on their values."""
     return sorted(
         rows,
         key=lambda row: (
@@ -81,7 +81,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
-    """All files below *directory*: what is in each, and when it was written."""
+    """Returns the content and the time of each file below *directory*."""
     return {
         path.relative_to(directory).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in sorted(directory.rglob("*"))
@@ -90,12 +90,12 @@ def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """All files below *directory*, whenever they were written."""
+    """Returns the content of each file below *directory*."""
     return {name: data for name, (data, _) in tree(directory).items()}
 
 
 class Life:
-    """A store that goes on between its snapshots."""
+    """A store that changes between its snapshots."""
 
     def __init__(self, manager: Manager, directory: Path) -> None:
         self.manager = manager
@@ -105,7 +105,7 @@ class Life:
         self._count = 0
 
     def shot(self) -> Path:
-        """Takes a snapshot; they are numbered."""
+        """Takes a snapshot with the next number."""
         self._count += 1
         path = self._directory / f"{self._count}"
         self._camera.take(path)
@@ -114,7 +114,7 @@ class Life:
 
 @contextmanager
 def life(directory: Path, *queues: str, name: str = "QM1") -> Iterator[Life]:
-    """A store with *queues*; snapshots go below *directory*."""
+    """Yields a store with *queues*. Its snapshots are written below *directory*."""
     directory.mkdir(parents=True, exist_ok=True)
     with managed(directory / "store", name) as manager:
         found = Life(manager, directory)

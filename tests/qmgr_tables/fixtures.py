@@ -13,25 +13,25 @@ FORMAT_1 = Path(__file__).parent / "data/format-1.tar.xz"
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot with messages of all kinds. Not to be changed: copy it."""
+    """A snapshot with messages of all kinds. Tests must copy it to change it."""
     return make(tmp_path_factory.mktemp("snapshots"))
 
 
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot without a message."""
+    """A snapshot without messages."""
     return make(tmp_path_factory.mktemp("empty"), "QM0", empty=True)
 
 
 @pytest.fixture(scope="session")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot with something for every table. Not to be changed: copy it."""
+    """A snapshot with rows for every table. Tests must copy it to change it."""
     return offices.make(tmp_path_factory.mktemp("office"))
 
 
 @pytest.fixture(scope="session")
 def format_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot of manifest format 1, as it was written then."""
+    """A snapshot of manifest format 1, written by the version of that time."""
     directory = tmp_path_factory.mktemp("format-1")
     with tarfile.open(FORMAT_1) as archive:
         archive.extractall(directory, filter="data")

@@ -1,4 +1,4 @@
-"""Snapshots of many queue managers, each small and its own, made without a process for each."""
+"""Small, different snapshots of many queue managers, made without a process for each."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from tests.qmgrd.snapshot.shot import managed
 
 
 def make(directory: Path, count: int) -> Path:
-    """Returns a directory of snapshots QM0, QM1 ...: number N has N + 1 messages on Q."""
+    """Returns a directory of snapshots QM0, QM1 ... QMn has n + 1 messages on queue Q."""
     shots = directory / "shots"
     shots.mkdir()
     for number in range(count):
@@ -28,7 +28,7 @@ def make(directory: Path, count: int) -> Path:
 
 
 def shoot(manager: Manager, directory: Path) -> None:
-    """Makes a snapshot of a manager that has stopped, by what writes all snapshots."""
+    """Writes a snapshot of a stopped queue manager with the daemon's own code."""
     data = manager.store.directory / "store/data.mdb"
     path = directory.with_suffix(".copy")
     path.write_bytes(data.read_bytes() + TRAILER)

@@ -1,4 +1,4 @@
-"""A snapshot of a queue manager that has something for every table: see the functions."""
+"""A snapshot of a queue manager that has rows for every table. Each function adds some."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ GROUP, OTHER, ROTTEN = b"G" * 24, b"H" * 24, b"R" * 24
 
 
 def make(directory: Path, name: str = "OFFICE") -> Path:
-    """Returns a snapshot with links, groups, remembered UIDs, subscriptions and what is parked."""
+    """Returns a snapshot with links, groups, remembered UIDs, subscriptions and parked messages."""
     hub = Hub(LmdbStore(directory / "store", MAP_BYTES), name=name)
     try:
         links(hub.manager)
@@ -33,7 +33,7 @@ def make(directory: Path, name: str = "OFFICE") -> Path:
 
 
 def links(manager: Manager) -> None:
-    """A link to NYC with two messages, and a stream from FAR with a gap."""
+    """Creates a link to NYC with two messages, and a stream from FAR with a gap."""
     app = manager.connect()
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True, "ordered": True})
     app.ask(m.QueueCreate, "FLIGHTS@NYC")
@@ -46,7 +46,7 @@ def links(manager: Manager) -> None:
 
 
 def groups(manager: Manager) -> None:
-    """A group of which two left and one is missing, one that is complete, one that rots."""
+    """Creates a group with a gap, a complete group, and a damaged group."""
     app = manager.connect()
     app.ask(m.QueueCreate, "GROUPS", {"depth_max": 1_000})
     for number in (1, 2, 3, 5):
@@ -59,18 +59,18 @@ def groups(manager: Manager) -> None:
 
 
 def uids(manager: Manager) -> None:
-    """Messages of several origins, and some that are consumed and remembered."""
+    """Puts messages of several origins. Some are consumed and remembered."""
     app = manager.connect()
     app.ask(m.QueueCreate, "UIDS", {"dedup_retention_ms": 60_000})
     app.put_records("UIDS", *(record(b"", uid=("A", stamp)) for stamp in range(1, 301)))
     app.ack(*app.get("UIDS", 100))
     app.put_records("UIDS", *(record(b"", uid=("B", stamp)) for stamp in range(500, 510)))
-    app.put_records("UIDS", record(b"", uid=("B", 505)))  # refused
-    app.put_records("UIDS", record(b"", uid=("B", 499)))  # by a look at the index
+    app.put_records("UIDS", record(b"", uid=("B", 505)))  # refused as a duplicate
+    app.put_records("UIDS", record(b"", uid=("B", 499)))  # accepted after a lookup in the index
 
 
 def subscriptions(hub: Hub) -> None:
-    """A subscriber that fails, one that does not, one elsewhere, and one of a connection."""
+    """Creates a failing, a healthy, a remote and a connection's subscription."""
     hub.subscribe("flights/+", "B:late", where="delay > 15", redelivery_limit=1)
     hub.subscribe("flights/#", "A:bad", redelivery_limit=0)
     hub.subscribe("flights/#", ":copy@NYC")
@@ -81,7 +81,7 @@ def subscriptions(hub: Hub) -> None:
 
 
 def dead_letters(manager: Manager) -> None:
-    """Dead letters among messages that only failed, some of them far apart."""
+    """Puts dead letters among messages that only failed. Some dead letters are far apart."""
     app = manager.connect()
     app.ask(m.QueueCreate, "FAILS", {"backout_threshold": 2})
     app.put("FAILS", *(b"%d" % number for number in range(60)))
@@ -93,7 +93,7 @@ def dead_letters(manager: Manager) -> None:
 
 
 def history(manager: Manager) -> None:
-    """A queue that keeps what happens to its messages."""
+    """Creates a queue with accounting."""
     app = manager.connect()
     app.ask(m.QueueCreate, "KEPT", {"accounting": "on"})
     app.put("KEPT", *(b"%d" % number for number in range(20)))
@@ -102,14 +102,14 @@ def history(manager: Manager) -> None:
 
 
 def damage(manager: Manager) -> None:
-    """Rows that rotted: of a group, of an origin, of an index."""
+    """Damages rows of a group, of an origin and of an index."""
     queue = manager.queue("GROUPS").id
     flip_last_byte(manager, keys.group_row(queue, ROTTEN))
     flip_last_byte(manager, keys.of_queue(keys.SPACE_ORIGIN, manager.queue("IN").id) + b"FAR")
 
 
 def by(rows: list[dict[str, Any]], *names: str) -> dict[Any, dict[str, Any]]:
-    """Returns rows by one column, or by several."""
+    """Returns rows by one or several columns."""
     found = {tuple(row[name] for name in names): row for row in rows}
     assert len(found) == len(rows)
     return {key[0] if len(names) == 1 else key: row for key, row in found.items()}

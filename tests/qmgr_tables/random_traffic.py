@@ -1,4 +1,4 @@
-"""A queue manager whose queues get random operations, to test streams of messages."""
+"""A queue manager with random operations on its queues, for tests of message streams."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ UNITS_MAX = 3
 
 
 class RandomTraffic:
-    """A daemon and an application that puts, gets, fails, commits late, and restarts it."""
+    """A daemon, and an application that puts, gets, fails, commits late, and restarts it."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._directory = directory
@@ -51,12 +51,12 @@ class RandomTraffic:
         self._units: list[tuple[ExitStack, UnitOfWork]] = []
 
     def close(self) -> None:
-        """Ends as an application does that was killed: units are backed out."""
+        """Ends like a killed application. Open units are backed out."""
         self.client.close(0)
         self._open.close()
 
     def restart(self) -> None:
-        """Restarts cleanly; open units are backed out."""
+        """Restarts the daemon cleanly. Open units are backed out."""
         self.close()
         self._start()
 
@@ -66,12 +66,12 @@ class RandomTraffic:
             self._random.choice(self._ways)()
 
     def come_to_rest(self) -> None:
-        """Commits what is open."""
+        """Commits the open units."""
         while self._units:
             self._units.pop()[1].commit()
 
     def there(self) -> set[tuple[str, int]]:
-        """Returns queues and arrival of each present message, including delayed ones."""
+        """Returns the queue and arrival of each present message, including delayed messages."""
         found = set()
         for row in self.client.admin.queue_list():
             after: int | None = 0
@@ -114,7 +114,7 @@ class RandomTraffic:
         self._held += self.client.get_many(self._queue(), self._random.randrange(1, 8))
 
     def _settle(self) -> None:
-        """Settles about half of what is held."""
+        """Settles about half of the leased messages."""
         chance = self._random
         held, self._held = self._held, []
         for message in held:

@@ -1,4 +1,4 @@
-"""Snapshots for the tests of the Spark source: made by a real queue manager on a real store."""
+"""Snapshots for the tests of the Spark source, made by a real queue manager on a real store."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ LONG = bytes(range(256)) * 100
 
 
 def flip_last_byte(manager: Manager, key: bytes) -> None:
-    """Damages what is stored under *key*, as a disk may."""
+    """Changes the last byte of the value under *key*, as a faulty disk may do."""
     tx = manager.store.begin()
     value = tx.get(key)
     tx.put(key, value[:-1] + bytes([value[-1] ^ 1]))
@@ -45,7 +45,7 @@ def fill(manager: Manager) -> None:
         app.ask(m.QueueCreate, queue)
     app.put("ALL", b"set aside")
     flip_last_byte(manager, keys.message(1, keys.LANE_READY, 4, 1))
-    assert app.get("ALL") == []  # The damage is seen, and the message set aside.
+    assert app.get("ALL") == []  # The daemon finds the damage and sets the message aside.
     app.put("ALL", b"plain")
     app.put(
         "ALL",
@@ -61,7 +61,7 @@ def fill(manager: Manager) -> None:
     app.put("ALL", b"", priority=2)
     app.put("ALL", b"damaged", priority=3)
     flip_last_byte(manager, keys.message(1, keys.LANE_READY, 3, 8))
-    app.release(*app.get("ALL"))  # Of the one with priority 9.
+    app.release(*app.get("ALL"))  # The released message has priority 9.
     app.put_records("MANY", *(record(b"%05d" % number) for number in range(2_500)))
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
     app.ask(m.QueueCreate, "FAR@NYC")
@@ -71,7 +71,7 @@ def fill(manager: Manager) -> None:
 
 
 def fill_times(app: Client) -> None:
-    """Puts messages that have a time on queue TIMES."""
+    """Puts messages with due and expiry times on queue TIMES."""
     app.ask(m.QueueCreate, "TIMES")
     app.put("TIMES", b"expires", expiry_ms=60_000)
     app.put("TIMES", b"delayed", delay_ms=30_000, priority=7)
@@ -80,19 +80,19 @@ def fill_times(app: Client) -> None:
     app.put("TIMES", b"volatile", flags=records.FLAG_NOT_PERSISTENT)
     app.put("TIMES", b"of the queue", priority=9, flags=records.FLAG_PRIORITY_OF_QUEUE)
     app.put("TIMES", b"for ever", expiry_ms=2**62)
-    app.manager.turn(5_000)  # From here on all of it is five seconds nearer.
+    app.manager.turn(5_000)  # Five seconds pass, so all due times are nearer.
     app.put("FAR@NYC", b"as NYC says", flags=records.FLAG_PRIORITY_OF_QUEUE)
 
 
 def fill_dead_letters(app: Client) -> None:
-    """Makes one message a dead letter, and lets another only fail."""
+    """Makes one message a dead letter. Another message only fails."""
     app.ask(m.QueueCreate, "FAILS", {"backout_threshold": 1})
     app.put("FAILS", b"dead")
     app.release(*app.get("FAILS"))
 
 
 def make(directory: Path, name: str = "QM1", *, empty: bool = False) -> Path:
-    """Returns a snapshot of a manager of that name."""
+    """Returns a snapshot of the queue manager *name*."""
     with managed(directory / f"store-{name}", name) as manager:
         if not empty:
             fill(manager)
@@ -110,7 +110,7 @@ def reader_of(path: Path | str, schema: StructType | None = None, **options: str
 
 
 def batches(reader: TableReader, partitions: list[InputPartition] | None = None) -> list[Any]:
-    """All batches of a reader, as Spark would ask for them."""
+    """Returns all batches of a reader, as Spark would request them."""
     asked = reader.partitions() if partitions is None else partitions
     return [
         batch for partition in asked or [InputPartition(None)] for batch in reader.read(partition)
@@ -120,6 +120,6 @@ def batches(reader: TableReader, partitions: list[InputPartition] | None = None)
 def rows(
     path: Path | str, schema: StructType | None = None, **options: str
 ) -> list[dict[str, Any]]:
-    """All rows of a snapshot."""
+    """Returns all rows of a snapshot."""
     found = batches(reader_of(path, schema, **options))
     return [row for batch in found for row in batch.to_pylist()]

@@ -1,4 +1,4 @@
-"""Messages as a store may hold them, of every kind, sound or not, for Hypothesis."""
+"""Messages as a store may hold them, of every kind, intact or damaged, for Hypothesis."""
 
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ RUNS = st.builds(
     st.just(2**63),
     st.sampled_from([(), ((2, 5),)]),
 )
-# A sound record says what it says, and what is in it need not make sense.
+# An intact record is read as it is, even if its content is invalid.
 TWISTS = st.fixed_dictionaries(
     {},
     optional={
@@ -63,17 +63,17 @@ TWISTS = st.fixed_dictionaries(
 
 
 class Stored(NamedTuple):
-    """A message and all that a store has of it but its key."""
+    """A message with all its stored parts except its key."""
 
     entry: Entry
     record: bytes
     note: dict[str, Any] | None
-    place: str  # of its record
-    damaged_at: float | None  # where in its value, from 0 to 1
+    place: str  # location of the record
+    damaged_at: float | None  # relative position of the damage in the value, from 0 to 1
     cut: bool
 
     def write(self, store: MemoryStore, arrival: int) -> bytes:
-        """Stores what goes with the entry of that arrival; returns the entry's value."""
+        """Stores the other parts of the entry with *arrival*. Returns the value of the entry."""
         entry, record = self.entry._replace(rest=self.record), self.record
         trailer = entries.uid_trailer(entry)
         if self.note is not None:
@@ -124,13 +124,13 @@ def _records(draw: st.DrawFn) -> bytes:
 
 
 def summed(record: bytes) -> bytes:
-    """*record* with the checksum that it would have."""
+    """Returns *record* with a correct checksum."""
     return crc32(record[records.SUMMED_AT :]).to_bytes(4, "big") + record[4:]
 
 
 @st.composite
 def stored(draw: st.DrawFn) -> Stored:
-    """A message in a store."""
+    """Draws a stored message."""
     note = draw(st.none() | NOTES)
     flags = draw(st.sampled_from([0, entries.VOLATILE, entries.DELAYED, entries.AWAITED]))
     if note is not None:

@@ -1,4 +1,4 @@
-"""Plain messages, and the positions of their parts. test_columns.py has the laws."""
+"""Plain messages and the positions of their parts. test_columns.py tests the properties."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_what_is_cut_or_nothing_is_not_plain(value: bytes) -> None:
 
 
 def test_key_that_no_entry_has_is_damage() -> None:
-    with pytest.raises(ReadFailed, match="a key of 16 bytes, not 15"):
+    with pytest.raises(ReadFailed, match="key has 16 bytes instead of 15"):
         plain([pair(), (pair()[0] + b"\0", b"")])
 
 

@@ -1,4 +1,4 @@
-"""The columns of plain messages say what row.py says of each."""
+"""The columns of plain messages have the same values as the rows of row.py."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from qmgrd.core.layout import keys
 from tests.memory_store import MemoryStore
 from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
 
-# Most have no bound; else it is near the times that messages have.
+# Most options have no bound. Other bounds are near the times of the messages.
 TIMES = st.none() | st.sampled_from([0, 1, 2, 2**40, 2**40 + 1, 2**63])
 OPTIONS = st.builds(
     lambda body, most, states, since_us, until_us: Options(
@@ -41,7 +41,7 @@ HELD: st.SearchStrategy[Held] = st.lists(
 
 
 def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, list[rows.Row]]:
-    """Returns the result of the columns, and that of the rows."""
+    """Returns the results of the columns and of the rows."""
     store = MemoryStore()
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []

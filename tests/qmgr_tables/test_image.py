@@ -1,4 +1,4 @@
-"""Open files: each once in a process, never those of a parent, and not too many."""
+"""Open files: each file once per process, none of a parent process, and a limited number."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def test_replaced_snapshot_is_opened_again(
 
 
 def test_snapshot_that_changed_since_the_plan_is_refused(copy: StoredSnapshot) -> None:
-    assert "bytes, 7 when the query was planned; the snapshot was replaced: run" in refusal(
+    assert "bytes, but 7 when the query was planned; the snapshot was replaced: run" in refusal(
         copy._replace(data_bytes=7)
     )
 
@@ -55,7 +55,7 @@ def test_snapshot_that_changed_since_the_plan_is_refused(copy: StoredSnapshot) -
 def test_executor_that_does_not_see_the_path_says_so(copy: StoredSnapshot) -> None:
     assert refusal(copy._replace(directory="/nowhere")) == (
         "/nowhere/data.mdb: No such file or directory; "
-        "every executor must see snapshots under the same path"
+        "every executor must have snapshots under the same path"
     )
 
 
@@ -75,7 +75,7 @@ def test_oldest_are_closed(copy: StoredSnapshot, tmp_path: Path) -> None:
     second = image(shots[1])
     for shot in shots[2:]:
         image(shot)
-        image(shots[0])  # Used all the time.
+        image(shots[0])  # This file is used repeatedly.
     assert len(images._open) == OPEN_MAX
     assert image(shots[0]) is first
     assert image(shots[1]) is not second

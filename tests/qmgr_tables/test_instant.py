@@ -1,4 +1,4 @@
-"""Points in time, as options have them."""
+"""Times in options."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -33,13 +33,13 @@ def test_time_is_iso_or_seconds(text: str, us: int) -> None:
 @pytest.mark.parametrize("text", ["", "yesterday", "1970-13-01", "-1", "1e9", "٣", "1.1234567"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(
-        instant.InstantInvalid, match="is not a time; write 2024-05-01, 2024-05-01T12"
+        instant.InstantInvalid, match="is not a valid time; use 2024-05-01, 2024-05-01T12"
     ):
         instant.parse(text)
 
 
 def test_milliseconds_are_not_taken_for_seconds() -> None:
-    with pytest.raises(instant.InstantInvalid, match="is after the year 9999; write whole seconds"):
+    with pytest.raises(instant.InstantInvalid, match="is after the year 9999; use whole seconds"):
         instant.parse("1700000000000")
 
 

@@ -1,4 +1,4 @@
-"""The options: in any case, checked, and refused in one line."""
+"""The options: their names in any case, their checks, and their errors in one line."""
 
 import pytest
 
@@ -55,10 +55,10 @@ def test_all_options_in_any_case() -> None:
 
 def test_state_that_no_message_has_is_named() -> None:
     assert refusal(states="ready,delaid") == (
-        "option states: 'delaid' is not a state of a message; did you mean delayed?"
+        "option states: 'delaid' is not a valid state; did you mean delayed?"
     )
     assert refusal(states="?").endswith(
-        "; there are ready, delayed, transmission, damaged, parked, publication"
+        "; the states are ready, delayed, transmission, damaged, parked, publication"
     )
 
 
@@ -75,22 +75,23 @@ def test_path_is_required(given: dict[str, str]) -> None:
 
 def test_unknown_option_is_named_with_the_one_that_was_meant() -> None:
     assert refusal(includePayloads="true") == (
-        "option 'includePayloads' is not known; did you mean includePayload?"
+        "option 'includePayloads' is unknown; did you mean includePayload?"
     )
-    assert "known are table, path, " in refusal(zzz="1")
+    assert "the options are table, path, " in refusal(zzz="1")
 
 
 @pytest.mark.parametrize("text", ["yes", "1", "", "tru e"])
 def test_flag_is_true_or_false(text: str) -> None:
     assert refusal(includePayload=text) == (
-        f"option includePayload: {text!r} is not true or false; write one of them"
+        f"option includePayload: {text!r} is not a valid value; use true or false"
     )
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "1e3", "x", "", "٣", "9" * 5000, str(2**63)])
 def test_number_is_a_plain_integer(text: str) -> None:
-    assert "is not an integer from 0 to 9223372036854775807; leave it out" in refusal(
-        maxBodyBytes=text
+    assert (
+        "is not an integer from 0 to 9223372036854775807; omit the option for no limit"
+        in refusal(maxBodyBytes=text)
     )
 
 
@@ -101,28 +102,30 @@ def test_nothing_is_cut_into_no_parts(name: str) -> None:
 
 def test_pattern_must_be_one() -> None:
     text = refusal(queuesPattern="F(")
-    assert text.startswith("option queuesPattern: 'F(' is not a regular expression: ")
-    assert text.endswith("write for example FLIGHTS.*")
+    assert text.startswith("option queuesPattern: 'F(' is not a valid regular expression: ")
+    assert text.endswith("use, for example, FLIGHTS.*")
 
 
 def test_time_that_is_none_is_refused() -> None:
     assert refusal(since="tomorrow").startswith(
-        "option since: 'tomorrow' is not a time; write 2024-"
+        "option since: 'tomorrow' is not a valid time; use 2024-"
     )
-    assert refusal(since="5", until="5") == ("option until: it is not after since")
+    assert refusal(since="5", until="5") == ("option until: the time is not after since")
 
 
 def test_what_to_do_about_damage_is_one_of_two() -> None:
     assert refusal(onDamaged="ignore") == (
-        "option onDamaged: 'ignore' is not fail or skip; write one of them"
+        "option onDamaged: 'ignore' is not a valid value; use fail or skip"
     )
 
 
 def test_table_refuses_what_it_cannot_hold_rows_against() -> None:
     assert refusal(table="links", queues="Q") == (
-        "option queues: table links does not support it; leave it out, or use WHERE"
+        "option queues: table links does not support this option; omit it, or use WHERE"
     )
-    assert "table queues does not support it, but takes queues, queuesPattern; " in (
+    assert "table queues does not support this option; it supports queues, queuesPattern; " in (
         refusal(table="queues", since="1")
     )
-    assert refusal(table="quues") == "option table: 'quues' is not a table; did you mean queues?"
+    assert (
+        refusal(table="quues") == "option table: 'quues' is not a valid table; did you mean queues?"
+    )

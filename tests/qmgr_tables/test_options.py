@@ -1,4 +1,4 @@
-"""What the options select."""
+"""The selection of queues and rows by options."""
 
 import pytest
 

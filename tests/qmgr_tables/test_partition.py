@@ -1,4 +1,4 @@
-"""Partitions: every message in exactly one, of about the size that was asked for."""
+"""Partitions of about the requested size. Each message is in exactly one partition."""
 
 from itertools import pairwise
 from typing import Any
@@ -38,7 +38,7 @@ def one(messages: int, first: int = 1) -> LaneRange:
 
 
 def sizes(snapshots: list[StoredSnapshot], **options: Any) -> list[int]:
-    """How many arrivals each partition spans."""
+    """Returns the number of arrivals in each partition."""
     shares = plan(snapshots, Options(PATH, **options))
     return [sum(run.stop - run.first for run in share.runs) for share in shares]
 
@@ -133,7 +133,7 @@ def test_what_a_restart_lost_goes_with_the_run() -> None:
 
 def test_queue_that_no_snapshot_has_is_named() -> None:
     shot = snapshot(queue(1), queue(2))
-    with pytest.raises(OptionInvalid, match="no queue Q in /snap; did you mean Q2"):
+    with pytest.raises(OptionInvalid, match="queue Q not found in /snap; did you mean Q2"):
         plan([shot], Options(PATH, queues=frozenset(["Q1", "Q"])))
-    with pytest.raises(OptionInvalid, match="no queue ZZZ in /snap; there are Q1, Q2"):
+    with pytest.raises(OptionInvalid, match="queue ZZZ not found in /snap; the queues are Q1, Q2"):
         plan([shot], Options(PATH, queues=frozenset(["ZZZ"])))

@@ -1,4 +1,4 @@
-"""Planning of a query: finding, verifying, skipping, distributing."""
+"""The planning of a query: finding, verifying, skipping and distributing snapshots."""
 
 import logging
 import shutil
@@ -23,7 +23,7 @@ def options(*paths: Path | str, **more: Any) -> Options:
 
 @pytest.fixture
 def broken(office: Path, tmp_path: Path) -> Path:
-    """A snapshot whose data rotted."""
+    """A snapshot with damaged data."""
     copy = shutil.copytree(office, tmp_path / "broken")
     with (copy / DATA).open("r+b") as file:
         file.seek(5_000)
@@ -57,7 +57,7 @@ def test_or_it_is_left_out_with_a_warning(
 
 
 def test_nothing_that_is_left_is_an_error_all_the_same(broken: Path) -> None:
-    with pytest.raises(SnapshotUnreadable, match="all of 2 snapshots were left out; the first: /n"):
+    with pytest.raises(SnapshotUnreadable, match="all 2 snapshots were left out; the first: /n"):
         find(options(broken, "/none", skip_damaged=True))
 
 
@@ -108,7 +108,7 @@ def test_queue_that_only_a_snapshot_has_that_is_not_asked_for_is_no_mistake(
     [name for name, table in TABLES.items() if "queues" in table.takes and not table.is_past],
 )
 def test_queue_that_no_snapshot_has_is_named(office: Path, name: str) -> None:
-    with pytest.raises(OptionInvalid, match=r"no queue UIDZ in .*; did you mean UIDS\?"):
+    with pytest.raises(OptionInvalid, match=r"queue UIDZ not found in .*; did you mean UIDS\?"):
         rows(office, table=name, queues="UIDZ")
 
 

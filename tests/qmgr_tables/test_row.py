@@ -143,8 +143,9 @@ def test_damaged_message_is_a_row_and_no_crash(
 def test_message_on_its_way_elsewhere(snapshot: Path) -> None:
     row, undecided = rows(snapshot, queues="@NYC")
     assert (row["queue"], row["state"], row["target"]) == ("@NYC", "transmission", "FAR")
-    assert (row["priority"], row["body"]) == (2, b"away")  # The message's own, not the queue's.
-    assert undecided["priority"] is None  # The queue that it is bound for says it.
+    # The message determines the priority, not the transmission queue.
+    assert (row["priority"], row["body"]) == (2, b"away")
+    assert undecided["priority"] is None  # The destination queue determines the priority.
 
 
 def test_times_are_those_of_the_wall_as_of_the_snapshot(snapshot: Path) -> None:
@@ -159,8 +160,9 @@ def test_times_are_those_of_the_wall_as_of_the_snapshot(snapshot: Path) -> None:
     assert times(b"expires") == ("ready", 60, None)
     assert times(b"delayed") == ("delayed", None, 30)
     assert times(b"both") == ("delayed", 60, 30)
-    assert times(b"in vain") == ("delayed", 30, None)  # It expires before it can be got.
-    assert times(b"for ever") == ("ready", None, None)  # No datetime holds its end.
+    # The message expires before it becomes available.
+    assert times(b"in vain") == ("delayed", 30, None)
+    assert times(b"for ever") == ("ready", None, None)  # The expiry is too late for a datetime.
     assert [body for body, row in found.items() if not row["persistent"]] == [b"volatile"]
 
 

@@ -1,4 +1,4 @@
-"""Snapshots that lie elsewhere come here once, whole, and within a limit."""
+"""Remote snapshots are copied once, completely, and within a limit."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def fs() -> Iterator[type[Far]]:
 
 
 def at(snapshot: Path, name: str, directory: Path, bytes_max: int = 1 << 40) -> StoredSnapshot:
-    """That snapshot under a URL, to be staged in *directory*; each has an id of its own."""
+    """Returns *snapshot* under a URL, with a new id, to be staged in *directory*."""
     if not remote.place(URL.format(name)).fs.exists(f"/bucket/{name}/manifest.json"):
         remote.upload(snapshot, URL.format(name))
     (found,) = find([URL.format(name)], Staging(str(directory), bytes_max))
@@ -93,7 +93,7 @@ def test_least_recently_used_go(snapshot: Path, tmp_path: Path) -> None:
     assert copies(stage) == ["a", "c"]
     local(second)
     assert copies(stage) == ["b", "c"]
-    with opened.transaction() as tx:  # A process that has it open can still read it.
+    with opened.transaction() as tx:  # A process that has the file open can still read it.
         assert next(tx.scan(b"\0", b"\xff"))
 
 
@@ -102,8 +102,8 @@ def test_more_than_the_limit_is_refused(snapshot: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotUnreadable) as refused:
         local(at(snapshot, "a", tmp_path / "stage", size - 1))
     assert str(refused.value) == (
-        f"far:///bucket/a: {size} bytes, all copies may have {size - 1}; raise the option "
-        "stagingMaxBytes"
+        f"far:///bucket/a: {size} bytes exceed the limit of {size - 1} for all copies; "
+        "raise the option stagingMaxBytes"
     )
 
 
@@ -112,7 +112,7 @@ def test_damage_is_found_before_it_is_opened(snapshot: Path, tmp_path: Path, fs:
     file = fs.store["/bucket/a/data.mdb"]
     file.seek(9_000)
     file.write(b"rotten")
-    with pytest.raises(SnapshotUnreadable, match=r"a/data\.mdb: damaged: "):
+    with pytest.raises(SnapshotUnreadable, match=r"a/data\.mdb is damaged: "):
         image(found)
     assert copies(tmp_path / "stage") == []
 
@@ -155,7 +155,7 @@ def test_directory_of_another_user_is_refused(
 
 def test_directory_that_cannot_be_is_named(snapshot: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SnapshotUnreadable, match=r"it cannot be staged: .*option stagingDirectory"):
+    with pytest.raises(SnapshotUnreadable, match=r"cannot copy it to .*option stagingDirectory"):
         local(at(snapshot, "a", tmp_path / "file"))
 
 

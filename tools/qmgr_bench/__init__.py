@@ -1,1 +1,1 @@
-"""The benchmark: one load engine, a module for each server, and ``qmctl bench``."""
+"""The benchmark: one load engine, a driver for each server, and ``qmctl bench``."""

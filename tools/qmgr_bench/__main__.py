@@ -1,4 +1,4 @@
-"""``make bench``: measures qmgrd next to the installed durable servers, and by itself."""
+"""``make bench``: measures qmgrd next to the installed durable servers, and on its own."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit
 
-LOAD_QUIET = 0.7  # processes that ran in the last minute
+LOAD_QUIET = 0.7  # load average of the last minute above which the machine is busy
 COLUMNS = (
     output.text("row"),
     output.text("server"),
@@ -46,11 +46,13 @@ TARGETS = (
     output.text("target"),
     output.text("verdict"),
 )
-ABOUT = "Measures qmgrd next to the installed durable servers, on equal work; then by itself:"
+ABOUT = (
+    "Measures qmgrd next to the installed durable servers, with equal work, and then on its own:"
+)
 EPILOG = (
-    "ROWS, PEERS, SECONDS and SCALE in the environment work like the options. "
+    "The environment variables ROWS, PEERS, SECONDS and SCALE work like the options. "
     "The full run takes\n"
-    "about 35 minutes and 8 GiB; Ctrl-C ends it and keeps the finished runs.\n\n"
+    "about 35 minutes and 8 GiB. Ctrl-C ends it and keeps the finished runs.\n\n"
     "examples:\n"
     "  python -m qmgr_bench --rows W1b W4 --peers redis\n"
     "  ROWS=10M,START SCALE=0.1 python -m qmgr_bench"
@@ -58,14 +60,17 @@ EPILOG = (
 
 
 def busy_warning(load: float) -> str:
-    """Returns a warning if the machine is busy at the start, else ""."""
+    """Returns a warning if the machine is busy at the start, otherwise ""."""
     if load < LOAD_QUIET:
         return ""
-    return f"warning: this machine is busy (load {load:.1f}): only the ratios are meaningful"
+    return f"warning: this machine is busy (load {load:.1f}); only the ratios are meaningful"
 
 
 def machine(load: float) -> dict[str, Any]:
-    """Returns the conditions of the figures; *load* is that of the minute before."""
+    """Returns the conditions of the measurement.
+
+    *load* is the load of the minute before the start.
+    """
     return {
         "load_before": round(load, 2),
         "at": humanize.rfc3339(time.time_ns() // 1000),
@@ -76,7 +81,7 @@ def machine(load: float) -> dict[str, Any]:
 
 
 def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
-    """Returns those of *peers* that take part in *rows*."""
+    """Returns the *peers* that take part in *rows*."""
     if any(row in ROWS for row in rows):
         return [*peers]
     beside = {peer for row in rows for peer in OWN_ROWS[row].peers}
@@ -84,14 +89,14 @@ def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
 
 
 def installed(peers: Sequence[str]) -> dict[str, str]:
-    """Returns the versions of qmgrd and of the installed ones of *peers*."""
+    """Returns the versions of qmgrd and of the *peers* that are installed."""
     versions = {}
     for server in SERVERS:
         if server.name not in (OURS, *peers):
             continue
         version = server.version()
         if version is None:
-            output.note(f"{server.name} is not installed: left out")
+            output.note(f"{server.name} is not installed and is left out")
         else:
             output.note(f"{server.name}: {version}; {server.about}")
             versions[server.name] = version
@@ -99,9 +104,9 @@ def installed(peers: Sequence[str]) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the rows, or publishes the last run; returns the exit code."""
+    """Runs the rows or publishes the last run. Returns the exit code."""
     options = parse(arguments, os.environ)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server keeps running
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # The interrupt stops all servers.
     if options.publish:
         return publish(options.json)
     found = {
@@ -124,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
-    """Measures into *found*, and writes it after each run; returns the exit code."""
+    """Measures the rows into *found*, and writes the file after each run. Returns the exit code."""
     progress_line = ProgressLine()
     setting = Setting(
         options.dir.absolute(),
@@ -156,7 +161,7 @@ def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
 
 
 def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[str, Any]) -> int:
-    """Measures *rows*, which have no peers; if one fails, the others still run."""
+    """Measures *rows*, which have no peers. If one row fails, the others still run."""
     code = 0
     for at, row in enumerate(rows):
         left = time_left(sum(guess_s(name, setting) for name in rows[at:]))
@@ -165,13 +170,15 @@ def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[s
             found["own"].append(run_own(row, setting))
             write(path, found)
         except (LoadFailed, RequestError, OSError) as error:
-            setting.note(f"error: {row} stopped -- {error} -- make bench ROWS={row} runs it again")
+            setting.note(
+                f"error: {row} stopped -- {error} -- run it again with make bench ROWS={row}"
+            )
             code = Exit.FAILED
     return code
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Writes everything to *path*, and tables and pictures next to it."""
+    """Writes the results to *path*, and tables and pictures next to that file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     targets = {
         row: [asdict(target) | {"reached": target.reached} for target in judged]
@@ -195,7 +202,7 @@ def show(found: Mapping[str, Any]) -> None:
 
 
 def publish(path: Path) -> int:
-    """Puts the last report into the documents of the current repository."""
+    """Copies the last report into the pages of the current repository."""
     try:
         report.publish(json.loads(path.read_text()), Path.cwd())
     except (OSError, ValueError) as error:
@@ -206,7 +213,7 @@ def publish(path: Path) -> int:
 
 
 def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
-    """Returns the options; exits with an error text if they are wrong."""
+    """Returns the options, or exits with an error text if they are invalid."""
     peers = [server.name for server in SERVERS if server.name != OURS]
     all_rows = {row: report.about(row) for row in (*ROWS, *OWN_ROWS)}
     rows = "\n".join(f"  {row:7} {about}" for row, about in all_rows.items())
@@ -237,39 +244,39 @@ def _parser(
         nargs="+",
         default=[environment.get("ROWS", "")],
         metavar="ROW",
-        help="of the rows above; default: all",
+        help="rows to run, from the list above; default: all",
     )
     add(
         "--peers",
         nargs="+",
         default=[environment.get("PEERS", "")],
         metavar="PEER",
-        help=f"of {', '.join(peers)}, or none; default: all",
+        help=f"peers to measure, from {', '.join(peers)}, or none; default: all",
     )
     add(
         "--seconds",
         type=float,
         default=environment.get("SECONDS") or SECONDS,
-        help="how long each run puts messages",
+        help="duration of the puts in each run",
     )
     add(
         "--scale",
         type=float,
         default=environment.get("SCALE") or 1.0,
-        help="of all depths and connections; targets are judged only at 1",
+        help="factor for all depths and connections; targets are judged only at 1",
     )
-    add("--rounds", type=int, default=3, help="for the medians (3)")
-    add("--dir", type=Path, default=Path("build/bench"), help="a directory on the disk to measure")
+    add("--rounds", type=int, default=3, help="number of rounds, from which medians are taken (3)")
+    add("--dir", type=Path, default=Path("build/bench"), help="directory on the disk to measure")
     add(
         "--json",
         type=Path,
         default=Path("build/bench.json"),
-        help="the output; tables and pictures go next to it",
+        help="output file; tables and pictures are written next to it",
     )
     add(
         "--publish",
         action="store_true",
-        help="measure nothing; copy the last report into docs/ and README.md",
+        help="copy the last report into docs/ and README.md without measuring",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""The bench's driver for beanstalkd, which flushes its log before each answer (-f0)."""
+"""The driver for beanstalkd, which flushes its log before each answer (-f0)."""
 
 import shutil
 import socket
@@ -15,7 +15,7 @@ RESERVE_WAIT = b"reserve-with-timeout 1\r\n"
 
 
 class BeanstalkdSender:
-    """A connection that puts."""
+    """A connection that puts messages."""
 
     def __init__(self, sock: socket.socket, pool: Sequence[bytes]) -> None:
         self.sock = sock
@@ -23,14 +23,14 @@ class BeanstalkdSender:
         self._rest = b""
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts as bytes."""
+        """Returns the bytes of the next *count* puts."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges, with one line for each.
+        """Returns the number of puts that *data* acknowledges, with one line for each.
 
         Raises:
-            LoadFailed: a put was refused.
+            LoadFailed: A put was refused.
         """
         lines = (self._rest + data).split(b"\r\n")
         self._rest = lines.pop()
@@ -41,10 +41,11 @@ class BeanstalkdSender:
 
 
 class BeanstalkdReceiver:
-    """A consumer that deletes what it reserves.
+    """A consumer that deletes each message that it reserves.
 
-    Each message needs a request. So the receiver keeps as many requests in flight as messages came
-    recently: twice as many after each message, and one waiting request after a miss.
+    Each message needs a request. So the receiver keeps as many requests in flight as messages
+    arrived recently. The number doubles after each message, and returns to one waiting request
+    after a miss.
     """
 
     def __init__(self, sock: socket.socket, prefetch: int) -> None:
@@ -54,15 +55,15 @@ class BeanstalkdReceiver:
         self._rest = b""
 
     def start(self) -> bytes:
-        """Returns the first request, which waits."""
+        """Returns the first request, which waits for a message."""
         self._asked = self._window = 1
         return RESERVE_WAIT
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns deletes and requests, the received messages, and the answered deletes.
+        """Returns the bytes to send, and the numbers of received messages and answered deletes.
 
         Raises:
-            LoadFailed: the server reports an error.
+            LoadFailed: The server reported an error.
         """
         data = self._rest + data
         send, got, acked, at = [], 0, 0, 0
@@ -99,10 +100,10 @@ class BeanstalkdReceiver:
 
 
 class BeanstalkdServer:
-    """beanstalkd with its log on, flushed at each change."""
+    """A beanstalkd that flushes its log at each change."""
 
     name = "beanstalkd"
-    about = "-f0: a flush for each change; a delete a message"
+    about = "-f0: one flush per change; one delete per message"
 
     def __init__(self) -> None:
         self._program = Program()
@@ -115,7 +116,7 @@ class BeanstalkdServer:
         return path and first_line(path, "-v")
 
     def start(self, directory: Path) -> None:
-        """Starts beanstalkd on a free port; a tube needs no creation."""
+        """Starts beanstalkd on a free port. Tubes need not be created."""
         self._directory = directory
         self._run("-f0")
 
@@ -132,7 +133,7 @@ class BeanstalkdServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Puts *count* messages without flushes, then restarts with them."""
+        """Puts *count* messages without flushes, then restarts the server with flushes."""
         self._program.stop()
         self._run("-F")
         put_all(self, count, pool, producers=4, inflight=256)
@@ -140,19 +141,19 @@ class BeanstalkdServer:
         self._run("-f0")
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops beanstalkd."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of beanstalkd in seconds."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new connection that puts."""
+        """Returns a new connection that puts messages."""
         return BeanstalkdSender(self._dial(f"use {QUEUE}"), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Returns a new connection that reserves."""
+        """Returns a new connection that reserves messages."""
         del size_bytes
         return BeanstalkdReceiver(self._dial(f"watch {QUEUE}"), prefetch)
 

@@ -1,4 +1,4 @@
-"""qmctl bench: measures the message rate of a queue manager, and latencies."""
+"""qmctl bench: measures the message rate and the latencies of a queue manager."""
 
 import math
 import sys
@@ -19,7 +19,7 @@ QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
 OWN = "Each has its own connection"
 BAR_WIDTH = 40
-SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
+SPAN_MIN_MS = 2.0**-10  # start of the first span, chosen so that a span starts at 1 ms
 
 QueueName = Annotated[
     str,
@@ -73,7 +73,7 @@ Rate = Annotated[
         metavar="N",
         min=0.1,
         show_default=False,
-        help="Puts per second of all producers; each is timed from when it was due.",
+        help="Puts per second of all producers; each is timed from its due time.",
     ),
 ]
 Prefetch = Annotated[
@@ -102,7 +102,7 @@ Priority = Annotated[
     ),
 ]
 
-TIMES = {"put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk"}
+TIMES = {"put": "put to disk", "end_to_end": "put to get", "ack": "ack to disk"}
 FACTS = (
     output.text("work"),
     output.count("messages_per_second", "messages per second"),
@@ -114,15 +114,16 @@ FACTS = (
 )
 JSON_KEYS = """\b
 JSON: an object with
-  mode, queue, messages, seconds, messages_per_second
-  put, ack, end_to_end                    times, of sending a put to its
-    answer, of an ack to its answer, of put to get (1 producer, 1 consumer):
-    p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms
-    buckets: a list of [from_ms, messages], each up to 1 % wide
-  daemon_cpu_us, generator_cpu_us         processor time a message
-  size_bytes, producers, inflight, unit, rate, consumers, prefetch,
-  one_a_frame,
-  same, priority
+ mode, queue, messages, seconds, messages_per_second
+ put, ack, end_to_end                    times from sending a put to its
+  answer, from an ack to its answer, and from a put to its get (1 producer,
+  1 consumer):
+  p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms
+  buckets: a list of [from_ms, messages], each up to 1 % wide
+ daemon_cpu_us, generator_cpu_us         processor time per message
+ size_bytes, producers, inflight, unit, rate, consumers, prefetch,
+ one_a_frame,
+ same, priority
 Values that were not measured are null."""
 
 
@@ -141,7 +142,7 @@ def put(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measures puts: each producer keeps its window full, or all follow a rate.
+    """Measures puts. Each producer keeps its window full, or all follow a rate.
 
     Examples:
       qmctl bench put --duration 10s --producers 16 --inflight 64
@@ -176,7 +177,7 @@ def get(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measures gets: puts a backlog first, then gets and acknowledges it.
+    """Measures gets. First puts a backlog, then gets and acknowledges all messages.
 
     Examples:
       qmctl bench get --count 200000
@@ -212,7 +213,7 @@ def putget(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measures puts and, at the same time, consumers that acknowledge each message.
+    """Measures puts together with consumers that acknowledge each message.
 
     Examples:
       qmctl bench putget --duration 10s
@@ -238,13 +239,13 @@ def putget(
 
 
 def _measure(call: Call, **given: Any) -> None:
-    from qmgr_bench.measure import Work, measure  # takes 40 ms, too long for --help
+    from qmgr_bench.measure import Work, measure  # The import takes 40 ms, too long for --help.
 
     doing = f"measure {given['mode']}"
     call.check(doing)
     address = call.address()
     if sys.stderr.isatty():
-        output.note("measuring; Ctrl-C ends it")
+        output.note("measuring; press Ctrl-C to stop")
     with _failing(doing, address):
         row = measure(address, Work(**given))
     if call.is_json:
@@ -254,7 +255,7 @@ def _measure(call: Call, **given: Any) -> None:
         for key, title in TIMES.items():
             if row[key] is not None:
                 output.say("")
-                output.say(f"{title}: from, messages, share")
+                output.say(f"{title}: time from, messages, share")
                 for line in bars(row[key]["buckets"]):
                     output.say(line)
 
@@ -274,13 +275,13 @@ def _failing(doing: str, address: str) -> Iterator[None]:
         raise Failure(
             Exit.UNAVAILABLE,
             f"cannot {doing}",
-            f"lost {address}: {error.strerror or error}",
-            "see its log, then run the command again",
+            f"lost the connection to {address}: {error.strerror or error}",
+            "check the daemon's log, then run the command again",
         ) from error
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the row for people."""
+    """Returns the values of *row* as text for the terminal."""
     words = dict(row)
     windows = []
     for noun, window in (
@@ -312,9 +313,9 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def bars(buckets: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields a line for each span of time from the shortest to the longest.
+    """Yields a line for each span of time, from the shortest to the longest.
 
-    Spans begin at about 1, 1.5, 2, 3, 4, 6, 8 ... times a microsecond.
+    Spans begin at about 1, 1.5, 2, 3, 4, 6, 8 ... microseconds.
     """
     counted: Counter[int] = Counter()
     for from_ms, messages in buckets:
@@ -331,6 +332,6 @@ def _start_ms(span: int) -> float:
 
 
 def _span(ms: float) -> int:
-    """Returns the number of the span of *ms*."""
+    """Returns the number of the span that contains *ms*."""
     power = int(math.log2(max(ms / SPAN_MIN_MS, 1)))
     return 2 * power + (ms >= _start_ms(2 * power + 1))

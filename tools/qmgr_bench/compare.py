@@ -1,9 +1,9 @@
-"""Runs: each server is started fresh, does its work and is stopped; the servers take turns.
+"""Runs of the rows with peers. Each run starts a server, does the work and stops the server.
 
 The same engine drives every server, with the same bodies and windows. A put or an ack counts when
-it is answered, and every server answers from disk. Disks drift. So the servers take turns in each
-round, each time with a fresh data directory, and a ratio is the median of the ratios within each
-round. The disk is measured before every round, and its flushes are counted in each run.
+it is answered, and every server answers from disk. Disks drift, so the servers take turns in each
+round, each time with a new data directory. A ratio is the median of the ratios within each round.
+The disk is measured before every round, and its flushes are counted in each run.
 """
 
 import os
@@ -30,9 +30,9 @@ from qmgr_bench.server import Server
 from qmgr_bench.setting import Setting
 
 SYNCS = 100
-SECONDS_MAX = 3.0  # of a run, for each second of putting
-SECONDS_BESIDE = 2.5  # of a run: start, stop and the rest; a first estimate
-BACKLOG_PER_S = 60_000  # likewise
+SECONDS_MAX = 3.0  # maximum duration of a run, per second of putting
+SECONDS_BESIDE = 2.5  # first estimate of a run's time for start, stop and the rest
+BACKLOG_PER_S = 60_000  # first estimate of the rate at which a backlog is put
 ONE_A_FRAME = QmgrServer(coalesce=False)
 SERVERS: tuple[Server, ...] = (
     QmgrServer(),
@@ -47,10 +47,12 @@ SERVERS: tuple[Server, ...] = (
 
 
 def run_once(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
-    """Starts *server* with fresh data, runs *row* and stops it; returns the figures.
+    """Starts *server* with an empty directory, runs *row* and stops the server.
+
+    Returns the figures.
 
     Raises:
-        LoadFailed: the server did not do the work.
+        LoadFailed: The server did not finish the work.
     """
     if row.one_a_frame and server.name == OURS:
         server = ONE_A_FRAME
@@ -84,9 +86,9 @@ def _measure(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
 
 
 def flushes(directory: Path) -> int | None:
-    """Returns the number of flushes of *directory*'s disk, or None if they are not counted.
+    """Returns the number of flushes of *directory*'s disk, or None if it is unknown.
 
-    The device counts them, for all writers.
+    The device counts the flushes of all writers.
     """
     device = directory.stat().st_dev
     try:
@@ -98,7 +100,7 @@ def flushes(directory: Path) -> int | None:
 
 
 def disk_sync_ms(directory: Path) -> float:
-    """Returns the median time of an append of 512 B and its fdatasync."""
+    """Returns the median time in ms of an append of 512 B and its fdatasync."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "sync"
     times = []
@@ -115,12 +117,14 @@ def disk_sync_ms(directory: Path) -> float:
 def compare(
     servers: Sequence[Server], rows: Sequence[str], setting: Setting, rest_s: float = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields the figures of each run; the servers take turns. *rest_s* is the time of later work.
+    """Yields the figures of each run. The servers take turns.
 
-    A peer that fails is reported, and left out from then on.
+    *rest_s* is the estimated time of later work, for the progress line.
+
+    A peer that fails is reported and left out of later runs.
 
     Raises:
-        LoadFailed: this daemon failed.
+        LoadFailed: Our daemon failed.
     """
     left = _Left(setting.seconds, rest_s)
     work, rounds = turns(servers, rows), setting.rounds
@@ -153,10 +157,11 @@ def compare(
 
 
 def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Server]]:
-    """Returns the runs of a round: each row with each server that runs it.
+    """Returns the runs of a round: each row with each server that takes part.
 
-    A row of ours that is compared with another row of ours directly follows that one, so that the
-    disk is the same. The other row is run for that purpose even if it is not in *rows*.
+    If a row of ours is compared with another row of ours, its run directly follows that row's run,
+    so both find the disk in the same state. The other row is run for that purpose even if it is not
+    in *rows*.
     """
     work = [
         (name, server)
@@ -175,8 +180,9 @@ def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Ser
 
 
 class _Left:
-    """Estimates the remaining time: each run takes as long as last time; the first one is a
-    guess.
+    """Estimates the remaining time. Each run is expected to take as long as it did last time.
+
+    The first estimate of a run is computed from its plan.
     """
 
     def __init__(self, seconds: float, rest_s: float) -> None:
@@ -185,11 +191,11 @@ class _Left:
         self._took_s: dict[tuple[str, str], float] = {}
 
     def took(self, row: str, server: str, seconds: float) -> None:
-        """Records a run."""
+        """Records the duration of a run."""
         self._took_s[row, server] = seconds
 
     def text(self, runs: Sequence[tuple[str, str]]) -> str:
-        """Returns how long *runs* take, in words."""
+        """Returns the remaining time for *runs*, in words."""
         return time_left(self._rest_s + sum(map(self._guess_s, runs)))
 
     def _guess_s(self, run: tuple[str, str]) -> float:
@@ -198,7 +204,7 @@ class _Left:
 
 
 def time_left(seconds: float) -> str:
-    """Returns *seconds* in words."""
+    """Returns a text with *seconds* as the time left."""
     minutes, rest = divmod(round(seconds), 60)
     return f"about {minutes}:{rest:02} left"
 
@@ -207,7 +213,7 @@ FIGURES = ("messages_per_second", "p50_ms", "p99_ms", "server_cpu_us", "generato
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the medians of the *runs* by row and server, with our ratio to the peers."""
+    """Returns the medians of *runs* by row and server, with our ratio to each peer."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row, server in dict.fromkeys((run["row"], run["server"]) for run in runs):
         found[row, server] = _medians([r for r in runs if (r["row"], r["server"]) == (row, server)])
@@ -227,7 +233,7 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
-    """Returns our ratio in the row *name* to each row of ours that it is compared with."""
+    """Returns the ratios of row *name* to the rows of ours that it is compared with."""
     ratios = {other: _ratio(runs, (name, OURS), (other, OURS)) for other in references(name)}
     return {other: ratio for other, ratio in ratios.items() if ratio is not None}
 
@@ -235,9 +241,7 @@ def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
 def _ratio(
     runs: Sequence[Mapping[str, Any]], which: tuple[str, str], reference: tuple[str, str]
 ) -> float | None:
-    """Returns the ratio of one row and server's rate to another's, or None without a common
-    round.
-    """
+    """Returns the rate of *which* relative to *reference*, or None without a common round."""
     rates: dict[tuple[str, str], dict[int, float]] = {which: {}, reference: {}}
     for run in runs:
         if (pair := (run["row"], run["server"])) in rates:

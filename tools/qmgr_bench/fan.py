@@ -1,8 +1,9 @@
-"""Peers with many durable subscribers, to be compared with our topics.
+"""Peers with many durable subscribers, for comparison with our topics.
 
-    sender ──puts──▶ one stream or exchange ──▶ so many subscribers, each with a connection
+    sender ──puts──▶ one stream or exchange ──▶ n subscribers, each with a connection
 
-Each is configured to be as durable as possible: acknowledged data is on disk, as in the other rows.
+Each peer is configured to be as durable as possible. As in the other rows, acknowledged data is on
+disk.
 """
 
 import struct
@@ -16,7 +17,8 @@ from qmgr_bench.rabbitmq import Channel, RabbitReceiver, RabbitSender, RabbitSer
 from qmgr_bench.redis import RedisReceiver, RedisServer, ask
 from qmgr_bench.server import QUEUE
 
-BLOCK_MS = 10_000  # Otherwise a thousand readers keep the server busy with empty answers.
+# With a short time, a thousand readers would keep the server busy with empty answers.
+BLOCK_MS = 10_000
 EXCHANGE, KEY, FILTER = "flights", "flights.JFK.UA", "flights.#"
 
 
@@ -25,15 +27,13 @@ class Fan(Protocol):
 
     name: str
     about: str
-    subscriptions_max: int  # that it can create and serve in a time similar to ours
+    subscriptions_max: int  # maximum that the server can create and serve in a time similar to ours
 
     def version(self) -> str | None:
         """Returns the installed version, or None."""
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts the server with its data in the empty *directory*, and creates its
-        subscriptions.
-        """
+        """Starts the server with its data in *directory*, and creates the subscriptions."""
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Returns a new connection that publishes the bodies of *pool* in turn."""
@@ -42,17 +42,19 @@ class Fan(Protocol):
         """Returns a new connection for each subscription."""
 
     def cpu_s(self) -> float:
-        """Returns the processor time of the server."""
+        """Returns the processor time of the server in seconds."""
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the server."""
 
 
 class RedisFan:
-    """A stream with many groups of readers; nothing is deleted during the run."""
+    """A stream with many reader groups. Nothing is deleted during the run."""
 
     name = "redis"
-    about = "a stream, a group a subscriber; appendfsync always; one XACK a read, nothing deleted"
+    about = (
+        "a stream, one group per subscriber; appendfsync always; one XACK per read, nothing deleted"
+    )
     subscriptions_max = 1_000
 
     def __init__(self) -> None:
@@ -64,7 +66,7 @@ class RedisFan:
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts a Redis and creates the groups."""
+        """Starts a Redis server and creates the groups."""
         self._server.start(directory)
         self._groups = [b"g%d" % number for number in range(subscriptions)]
         with dial(self._server.address) as sock:
@@ -72,7 +74,7 @@ class RedisFan:
                 ask(sock, b"XGROUP", b"CREATE", QUEUE.encode(), group, b"0")
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new connection that adds."""
+        """Returns a new connection that adds entries to the stream."""
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
@@ -92,21 +94,22 @@ class RedisFan:
         ]
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the server."""
         self._server.stop()
 
 
 class NatsFan:
-    """A stream of JetStream with many durable consumers."""
+    """A JetStream stream with many durable consumers."""
 
     name = "nats"
+    # The frequency of the flushes is from strace.
     about = (
-        "JetStream, interest, sync_interval: always; a durable consumer a subscriber, whose acks "
-        "are flushed after their answers, some times a second"  # according to strace
+        "JetStream, interest, sync_interval: always; one durable consumer per subscriber, whose "
+        "acks are flushed after their answers, a few times per second"
     )
     subscriptions_max = 1_000
 
@@ -115,21 +118,21 @@ class NatsFan:
         self._subscriptions = 0
 
     def version(self) -> str | None:
-        """Returns the version of the nats-server on PATH, even if it is too old, or None."""
+        """Returns the version of the nats-server on PATH, or None. The version may be too old."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts a server and creates the stream; each receiver creates its consumer."""
+        """Starts a server and creates the stream. Each receiver creates its consumer later."""
         self._server.start_empty(directory)
         self._server.make_stream(subjects=[SUBJECT], retention="interest")
         self._subscriptions = subscriptions
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new connection that publishes."""
+        """Returns a new connection that publishes messages."""
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Returns a connection for each consumer, which is created here, before any put."""
+        """Creates the consumers, before any put. Returns a connection for each consumer."""
         del size_bytes
         found: list[Receiver] = []
         for number in range(self._subscriptions):
@@ -139,11 +142,11 @@ class NatsFan:
         return found
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the server."""
         self._server.stop()
 
 
@@ -151,7 +154,7 @@ class RabbitFan:
     """A topic exchange with a quorum queue for each subscriber."""
 
     name = "rabbitmq"
-    about = "a topic exchange, a quorum queue of one node a subscriber; an ack a message"
+    about = "a topic exchange, one quorum queue of one node per subscriber; one ack per message"
     subscriptions_max = 100
 
     def __init__(self) -> None:
@@ -159,16 +162,18 @@ class RabbitFan:
         self._queues: list[str] = []
 
     def version(self) -> str | None:
-        """Returns the version below /usr/lib/rabbitmq, or None."""
+        """Returns the version of the RabbitMQ in /usr/lib/rabbitmq, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts a node, declares exchange and queues, and binds them."""
+        """Starts a node, declares the exchange and the queues, and binds the queues."""
         self._server.start(directory)
         self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
         channel = Channel(self._server.address)
         with channel.sock:
-            declared = bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)  # durable
+            declared = (
+                bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)
+            )  # flag 2: durable
             channel.ask(40, 10, declared)
             for queue in self._queues:
                 make(channel, queue)
@@ -176,7 +181,7 @@ class RabbitFan:
                 channel.ask(50, 20, bytes(2) + bound)
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new publisher with confirms from all destination queues."""
+        """Returns a new publisher whose confirms come from all destination queues."""
         channel = Channel(self._server.address)
         channel.ask(85, 10, bytes(1))  # confirm.select
         return RabbitSender(channel.sock, pool, EXCHANGE, KEY)
@@ -192,7 +197,7 @@ class RabbitFan:
         return found
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the node in seconds."""
         return self._server.cpu_s()
 
     def stop(self) -> None:

@@ -7,28 +7,28 @@ from qmgr_bench.load import LoadFailed, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one run. Times are those of puts, or of acks without puts."""
+    """The figures of one run. Times are of puts, or of acks if the run has no puts."""
 
     messages: int
     messages_per_second: float
     p50_ms: float
     p99_ms: float
     p999_ms: float
-    server_cpu_us: float  # per message
+    server_cpu_us: float  # processor time of the server per message
     generator_cpu_us: float
-    generator_share: float  # of one core: near 1 the generator is the bottleneck
+    generator_share: float  # fraction of one core; near 1, the generator is the bottleneck
     is_cut: bool
 
     @classmethod
     def of(cls, outcome: Outcome, cpu_s: float) -> "Figures":
-        """Returns the figures of *outcome*, for which the server used *cpu_s*.
+        """Returns the figures of *outcome*, for which the server used *cpu_s* of processor time.
 
         Raises:
-            LoadFailed: nothing was done.
+            LoadFailed: The run has no messages.
         """
         messages = outcome.messages
         if not messages:
-            raise LoadFailed("nothing was done in the available time: use more SECONDS")
+            raise LoadFailed("no message was finished in the available time: increase SECONDS")
         latency = outcome.put if outcome.put.count else outcome.ack
         p50_ms, p99_ms, p999_ms = (latency.percentile_ms(x) or 0.0 for x in (50, 99, 99.9))
         return cls(

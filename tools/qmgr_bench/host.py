@@ -1,4 +1,4 @@
-"""This daemon in the benchmark: filled, measured, stopped or killed, and restarted."""
+"""Our daemon in the benchmark: started, filled, measured, and stopped or killed."""
 
 import json
 import os
@@ -24,27 +24,29 @@ QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
 class Memory:
     """The resident memory of a process, from /proc/PID/status."""
 
-    anonymous_bytes: int  # RssAnon: private memory
-    file_bytes: int  # RssFile: pages of mapped files, which the system can reclaim
+    anonymous_bytes: int  # private memory (RssAnon)
+    file_bytes: int  # pages of mapped files, which the system can reclaim (RssFile)
 
     @classmethod
     def of(cls, text: str) -> "Memory":
-        """Returns the memory in *text*, the content of /proc/PID/status."""
+        """Returns the memory from *text*, the content of /proc/PID/status."""
         lines = (line.partition(":") for line in text.splitlines())
         kib = {key: int(value.split()[0]) for key, _, value in lines if key.startswith("Rss")}
         return cls(kib["RssAnon"] * KIB, kib["RssFile"] * KIB)
 
 
 class Host:
-    """A daemon with its data. Invariant: between start and stop or kill its process runs."""
+    """A daemon with its data. Invariant: its process runs from start() to stop() or kill()."""
 
     def __init__(
         self, directory: Path, name: str = "BENCH", environment: Mapping[str, str] | None = None
     ) -> None:
-        """Prepares the daemon *name* with its data in *directory*, created at the start if missing.
+        """Prepares the daemon *name* with its data in *directory*.
+
+        The directory is created at the start if it is missing.
 
         Args:
-            environment: further environment variables, such as options.
+            environment: Further environment variables, such as options of the daemon.
         """
         self._environment = environment
         self.directory = directory.absolute()
@@ -64,10 +66,12 @@ class Host:
         self.stop()
 
     def start(self, queue: str = "") -> float:
-        """Starts it; returns the ms until its first answer: the first message of *queue*, if given.
+        """Starts the daemon. Returns the ms until its first answer.
+
+        If *queue* is given, the answer is the first message of that queue.
 
         Raises:
-            LoadFailed: it ended, or took too long.
+            LoadFailed: The daemon ended or took too long.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         listening = self.directory / "listening.json"
@@ -84,7 +88,10 @@ class Host:
         return (time.monotonic() - start_s) * 1000
 
     def start_cold(self, queue: str) -> float:
-        """Starts it without any of its store in memory; returns the ms until its first answer."""
+        """Starts the daemon with none of its store in memory.
+
+        Returns the ms until its first answer.
+        """
         number = os.open(self._store, os.O_RDONLY)
         try:
             os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -93,24 +100,24 @@ class Host:
         return self.start(queue)
 
     def read_store(self) -> None:
-        """Reads its whole store, which is then in memory as far as possible."""
+        """Reads the whole store, so that it is in memory as far as possible."""
         with self._store.open("rb", buffering=0) as file:
             while file.read(READ_BYTES):
                 pass
 
     def stop(self) -> None:
-        """Stops it cleanly; does nothing if it is not running."""
+        """Stops the daemon cleanly, if it is running."""
         self._program.stop()
 
     def kill(self) -> None:
-        """Kills it, like a crash."""
+        """Kills the daemon, as in a crash."""
         self._program.stop(signal.SIGKILL)
 
     def ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Sends a request over a new connection and returns the value of the answer.
+        """Sends a request on a new connection and returns the value of the answer.
 
         Raises:
-            RequestError: the request was refused.
+            RequestError: The request was refused.
         """
         with Wire(self.address, "bench.control") as wire:
             return wire.ask(kind, *fields)
@@ -120,31 +127,32 @@ class Host:
         return int(self.ask(m.QueueShow, queue)["depth"])
 
     def wait_for_jobs(self) -> None:
-        """Returns when the removal jobs are done, so that they are not measured."""
+        """Waits until all removal jobs are done, so that they are not measured."""
         with Wire(self.address, "bench.control") as wire:
             while wire.ask(m.Status)["jobs"]:
                 time.sleep(POLL_S)
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the daemon in seconds."""
         return self._program.cpu_s()
 
     def cpu_ns(self) -> int:
-        """Returns the processor time of its one thread, exact if the system reports that."""
+        """Returns the processor time of the daemon's thread, exact if the system reports it."""
         if Path("/proc/self/schedstat").exists():
             return int(self._proc("schedstat").split()[0])
         return round(self.cpu_s() * 1e9)
 
     def idle_cpu_ns(self) -> int:
-        """Returns the same once the thread waits: the time of a running thread is not up to
-        date.
+        """Returns the processor time of the daemon's thread once the thread waits.
+
+        The system does not keep the time of a running thread up to date.
         """
         while self._proc("stat").rpartition(")")[2].split()[0] == "R":
             os.sched_yield()
         return self.cpu_ns()
 
     def memory(self) -> Memory:
-        """Returns its resident memory."""
+        """Returns the resident memory of the daemon."""
         return Memory.of(self._proc("status"))
 
     def _proc(self, name: str) -> str:
@@ -156,12 +164,12 @@ class Host:
         return self.directory / "store" / "data.mdb"
 
     def data_bytes(self) -> int:
-        """Returns the size of its store on disk."""
+        """Returns the size of the store on disk."""
         return self._store.stat().st_blocks * 512
 
 
 class QmgrServer:
-    """This daemon, compared with its peers."""
+    """Our daemon in the rows with peers."""
 
     name = "qmgrd"
     about = "one LMDB transaction, flushed, before any reply"
@@ -171,7 +179,7 @@ class QmgrServer:
         self._host = Host(Path())
 
     def version(self) -> str | None:
-        """Returns the daemon's version."""
+        """Returns the version of the daemon."""
         return first_line(*QMGRD, "--version")
 
     def start(self, directory: Path) -> None:
@@ -189,7 +197,7 @@ class QmgrServer:
         self._host.stop()
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the daemon in seconds."""
         return self._host.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:

@@ -1,11 +1,11 @@
-"""The load engine: one thread, one epoll, every window kept full, every answer timed.
+"""The load engine: one thread and one epoll that keep every window full and time every answer.
 
-    sender    ──puts──▶ server ──answers──▶ counted, timed, and the window filled again
+    sender    ──puts──▶ server ──answers──▶ counted and timed, and the window is filled again
     receiver  ◀─messages─ server ◀─acks── at once, ─answers──▶ counted and timed
 
 A driver for each server encodes puts and acks, so all servers have the same windows and clocks. A
-latency is stored once for all messages that were sent together: one pair per burst instead of one
-number per message keeps the engine faster than any server here.
+latency is stored once for all messages that were sent together. Storing one pair per burst, not one
+number per message, keeps the engine faster than any server here.
 """
 
 import select
@@ -24,19 +24,19 @@ BUCKET_BITS = 8
 
 
 class Sender(Protocol):
-    """One connection that puts."""
+    """One connection that puts messages."""
 
     sock: socket.socket
 
     def put(self, count: int) -> bytes | bytearray:
-        """Returns the next *count* puts as bytes, valid until the next call."""
+        """Returns the bytes of the next *count* puts. The buffer is valid until the next call."""
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges, oldest first."""
+        """Returns the number of puts that *data* acknowledges, oldest first."""
 
 
 class Receiver(Protocol):
-    """The connection that gets."""
+    """One connection that gets messages."""
 
     sock: socket.socket
 
@@ -44,9 +44,7 @@ class Receiver(Protocol):
         """Returns the request for the first messages."""
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the bytes to send (acks), the messages in *data*, and the acks that it
-        answers.
-        """
+        """Returns the acks to send, and the numbers of received messages and answered acks."""
 
 
 class LoadFailed(Exception):
@@ -54,10 +52,9 @@ class LoadFailed(Exception):
 
 
 class Latency:
-    """A histogram of latencies, in buckets less than 1 % wide (like HDR histograms).
+    """A histogram of latencies, in buckets less than 1 % wide, like HDR histograms.
 
-    Invariant: a bucket's key is its lower end in ns, a number with at most BUCKET_BITS significant
-    binary digits.
+    Invariant: a bucket's key is its lower bound in ns, with at most BUCKET_BITS significant bits.
     """
 
     __slots__ = ("buckets", "count", "max_ns")
@@ -68,7 +65,7 @@ class Latency:
         self.max_ns = 0
 
     def add(self, ns: int, count: int = 1) -> None:
-        """Records that *count* messages took *ns*."""
+        """Records a latency of *ns* for *count* messages."""
         zeros = max(ns.bit_length() - BUCKET_BITS, 0)
         key = ns >> zeros << zeros
         self.buckets[key] = self.buckets.get(key, 0) + count
@@ -82,7 +79,7 @@ class Latency:
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Returns the time that *percent* of the messages did not exceed, or None without any."""
+        """Returns the ms that *percent* of the messages did not exceed, or None."""
         wanted = self.count * percent / 100
         for ns, count in sorted(self.buckets.items()):
             wanted -= count
@@ -91,22 +88,23 @@ class Latency:
         return None
 
     def max_ms(self) -> float | None:
-        """Returns the longest time, exactly, or None without any."""
+        """Returns the exact longest time in ms, or None without messages."""
         return round(self.max_ns / NS_PER_MS, 3) if self.count else None
 
 
 class Timed:
-    """Sent messages that wait for their answers, oldest first, with their times of sending."""
+    """Sent messages that are not answered yet, oldest first, with the times of sending."""
 
     __slots__ = ("_bursts", "count", "latency")
 
     def __init__(self, latency: Latency) -> None:
         self.count = 0
         self.latency = latency
-        self._bursts: deque[tuple[int, int]] = deque()  # messages, ns
+        # pairs of (number of messages, time of sending in ns)
+        self._bursts: deque[tuple[int, int]] = deque()
 
     def sent(self, count: int, now_ns: int) -> None:
-        """Records *count* messages that are sent now."""
+        """Records the sending of *count* messages at *now_ns*."""
         self.count += count
         self._bursts.append((count, now_ns))
 
@@ -125,23 +123,26 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The work: puts until ``seconds`` or ``count`` is reached, gets until all is acknowledged.
+    """The work of a run.
 
-    With a ``rate`` each put has a due time, and its latency is counted from there, even if the
-    window delays it. If a server pauses for a second, a second's puts wait.
+    Senders put until ``seconds`` or ``count`` is reached. Receivers get until all messages are
+    acknowledged.
+
+    With a ``rate``, each put has a due time, and its latency starts at that time, even if the
+    window delays the put. If a server pauses for a second, all puts of that second wait.
     """
 
     inflight: int
     seconds: float
-    count: int = 0  # 0 = no limit; without senders: how many to get
-    rate: float = 0.0  # puts per second of all senders together; 0 = as many as the windows allow
-    seconds_max: float = float("inf")  # after which the work is stopped
-    copies: int = 1  # of each put message: all receivers together get and acknowledge this many
+    count: int = 0  # number of puts, 0 for no limit; without senders, the number of gets
+    rate: float = 0.0  # puts per second of all senders together; 0 for as many as the windows allow
+    seconds_max: float = float("inf")  # time after which the work is stopped
+    copies: int = 1  # copies of each message that all receivers together get and acknowledge
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of the work."""
+    """The result of a run."""
 
     messages: int
     seconds: float
@@ -149,7 +150,7 @@ class Outcome:
     put: Latency
     ack: Latency
     end_to_end: Latency
-    is_cut: bool  # seconds_max was reached before all was done
+    is_cut: bool  # whether seconds_max was reached before all work was done
 
 
 class Load:
@@ -168,10 +169,10 @@ class Load:
         self._start_ns = self._last_ns = 0
 
     def run(self) -> Outcome:
-        """Runs to the end and returns the result.
+        """Does the work and returns the result.
 
         Raises:
-            LoadFailed: the server did not do its work.
+            LoadFailed: The server did not finish the work.
         """
         poll = select.epoll()
         for number in (*self._senders, *self._receivers):
@@ -210,7 +211,7 @@ class Load:
         )
 
     def _ready(self, poll: select.epoll) -> list[tuple[int, int]]:
-        """Returns the ready connections, waiting if there are none; sends puts when due."""
+        """Returns the ready connections, and waits if there are none. Sends puts that are due."""
         if not (self._plan.rate and self._sending and self._is_room()):
             ready = poll.poll(SILENCE_MAX_S)
             if not ready:
@@ -218,7 +219,7 @@ class Load:
             return ready
         due_ns = min(self._due_ns(self._sent), self._stop_ns)
         wait_s = (due_ns - time.monotonic_ns()) / NS_PER_S
-        select.select([poll], [], [], max(wait_s, 0))  # epoll only has a resolution of milliseconds
+        select.select([poll], [], [], max(wait_s, 0))  # epoll has a resolution of only 1 ms.
         self._fill_all()
         return poll.poll(0)
 
@@ -235,7 +236,7 @@ class Load:
         return not self._receivers or self._acked >= wanted
 
     def _fill_all(self) -> None:
-        # With equal windows, each is first in turn.
+        # The first window in this order changes, so that equal windows take turns.
         first = self._sent % max(len(self._senders), 1)
         pairs = [*self._senders.values()]
         for sender, window in sorted(pairs[first:] + pairs[:first], key=lambda pair: pair[1].count):
@@ -259,7 +260,7 @@ class Load:
         sender.sock.sendall(sender.put(count))
 
     def _note(self, window: Timed, count: int, now_ns: int) -> None:
-        """Records *count* puts that are sent now; with a rate, at their due times."""
+        """Records *count* puts that are sent now. With a rate, their due times are recorded."""
         times = [(count, now_ns)]
         if self._plan.rate:
             times = [(1, self._due_ns(self._sent + i)) for i in range(count)]
@@ -305,10 +306,10 @@ def _read(sock: socket.socket) -> bytes:
 
 
 def dial(address: str) -> socket.socket:
-    """Returns a connected socket to HOST:PORT or unix:/PATH.
+    """Returns a socket that is connected to *address* (HOST:PORT or unix:/PATH).
 
     Raises:
-        OSError: the connection failed.
+        OSError: The connection failed.
     """
     if address.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-"""One measurement of qmctl bench: the queue, the connections, the run, the figures."""
+"""One measurement of qmctl bench: queue, connections, run and figures."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,7 +22,7 @@ PRELOAD_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work to measure. Without producers, ``count`` messages are put beforehand."""
+    """The work to measure. Without producers, ``count`` messages are put before the measurement."""
 
     mode: str
     queue: str
@@ -37,21 +37,21 @@ class Work:
     consumers: int = 0
     prefetch: int = 0
     rate: float | None = None
-    unit: int = 0  # messages in a unit of work; 0 = no units
+    unit: int = 0  # messages per unit of work; 0 for no units
 
     @property
     def window(self) -> int:
-        """The unanswered puts of a producer, in whole units."""
+        """Returns the maximum number of unanswered puts of a producer, in whole units."""
         return self.inflight // self.unit * self.unit if self.unit else self.inflight
 
 
 def measure(address: str, work: Work) -> dict[str, Any]:
-    """Does *work* with the queue manager at *address*; returns the figures.
+    """Does *work* with the queue manager at *address* and returns the figures.
 
     Raises:
-        OSError: nothing listens there.
-        RequestError, LoadFailed: it refused a request, or did not do the work.
-        Failure: it would consume other messages, or exceed a window.
+        OSError: The connection to *address* failed.
+        RequestError, LoadFailed: The queue manager refused a request or did not finish the work.
+        Failure: The queue has other messages, or the work exceeds a window.
     """
     with _empty_queue(address, work), ExitStack() as sockets:
         pool = records(bodies(work.size, vary=not work.same), work.priority)
@@ -80,10 +80,10 @@ def _sender(wire: Wire, work: Work, pool: list[bytes]) -> Sender:
 
 @contextmanager
 def _empty_queue(address: str, work: Work) -> Iterator[None]:
-    """Provides the queue, empty, and restores its state afterwards.
+    """Provides an empty queue, and restores its previous state afterwards.
 
     Raises:
-        Failure: REFUSED, the queue has messages; USAGE, the windows are not granted.
+        Failure: REFUSED if the queue has messages, USAGE if the windows are too large.
     """
     with Wire(address, NAME) as control:
         _check_unit(work)
@@ -99,7 +99,7 @@ def _empty_queue(address: str, work: Work) -> Iterator[None]:
     try:
         yield
     finally:
-        # The first connection would have been silent for too long.
+        # The daemon may have closed the first connection, which was silent during the measurement.
         with Wire(address, NAME) as control:
             if existed:
                 control.ask(m.QueuePurge, work.queue)
@@ -114,7 +114,7 @@ def _check_queue(queue: str, row: dict[str, Any]) -> None:
         why = f"it holds {humanize.messages(row['depth'])}"
     else:
         return
-    hint = "use another --queue; it is created, and deleted afterwards"
+    hint = "choose a new name with --queue: the queue is created, and deleted afterwards"
     raise Failure(Exit.REFUSED, f"cannot measure on {queue}", why, hint)
 
 
@@ -122,22 +122,26 @@ def _check_unit(work: Work) -> None:
     if not work.unit:
         return
     if work.rate:
-        why = "a rate sends puts one by one, so they cannot be in units"
-        raise usage("--unit and --rate do not go together", why, "leave one of them out")
+        why = "a rate sends puts one by one, so units are not possible"
+        raise usage("--unit and --rate exclude each other", why, "leave one of them out")
     if work.unit > work.inflight:
-        why = f"--inflight {work.inflight} is too small for such a unit"
-        raise usage(f"--unit {work.unit} is too many", why, f"use --inflight {work.unit} or more")
+        why = f"--inflight {work.inflight} is smaller than the unit"
+        raise usage(f"--unit {work.unit} is too large", why, f"use --inflight {work.unit} or more")
 
 
 def _check_window(welcome: m.Welcome, work: Work) -> None:
     limit = welcome.put_window_messages
     if work.inflight > limit:
         why = f"the queue manager grants a window of {limit} puts"
-        raise usage(f"--inflight {work.inflight} is too many", why, f"use at most {limit}")
+        raise usage(f"--inflight {work.inflight} is too large", why, f"use at most {limit}")
     limit = welcome.put_window_bytes
     if work.inflight * work.size > limit:
-        why = f"the queue manager grants a window of {limit} bytes; this is more"
-        raise usage(f"--inflight {work.inflight} of --size {work.size}", why, "reduce one of them")
+        why = f"the product exceeds the window of {limit} bytes that the queue manager grants"
+        raise usage(
+            f"--inflight {work.inflight} with --size {work.size} is too large",
+            why,
+            "reduce one of them",
+        )
 
 
 def _preload(address: str, work: Work, pool: list[bytes]) -> None:

@@ -10,7 +10,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def median_ratio(values: Sequence[float], references: Sequence[float]) -> float:
-    """Returns the median of the ratios of *values* to the reference of the same round.
+    """Returns the median of the ratios of *values* to the *references* of the same rounds.
 
     A drift over half an hour affects both values of a pair, so it does not affect the ratio.
     """

@@ -1,7 +1,7 @@
-"""The ways of peers to move messages from one server to another, compared with a link.
+"""The ways of peers to move messages from one server to another, for comparison with a link.
 
-Both ends flush before they acknowledge, as everywhere in the benchmark. A backlog is moved; the
-time is from its first arrival to its last, so that it includes no start.
+Both ends flush before they acknowledge, as everywhere in the benchmark. A backlog is moved. The
+time is measured from the first arrival to the last, so it does not include any start.
 """
 
 import time
@@ -23,7 +23,7 @@ US_PER_S = 1_000_000
 
 
 class Mover(Protocol):
-    """The way of a peer."""
+    """A peer's way to move messages."""
 
     name: str
     about: str
@@ -36,7 +36,7 @@ class Mover(Protocol):
 
 
 class Shovel:
-    """RabbitMQ's shovel, on the receiving node: a consumer there, a publisher here."""
+    """RabbitMQ's shovel, which runs on the receiving node with a consumer at the sending node."""
 
     name = "rabbitmq"
     about = "shovel on the receiving node, on-confirm, quorum queues"
@@ -72,13 +72,15 @@ def _shovel(source: str, to: RabbitServer) -> None:
 
 
 class Source:
-    """A stream of NATS with another one as its source, over a leaf node's connection.
+    """A NATS stream that has another stream as its source, over the connection of a leaf node.
 
-    It copies: nothing is deleted at the source, which is less work than a link does.
+    NATS copies the messages and deletes nothing at the source, which is less work than a link does.
     """
 
     name = "nats"
-    about = "a stream with a source over a leaf node, sync_interval: always; it copies"
+    about = (
+        "a stream with a source over a leaf node, sync_interval: always; a copy, without deletion"
+    )
 
     def version(self) -> str | None:
         """Returns the installed version, or None."""
@@ -113,16 +115,17 @@ def _running(directory: Path, *servers: Server) -> Iterator[None]:
 def timed(
     begin: Callable[[], None], there: Callable[[], int], messages: int, servers: Sequence[Server]
 ) -> Pull:
-    """Starts moving a backlog, and returns its rate.
+    """Moves a backlog and returns the figures of the transfer.
 
     Args:
-        begin: starts it.
-        there: returns how many messages have arrived.
-        messages: their number.
-        servers: the sending and the receiving one.
+        begin: The function that starts the transfer.
+        there: The function that returns the number of messages that have arrived.
+        messages: The number of messages in the backlog.
+        servers: The sending server and the receiving server.
 
     Raises:
-        LoadFailed: nothing more arrived for SILENCE_MAX_S, or most arrived before the first look.
+        LoadFailed: Nothing arrived for SILENCE_MAX_S, or most messages arrived before the first
+            check.
     """
     before_s = [server.cpu_s() for server in servers]
     begin()

@@ -1,7 +1,7 @@
-"""The bench's driver for NATS JetStream, configured to flush before each answer.
+"""The driver for NATS JetStream, which is configured to flush before each answer.
 
-Puts name the subject for the answer. By default a consumer's acks have no answer. The last ack of
-each burst asks for one, which arrives after the earlier ones were handled.
+Each put names the subject for its answer. By default, a consumer's acks have no answer. The last
+ack of each burst requests an answer, which arrives after the earlier acks were handled.
 """
 
 import json
@@ -28,7 +28,7 @@ SYNC_ALWAYS_SINCE = (2, 10)
 
 
 def publish(subject: str, reply: str, body: bytes) -> bytes:
-    """Returns a message to *subject* that asks for an answer to *reply*."""
+    """Returns the frame of a message to *subject* that requests an answer to *reply*."""
     return b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(body), body)
 
 
@@ -36,7 +36,7 @@ def greet(sock: socket.socket, *subjects: str) -> None:
     """Logs in on *sock* and subscribes to *subjects*.
 
     Raises:
-        LoadFailed: the server refuses.
+        LoadFailed: The server refuses the login.
     """
     options = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
     hello = b"CONNECT %s\r\n" % json.dumps(options).encode()
@@ -52,10 +52,10 @@ def greet(sock: socket.socket, *subjects: str) -> None:
 
 
 def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
-    """Returns the answer of JetStream's API.
+    """Sends a request to JetStream's API and returns the answer.
 
     Raises:
-        LoadFailed: the answer is an error.
+        LoadFailed: The answer is an error.
     """
     with dial(address) as sock:
         greet(sock, INBOX)
@@ -71,7 +71,7 @@ def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
 
 
 class NatsSender:
-    """A connection that publishes. Its answers, two lines each, go to its own inbox."""
+    """A connection that publishes messages. Its answers, two lines each, go to a separate inbox."""
 
     def __init__(self, sock: socket.socket, pool: Sequence[bytes]) -> None:
         self.sock = sock
@@ -82,14 +82,14 @@ class NatsSender:
         self._is_body = False
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts as bytes."""
+        """Returns the bytes of the next *count* puts."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges.
+        """Returns the number of puts that *data* acknowledges.
 
         Raises:
-            LoadFailed: a put was refused.
+            LoadFailed: A put was refused.
         """
         *lines, self._rest = (self._rest + data).split(b"\r\n")
         answers = 0
@@ -112,7 +112,7 @@ class NatsReceiver:
     """A push consumer that acknowledges each message."""
 
     def __init__(self, sock: socket.socket, prefetch: int, name: str = "c") -> None:
-        """Consumes on *sock* as the durable *name*."""
+        """Opens a consumer on *sock* with the durable name *name*."""
         self.sock = sock
         self._name = name
         self._delivered, self._inbox = f"{DELIVERED}.{name}", f"{INBOX}.{name}"
@@ -123,10 +123,10 @@ class NatsReceiver:
         self._is_made = False
 
     def make(self) -> None:
-        """Creates the consumer now; :meth:`start` then sends nothing.
+        """Creates the consumer now. :meth:`start` then sends nothing.
 
         Raises:
-            LoadFailed: it cannot be created.
+            LoadFailed: The consumer cannot be created.
         """
         self.sock.sendall(self.start())
         while not self._is_made:
@@ -136,7 +136,7 @@ class NatsReceiver:
             self.take(data)
 
     def start(self) -> bytes:
-        """Returns the request that creates the consumer."""
+        """Returns the request that creates the consumer, or b"" if it exists."""
         if self._is_made:
             return b""
         config = {
@@ -152,10 +152,10 @@ class NatsReceiver:
         return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks, the received messages, and the acks known to be handled.
+        """Returns the acks to send, and the numbers of received messages and handled acks.
 
         Raises:
-            LoadFailed: an error, or an answer of another form.
+            LoadFailed: The server reported an error or sent an unexpected answer.
         """
         data = self._rest + data
         send, replies, acked, at = [], [], 0, 0
@@ -170,7 +170,7 @@ class NatsReceiver:
             body_end = end + 2 + int(words[-1])
             if len(data) < body_end + 2:
                 break
-            if words[2] == b"1":  # the subscription with the deliveries
+            if words[2] == b"1":  # subscription id of the deliveries
                 replies.append(words[3])
             else:
                 acked += self._answered(data[end + 2 : body_end])
@@ -185,21 +185,22 @@ class NatsReceiver:
     def _answered(self, body: bytes) -> int:
         if b'"error"' in body:
             raise LoadFailed(f"nats: {body.decode(errors='replace')}")
-        if not self._is_made:  # The first answer is to start().
+        if not self._is_made:  # The first answer belongs to start().
             self._is_made = True
             return 0
         return self._bursts.popleft()
 
 
 class NatsServer:
-    """NATS JetStream: a work queue in a file, flushed at each change."""
+    """A NATS JetStream server with a work queue in a file, flushed at each change."""
 
     name = "nats"
-    about = "JetStream, sync_interval: always; an ack a message"
+    about = "JetStream, sync_interval: always; one ack per message"
 
     def __init__(self, domain: str = "", leaf: str = "") -> None:
-        """Prepares a single server, or one in a *domain* with the configuration *leaf* of leaf
-        nodes.
+        """Prepares a single server.
+
+        With a *domain*, the server has *leaf* as its configuration of leaf nodes.
         """
         self._network = f'server_name: "{domain}"\nleafnodes {{ {leaf} }}\n' if domain else ""
         self._domain = f" domain: {domain}\n" if domain else ""
@@ -208,7 +209,7 @@ class NatsServer:
         self._directory = Path()
 
     def version(self) -> str | None:
-        """Returns the version of the nats-server on PATH, even if it is too old, or None."""
+        """Returns the version of the nats-server on PATH, or None if it is missing or too old."""
         path = shutil.which("nats-server")
         if path is None:
             return None
@@ -227,7 +228,7 @@ class NatsServer:
         self._run(SYNC_ALWAYS)
 
     def make_stream(self, **fields: object) -> None:
-        """Creates the stream, on disk and without limits."""
+        """Creates the stream on disk, without limits."""
         ask(
             self.address,
             f"STREAM.CREATE.{QUEUE}",
@@ -263,7 +264,10 @@ class NatsServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Puts *count* messages with flushes every two minutes, then restarts with them."""
+        """Puts *count* messages with a flush every two minutes, then restarts the server.
+
+        After the restart, each change is flushed.
+        """
         self._program.stop()
         self._run("")
         put_all(self, count, pool, producers=4, inflight=256)
@@ -271,18 +275,18 @@ class NatsServer:
         self._run(SYNC_ALWAYS)
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the server."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new connection that publishes."""
+        """Returns a new connection that publishes messages."""
         return NatsSender(dial(self.address), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Returns the connection that gets."""
+        """Returns a new connection that gets messages."""
         del size_bytes
         return NatsReceiver(dial(self.address), prefetch)

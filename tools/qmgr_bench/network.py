@@ -1,4 +1,4 @@
-"""Proxies for the benchmark, on a loop in a separate thread, because the bench itself blocks."""
+"""Proxies for the benchmark. Their event loop has its own thread, because the benchmark blocks."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class Network:
-    """A container for proxies. Invariant: inside ``with`` its loop runs, with all proxies on it."""
+    """Proxies in a container. Invariant: inside ``with``, all proxies run on a loop in a thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -39,7 +39,7 @@ class Network:
             self._loop.close()
 
     def proxy(self, address: str, shape: Shape | None = None, ear: Ear | None = None) -> Proxy:
-        """Returns a proxy to *address* (host:port) that listens."""
+        """Starts and returns a proxy that listens for connections to *address* (HOST:PORT)."""
         host, _, port = address.rpartition(":")
 
         async def start() -> Proxy:
@@ -50,7 +50,7 @@ class Network:
         return proxy
 
     def call(self, function: Callable[[], Value]) -> Value:
-        """Returns the result of *function*, called on the loop, where it may control proxies."""
+        """Calls *function* on the loop, where it may control proxies, and returns the result."""
 
         async def called() -> Value:
             return function()

@@ -1,6 +1,6 @@
 """Two daemons and a link between them, for the benchmark.
 
-FROM: Q@TO ──link, stopped until it is started──▶ TO: Q
+FROM: Q@TO ──link, initially stopped──▶ TO: Q
 """
 
 import time
@@ -24,35 +24,37 @@ NS_PER_US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """A backlog that was transferred over the link; its time is from its first arrival."""
+    """The figures of a backlog that was transferred over the link, from the first arrival on."""
 
     messages_per_second: float
-    from_cpu_us: float  # of the sending daemon, per message
+    from_cpu_us: float  # processor time of the sending daemon, per message
     to_cpu_us: float
 
     @property
     def cpu_us(self) -> float:
-        """The processor time of both daemons, per message."""
+        """Returns the processor time of both daemons, per message."""
         return round(self.from_cpu_us + self.to_cpu_us, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two daemons. Invariant: the link is stopped unless a method says otherwise."""
+    """The two daemons. Invariant: the link is stopped, except inside the block of started()."""
 
     source: Host
     to: Host
 
     def lead(self, address: str, connections: int = 1) -> None:
-        """Changes the address of the link: that of the other daemon, or of a proxy to it."""
+        """Changes the link's *address* to the other daemon or to a proxy."""
         self.source.ask(m.LinkAlter, TO, {"addresses": [address], "connections": connections})
 
     @contextmanager
     def started(self, connections: int = 1) -> Iterator[None]:
-        """Starts the link until the block ends."""
+        """Runs the link until the block ends."""
         self.source.ask(m.LinkStart, TO)
         try:
-            wait_until(lambda: self.show()["connections_up"] == connections, "the link is not up")
+            wait_until(
+                lambda: self.show()["connections_up"] == connections, "the link did not connect"
+            )
             yield
         finally:
             self.source.ask(m.LinkStop, TO)
@@ -63,7 +65,7 @@ class Pair:
         return row
 
     def await_stored(self, messages: int) -> None:
-        """Returns once *messages* are stored at the far end, and committed to the near one."""
+        """Returns once *messages* are stored at the far end and committed at the near end."""
         stored = f"the far end did not store {messages:,} messages"
         wait_until(lambda: self.to.depth(QUEUE) >= messages, stored)
         wait_until(lambda: not self.show()["waiting"], "the near end received no commit")
@@ -74,7 +76,7 @@ class Pair:
         self.to.wait_for_jobs()
 
     def pull(self, messages: int, size_bytes: int, say: Callable[[str], None]) -> Pull:
-        """Preloads *messages*, starts the link, and times it until all is stored at the far end."""
+        """Preloads *messages* and transfers them. Returns the figures."""
         fill(self.source, REMOTE, messages, say, size_bytes)
         with Wire(self.source.address, "bench.control") as near, Wire(self.to.address, "c") as far:
             before_ns = self.source.cpu_ns(), self.to.cpu_ns()
@@ -89,13 +91,13 @@ class Pair:
         self.clear()
         self.source.wait_for_jobs()
         cpu_us = (round(ns / NS_PER_US / messages, 2) for ns in used_ns)
-        # All may have arrived before the first look at the clock: a few messages have no rate.
+        # If all messages arrived before the first check, the result is a rate of one message.
         return Pull(round(max(messages - there, 1) / seconds), *cpu_us)
 
 
 @contextmanager
 def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Iterator[Pair]:
-    """Yields two daemons, with their data below *directory*, and a stopped link."""
+    """Yields two daemons, with their data below *directory*, and a stopped link between them."""
     near = Host(directory / "from", FROM, environment)
     with near, Host(directory / "to", TO, environment) as to:
         to.ask(m.QueueCreate, QUEUE)
@@ -106,10 +108,10 @@ def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Itera
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str, wait_max_s: float = WAIT_MAX_S) -> None:
-    """Returns once *is_so* is true.
+    """Returns once *is_so* returns true.
 
     Raises:
-        LoadFailed: it took too long; the text is *otherwise*.
+        LoadFailed: The time *wait_max_s* passed. The text of the error starts with *otherwise*.
     """
     deadline_s = time.monotonic() + wait_max_s
     while not is_so():

@@ -1,4 +1,4 @@
-"""A bar chart in SVG: ours in blue, the others in grey, distinct for all eyes."""
+"""A bar chart in SVG, with colours that colour-blind people can distinguish."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ OURS, OTHERS, INK, PAPER = "#0072b2", "#9a9a9a", "#222222", "#ffffff"
 
 
 def picture(title: str, unit: str, bars: Bars) -> str:
-    """Returns a picture of *bars*: name, value and whether it is highlighted."""
+    """Returns a chart of *bars*. A bar has a name, a value, and whether it is highlighted."""
     height = TOP + len(bars) * (BAR + GAP) + GAP
     most = max((value for _, value, _ in bars), default=0) or 1
     parts = [

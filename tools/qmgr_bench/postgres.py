@@ -1,8 +1,9 @@
-"""The bench's driver for PostgreSQL: a table as a queue, protocol 3 in pipeline mode.
+"""The driver for PostgreSQL: a table as a queue, with protocol 3 in pipeline mode.
 
-A put is a prepared INSERT. Each has its own Sync and so its own transaction, or groups of up to 128
-share a Sync, like a program that collects rows itself. A consumer reads with FOR UPDATE SKIP LOCKED
-and deletes in the same transaction: message by message, or in groups all messages of one read.
+A put is a prepared INSERT. Without groups, each INSERT has its own Sync and so its own transaction.
+With groups, up to 128 INSERTs share a Sync, like a program that collects rows itself. A consumer
+reads with FOR UPDATE SKIP LOCKED and deletes in the same transaction, message by message or all
+messages of a read at once.
 """
 
 import os
@@ -21,10 +22,10 @@ from qmgr_bench.server import QUEUE, Program, Turns, first_line, free_port, wait
 USER = "postgres"
 BINARIES = Path("/usr/lib/postgresql")
 GROUP = 128
-PRELOADED = 1_000  # rows of an INSERT that preloads
+PRELOADED = 1_000  # rows of each INSERT of the preload
 WARM_SECONDS = 1.0
 PROTOCOL = 3 << 16
-WAIT = "SELECT FROM pg_sleep(0.001) OFFSET 1"  # returns no row
+WAIT = "SELECT FROM pg_sleep(0.001) OFFSET 1"  # This statement returns no row.
 BINARY = struct.pack(">HH", 1, 1)
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -36,7 +37,8 @@ SETTINGS = {
 
 _HEAD = struct.Struct(">cI")
 _ROW_ID = struct.Struct(">q")
-_ROW_ID_AT = 11  # after kind, length, the number of columns and the length of the first
+# offset after the kind, the length, the number of columns and the length of the first column
+_ROW_ID_AT = 11
 
 
 def message(kind: bytes, *parts: bytes) -> bytes:
@@ -46,7 +48,7 @@ def message(kind: bytes, *parts: bytes) -> bytes:
 
 
 def parse(name: bytes, text: str) -> bytes:
-    """Returns the message that prepares a statement."""
+    """Returns the message that prepares the statement *text*."""
     return message(b"P", name + b"\0", text.encode() + b"\0", bytes(2))
 
 
@@ -75,18 +77,18 @@ def messages(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def complaint(data: bytes) -> LoadFailed:
-    """Returns the exception for an ErrorResponse or any other unexpected message."""
+    """Returns the exception for an ErrorResponse or for another unexpected message."""
     fields = {part[:1]: part[1:] for part in data[5:].split(b"\0") if part}
     text = fields.get(b"M", data[:100]).decode(errors="replace")
     return LoadFailed(f"postgres: {text}")
 
 
 def log_in(address: str) -> socket.socket:
-    """Returns a connection that is ready.
+    """Returns a connection that is logged in.
 
     Raises:
-        LoadFailed: the server refuses.
-        OSError: the connection failed.
+        LoadFailed: The server refuses the login.
+        OSError: The connection failed.
     """
     sock = dial(address)
     try:
@@ -100,10 +102,10 @@ def log_in(address: str) -> socket.socket:
 
 
 def settle(sock: socket.socket) -> None:
-    """Reads until the server is ready for more.
+    """Reads until the server is ready for the next request.
 
     Raises:
-        LoadFailed: the server reports an error.
+        LoadFailed: The server reports an error.
     """
     heard = b""
     while not heard.endswith(READY):
@@ -117,10 +119,10 @@ def settle(sock: socket.socket) -> None:
 
 
 def ask(sock: socket.socket, *statements: str) -> None:
-    """Runs *statements*, each in a transaction.
+    """Runs *statements*, each in a separate transaction.
 
     Raises:
-        LoadFailed: one is refused.
+        LoadFailed: The server refuses a statement.
     """
     for text in statements:
         sock.sendall(message(b"Q", text.encode() + b"\0"))
@@ -128,13 +130,13 @@ def ask(sock: socket.socket, *statements: str) -> None:
 
 
 class PostgresSender:
-    """A connection that inserts."""
+    """A connection that inserts messages."""
 
     def __init__(self, sock: socket.socket, pool: Sequence[bytes], group: int) -> None:
         """Prepares the INSERT.
 
         Args:
-            group: the maximum number of puts that share a Sync.
+            group: The maximum number of puts that share a Sync.
         """
         self.sock = sock
         sock.sendall(parse(b"i", f"INSERT INTO {QUEUE} (body) VALUES ($1)") + SYNC)
@@ -145,7 +147,7 @@ class PostgresSender:
         self._rest = b""
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts as bytes."""
+        """Returns the bytes of the next *count* puts."""
         parts = []
         while count:
             group = min(count, self._group)
@@ -155,10 +157,10 @@ class PostgresSender:
         return b"".join(parts)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* reports as committed.
+        """Returns the number of puts that *data* reports as committed.
 
         Raises:
-            LoadFailed: a put was refused.
+            LoadFailed: A put was refused.
         """
         data = self._rest + data
         answers, at = 0, 0
@@ -183,13 +185,13 @@ class PostgresSender:
 
 
 class PostgresReceiver:
-    """A consumer: a transaction reads up to *prefetch* messages and deletes them."""
+    """A consumer. Each transaction reads up to *prefetch* messages and deletes them."""
 
     def __init__(self, sock: socket.socket, prefetch: int, *, batch: bool) -> None:
         """Prepares the statements.
 
         Args:
-            batch: whether one DELETE names all messages of a read.
+            batch: Whether one DELETE names all messages of a read.
         """
         self.sock = sock
         self._batch = batch
@@ -216,10 +218,10 @@ class PostgresReceiver:
         return self._read
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns deletes, commit and the next read; the received messages; and the deleted ones.
+        """Returns the statements to send, and the numbers of received and of deleted messages.
 
         Raises:
-            LoadFailed: the server reports an error.
+            LoadFailed: The server reports an error.
         """
         data = self._rest + data
         send, got, deleted, end = b"", 0, 0, 0
@@ -238,8 +240,9 @@ class PostgresReceiver:
         return send, got, deleted
 
     def _deletes(self) -> bytes:
-        """Returns the end of this transaction and the start of the next; waits after an empty
-        read.
+        """Returns the end of this transaction and the start of the next one.
+
+        If the last read found no message, the consumer waits before the next read.
         """
         ids, self._ids = self._ids, []
         self._deleting = len(ids)
@@ -253,20 +256,21 @@ class PostgresReceiver:
 
 
 def array(ids: Sequence[bytes]) -> bytes:
-    """Returns *ids* as a bigint[] in binary."""
-    head = struct.pack(">IIIII", 1, 0, 20, len(ids), 1)  # dimensions, nulls, type, size, from 1
+    """Returns *ids* as a bigint[] in binary form."""
+    # number of dimensions, nulls flag, element type, size, lower bound
+    head = struct.pack(">IIIII", 1, 0, 20, len(ids), 1)
     return head + b"".join([struct.pack(">I", len(i)) + i for i in ids])
 
 
 class PostgresServer:
-    """PostgreSQL with a table for a queue."""
+    """A PostgreSQL server with a table as a queue."""
 
     def __init__(self, name: str, *, batch: bool) -> None:
         self.name = name
         self.about = (
-            f"a table, {GROUP} INSERTs a transaction, one DELETE a read"
+            f"a table, {GROUP} INSERTs per transaction, one DELETE per read"
             if batch
-            else "a table, an INSERT a transaction, a DELETE a message"
+            else "a table, one INSERT per transaction, one DELETE per message"
         )
         self._batch = batch
         self._program = Program()
@@ -278,13 +282,14 @@ class PostgresServer:
         return path and f"PostgreSQL {first_line(path, '--version').split()[2]}"
 
     def start(self, directory: Path) -> None:
-        """Creates a cluster, starts it on a free port, warms it up for a second, and creates the
-        table.
+        """Creates a cluster, starts the server on a free port, warms it up, and creates the table.
 
-        As root it runs as Debian's user for it, because PostgreSQL refuses to run as root.
+        If this process runs as root, the server runs as Debian's PostgreSQL user, because
+        PostgreSQL refuses to run as root.
 
         Raises:
-            LoadFailed: it does not start, for example because that user cannot access *directory*.
+            LoadFailed: The server does not start, for example because its user cannot access
+                *directory*.
         """
         user = USER if os.getuid() == 0 else None
         if user is not None:
@@ -307,7 +312,7 @@ class PostgresServer:
         self._is_up()
 
     def _is_up(self) -> bool:
-        """Returns whether it is up, and creates the table again."""
+        """Returns whether the server accepts requests, and creates the table from scratch."""
         with suppress(OSError, LoadFailed), log_in(self.address) as sock:
             ask(
                 sock,
@@ -330,24 +335,24 @@ class PostgresServer:
             ask(sock, f"VACUUM ANALYZE {QUEUE}", "CHECKPOINT")
 
     def stop(self) -> None:
-        """Stops it at once and discards its data."""
+        """Stops the server at once and discards its data."""
         self._program.stop(signal.SIGQUIT)
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new connection that inserts."""
+        """Returns a new connection that inserts messages."""
         return PostgresSender(log_in(self.address), pool, GROUP if self._batch else 1)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Returns a new connection that reads and deletes."""
+        """Returns a new connection that reads and deletes messages."""
         del size_bytes
         return PostgresReceiver(log_in(self.address), prefetch, batch=self._batch)
 
 
 def _program(name: str) -> str | None:
-    """Returns the path of one of PostgreSQL's programs; Debian does not put them on PATH."""
+    """Returns the path of a PostgreSQL program. Debian does not install these programs on PATH."""
     found = sorted(BINARIES.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     return str(found[-1]) if found else shutil.which(name)

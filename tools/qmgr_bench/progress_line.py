@@ -1,4 +1,4 @@
-"""The progress of a long run: one changing line on a terminal, elsewhere a line now and then."""
+"""The progress of a long run: one changing line on a terminal, otherwise a line every 5 s."""
 
 import shutil
 import sys
@@ -6,17 +6,17 @@ import time
 
 from qmgr_tools.cli import output
 
-LINE_EVERY_S = 5.0  # without a terminal
+LINE_EVERY_S = 5.0  # interval of the lines without a terminal
 
 
 class ProgressLine:
-    """The output on stderr."""
+    """The progress output on stderr."""
 
     def __init__(self) -> None:
         self._told_s = -LINE_EVERY_S
 
     def say(self, words: str) -> None:
-        """Shows *words*, until the next call."""
+        """Shows *words* until the next call."""
         if sys.stderr.isatty():
             room = shutil.get_terminal_size().columns - 1
             print(f"\r\x1b[K{words[:room]}", end="", file=sys.stderr, flush=True)
@@ -30,6 +30,6 @@ class ProgressLine:
         output.note(words)
 
     def end(self) -> None:
-        """Removes the changing line."""
+        """Removes the changing line from the terminal."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

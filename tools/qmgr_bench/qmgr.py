@@ -1,6 +1,7 @@
-"""The bench's driver for qmgrd: records encoded beforehand, lists in every frame.
+"""The driver for qmgrd, which encodes records beforehand and puts lists of them in each frame.
 
-It is leaner than qmgr_client, so that the daemon is the bottleneck: nothing is kept for a resend.
+The driver does less work than qmgr_client, so that the daemon is the bottleneck. The driver keeps
+nothing for a resend.
 """
 
 import os
@@ -17,15 +18,15 @@ from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.states import Side
 
-POOL = 4_096  # different messages
-CREDIT_BYTES = 16 << 20  # for unconsumed deliveries
-POOL_BYTES = 32 << 20  # of all together
-FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as in qmgr_client
+POOL = 4_096  # number of different messages
+CREDIT_BYTES = 16 << 20  # credit for deliveries that are not processed yet
+POOL_BYTES = 32 << 20  # maximum bytes of all bodies together
+FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # limits of one frame, as in qmgr_client
 PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
 def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
-    """Returns POOL bodies, the same at each call; all equal unless they *vary*."""
+    """Returns POOL bodies, the same at each call. All bodies are equal unless *vary* is set."""
     die = random.Random(7)
     count = max(1, min(POOL, POOL_BYTES // max(size_bytes, 1))) if vary else 1
     different = [die.randbytes(size_bytes).translate(PRINTABLE) for _ in range(count)]
@@ -33,7 +34,7 @@ def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
 
 
 def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[bytes]:
-    """Returns each body of *pool* as a record; equal ones share it, to save memory."""
+    """Returns a record for each body of *pool*. Equal bodies share a record to save memory."""
     encoded = {body: encode(Fields(body, priority)) for body in dict.fromkeys(pool)}
     return [encoded[body] for body in pool]
 
@@ -42,11 +43,11 @@ class Wire:
     """A blocking connection to a queue manager: a handshake, then one request at a time."""
 
     def __init__(self, address: str, name: str) -> None:
-        """Connects.
+        """Connects to *address* as the client *name*.
 
         Raises:
-            OSError: nothing listens there.
-            LoadFailed: the server is not a queue manager, or refuses the connection.
+            OSError: The connection to *address* failed.
+            LoadFailed: The server is not a queue manager or refuses the connection.
         """
         self.sock: socket.socket = dial(address)
         self.connection = Connection(Side.DIALLER)
@@ -85,34 +86,34 @@ class Wire:
         return self._heard.popleft()
 
     def take(self, data: bytes) -> list[Any]:
-        """Returns the messages that *data* completes; pings are answered here.
+        """Returns the messages that *data* completes, and answers pings.
 
         Raises:
-            LoadFailed: a goodbye, or invalid frames.
+            LoadFailed: The queue manager closes the connection or sends invalid frames.
         """
         found = []
         for message, _ in self.connection.receive(data, 0):
             if type(message) is m.Goaway:
-                raise LoadFailed(f"the queue manager said goodbye: {message.text}")
+                raise LoadFailed(f"the queue manager closed the connection: {message.text}")
             if type(message) is m.Ping:
                 self.send(m.Pong(message.number))
             else:
                 found.append(message)
         error: RemoteProtocolError | None = self.connection.error
         if error is not None:
-            raise LoadFailed(f"not the protocol of qmgrd: {error}")
+            raise LoadFailed(f"the server does not use qmgrd's protocol: {error}")
         return found
 
     def next_request(self) -> int:
-        """Returns the id for a new request."""
+        """Returns the id of a new request."""
         self._requests += 1
         return self._requests
 
     def ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Sends a request and returns the value of its answer.
+        """Sends a request and returns the value of the answer.
 
         Raises:
-            RequestError: the request was refused.
+            RequestError: The request was refused.
         """
         request_id = self.next_request()
         self.send(kind(request_id, *fields))
@@ -122,7 +123,7 @@ class Wire:
         return answer.value
 
     def cpu_ms(self) -> int:
-        """Returns the processor time that the daemon has used."""
+        """Returns the processor time of the daemon in ms."""
         return int(self.ask(m.Status)["cpu_ms"])
 
 
@@ -134,7 +135,7 @@ class QmgrSender:
 
         Args:
             pool: POOL records of about the same size.
-            coalesce: whether puts that are sent together share a frame.
+            coalesce: Whether puts that are sent together share a frame.
         """
         self.sock = wire.sock
         self._wire = wire
@@ -147,7 +148,7 @@ class QmgrSender:
         self._commit_id = 0
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts as bytes."""
+        """Returns the bytes of the next *count* puts."""
         send, seen, most = self._wire.connection.send, self._commit_id, self._frame_records
         frames = []
         while count:
@@ -160,15 +161,15 @@ class QmgrSender:
         return b"".join(frames)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges.
+        """Returns the number of puts that *data* acknowledges.
 
         Raises:
-            LoadFailed: a put was refused.
+            LoadFailed: A put was refused.
         """
         before = self._commit_id
         for message in self._wire.take(data):
             if type(message) is not m.Committed:
-                raise LoadFailed(f"not an answer to a put: {message}")
+                raise LoadFailed(f"unexpected answer to a put: {message}")
             if message.refused:
                 raise LoadFailed(f"a put was refused: {message.refused[0][2]}")
             self._commit_id = message.commit_id
@@ -188,7 +189,7 @@ class QmgrReceiver:
         self._where = where
         self._order = order
         self._consumer = wire.next_request()
-        self._settles: deque[tuple[int, int]] = deque()  # settle id, messages
+        self._settles: deque[tuple[int, int]] = deque()  # pairs of (settle id, number of messages)
         self._settle_id = 0
 
     def start(self) -> bytes:
@@ -204,10 +205,10 @@ class QmgrReceiver:
         return self._wire.connection.send(consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks, the messages in *data*, and the acks that it answers.
+        """Returns the acks to send, and the numbers of received messages and answered acks.
 
         Raises:
-            LoadFailed: the consumer ended, or an ack found its lease lost.
+            LoadFailed: The consumer ended, or the lease of an acknowledged message had ended.
         """
         send = self._wire.connection.send
         acks, got, acked = b"", 0, 0
@@ -229,7 +230,7 @@ class QmgrReceiver:
 
     def _settled(self, settled: m.Settled) -> int:
         if settled.exceptions:
-            raise LoadFailed("an ack came too late: its lease had ended; use a longer lease")
+            raise LoadFailed("an ack was too late because the lease had ended: use a longer lease")
         acked = 0
         while self._settles and self._settles[0][0] <= settled.settle_id:
             acked += self._settles.popleft()[1]

@@ -1,7 +1,8 @@
-"""The bench's driver for RabbitMQ: a quorum queue over AMQP 0-9-1.
+"""The driver for RabbitMQ: a quorum queue over AMQP 0-9-1.
 
-A put is three frames and counts when the publisher confirm arrives. An ack has no answer in AMQP.
-So each burst of acks ends with a basic.qos that changes nothing and is answered after them.
+A put consists of three frames and counts when the publisher confirm arrives. AMQP has no answer to
+an ack. So each burst of acks ends with a basic.qos that changes nothing. The server answers it
+after the acks.
 """
 
 import os
@@ -22,11 +23,11 @@ METHOD, HEADER, BODY = 1, 2, 3
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 CHANNEL = 1
-PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # the delivery mode is the only property
+PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # property flags and delivery mode, the only property
 CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
-SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH changes the user first.
+SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH would change the user first.
 CONTROL = HOME / "bin/rabbitmqctl"
 
 _HEAD = struct.Struct(">BHI")
@@ -39,22 +40,22 @@ _ACK = struct.Struct(">BHIHHQBB")
 
 
 def short(text: str) -> bytes:
-    """Returns a short string of AMQP."""
+    """Returns *text* as an AMQP short string."""
     return bytes([len(text)]) + text.encode()
 
 
 def frame(kind: int, payload: bytes, channel: int = CHANNEL) -> bytes:
-    """Returns a frame."""
+    """Returns an AMQP frame."""
     return _HEAD.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
 
 
 def method(class_id: int, method_id: int, arguments: bytes, channel: int = CHANNEL) -> bytes:
-    """Returns a method's frame."""
+    """Returns the frame of a method."""
     return frame(METHOD, struct.pack(">HH", class_id, method_id) + arguments, channel)
 
 
 def publish(body: bytes, exchange: str = "", key: str = QUEUE) -> bytes:
-    """Returns a put: the method, the header, the body."""
+    """Returns the frames of a put: method, header and body."""
     start = method(60, 40, bytes(2) + short(exchange) + short(key) + bytes(1))
     header = frame(HEADER, struct.pack(">HHQ", 60, 0, len(body)) + PERSISTENT)
     pieces = range(0, max(len(body), 1), FRAME_MAX - 8)
@@ -62,7 +63,7 @@ def publish(body: bytes, exchange: str = "", key: str = QUEUE) -> bytes:
 
 
 def frames(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Yields kind, payload and end of each whole frame in *data*."""
+    """Yields the kind, the payload and the end of each complete frame in *data*."""
     at, size = 0, len(data)
     while at + 8 <= size:
         kind, _, length = _HEAD.unpack_from(data, at)
@@ -81,7 +82,7 @@ def complaint(payload: bytes) -> LoadFailed:
 
 
 class Channel:
-    """A connection with one channel, logged in, one request at a time."""
+    """A connection with one channel, logged in, which sends one request at a time."""
 
     def __init__(self, address: str) -> None:
         self.sock = dial(address)
@@ -99,16 +100,17 @@ class Channel:
         start = bytes(4) + short("PLAIN") + struct.pack(">I", len(login)) + login + short("en_US")
         self.sock.sendall(method(10, 11, start, 0))
         self._expect(10, 30)
-        tune = struct.pack(">HIH", CHANNEL, FRAME_MAX, 0)  # channels, bytes, no heartbeat
+        # maximum channels, frame size in bytes, no heartbeat
+        tune = struct.pack(">HIH", CHANNEL, FRAME_MAX, 0)
         self.sock.sendall(method(10, 31, tune, 0) + method(10, 40, short("/") + bytes(2), 0))
         self._expect(10, 41)
         self.ask(20, 10, bytes(1))
 
     def ask(self, class_id: int, method_id: int, arguments: bytes) -> bytes:
-        """Runs a method; returns the arguments of its answer, which has the next number.
+        """Runs a method and returns the arguments of the answer, which has the next method number.
 
         Raises:
-            LoadFailed: it was refused.
+            LoadFailed: The method was refused.
         """
         self.sock.sendall(method(class_id, method_id, arguments))
         return self._expect(class_id, method_id + 1)
@@ -127,7 +129,7 @@ class Channel:
 
 
 def table(**entries: str) -> bytes:
-    """Returns a table of AMQP, of texts only; "_" in a name becomes a dash."""
+    """Returns an AMQP table of strings. "_" in a name becomes a dash."""
     body = b""
     for name, value in entries.items():
         body += short(name.replace("_", "-")) + b"S" + struct.pack(">I", len(value))
@@ -136,48 +138,48 @@ def table(**entries: str) -> bytes:
 
 
 def declare(address: str) -> None:
-    """Creates the queue again, empty."""
+    """Deletes the queue if it exists, and creates it."""
     channel = Channel(address)
     with channel.sock:
         make(channel, QUEUE)
 
 
 def make(channel: Channel, queue: str) -> None:
-    """Creates *queue* again, empty."""
+    """Deletes *queue* if it exists, and creates it."""
     channel.ask(50, 40, bytes(2) + short(queue) + bytes(1))
     kind = table(x_queue_type="quorum")
-    channel.ask(50, 10, bytes(2) + short(queue) + b"\x02" + kind)  # 2: durable
+    channel.ask(50, 10, bytes(2) + short(queue) + b"\x02" + kind)  # flag 2: durable
 
 
 def depth(channel: Channel) -> int:
     """Returns the number of messages on the queue."""
-    reply = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
+    reply = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # flag 1: passive
     (messages,) = struct.unpack_from(">I", reply, 1 + reply[0])
     return int(messages)
 
 
 class RabbitSender:
-    """A publisher with confirms, which arrive in any order and several at once."""
+    """A publisher with confirms. Confirms arrive in any order and may confirm several puts."""
 
     def __init__(
         self, sock: socket.socket, pool: Sequence[bytes], exchange: str = "", key: str = QUEUE
     ) -> None:
-        """Publishes the bodies of *pool* in turn on *sock*, to *exchange* with *key*."""
+        """Prepares puts of the bodies of *pool* in turn on *sock*, to *exchange* with *key*."""
         self.sock = sock
         self._puts = Turns([publish(body, exchange, key) for body in pool])
         self._rest = b""
-        self._below = 1  # All tags below are confirmed,
-        self._above: set[int] = set()  # and these.
+        self._below = 1  # All tags below this one are confirmed.
+        self._above: set[int] = set()  # confirmed tags above _below
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts as bytes."""
+        """Returns the bytes of the next *count* puts."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* confirms.
+        """Returns the number of puts that *data* confirms.
 
         Raises:
-            LoadFailed: a put was refused, or the channel closed.
+            LoadFailed: A put was refused, or the channel was closed.
         """
         data = self._rest + data
         whole = len(data) - len(data) % _CONFIRM.size
@@ -218,16 +220,17 @@ class RabbitReceiver:
         self._fence = method(60, 10, struct.pack(">IHB", 0, 0, 0))
 
     def start(self) -> bytes:
-        """Returns what starts the consumer."""
+        """Returns the method that starts the consumer."""
         consume = bytes(2) + short(self._queue) + short(CONSUMER.decode()) + bytes(1) + bytes(4)
         return method(60, 20, consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks and a fence, the received messages, and the acks before an answered
-        fence.
+        """Returns the bytes to send, and the numbers of received messages and handled acks.
+
+        The bytes are acks and a fence. Acks are handled when the fence after them is answered.
 
         Raises:
-            LoadFailed: the channel closed.
+            LoadFailed: The channel was closed.
         """
         data = self._rest + data
         acks, acked, whole = [], 0, 0
@@ -253,20 +256,20 @@ class RabbitReceiver:
 
 
 class RabbitServer:
-    """RabbitMQ with a quorum queue, which flushes before it confirms."""
+    """A RabbitMQ server with a quorum queue, which flushes before it confirms."""
 
     name = "rabbitmq"
-    about = "quorum queue of one node, publisher confirms; an ack a message"
+    about = "quorum queue of one node, publisher confirms; one ack per message"
 
     def __init__(self, plugin: str = "") -> None:
-        """Prepares a server with a *plugin*, or with none."""
+        """Prepares a server with *plugin*, or without plugins if the name is empty."""
         self._plugin = plugin
         self._program, self._names = Program(), Program()
         self.address = ""
         self._environment: dict[str, str] = {}
 
     def version(self) -> str | None:
-        """Returns the version below /usr/lib/rabbitmq, or None."""
+        """Returns the version of the RabbitMQ in /usr/lib/rabbitmq, or None."""
         found = sorted(HOME.glob("lib/rabbitmq_server-*"))
         if not (found and SERVER.exists() and shutil.which("epmd")):
             return None
@@ -309,10 +312,10 @@ class RabbitServer:
         return False
 
     def control(self, *words: str) -> None:
-        """Runs an operator's command.
+        """Runs rabbitmqctl with *words*.
 
         Raises:
-            LoadFailed: the command failed.
+            LoadFailed: The command failed.
         """
         done = subprocess.run(
             [str(CONTROL), *words],
@@ -329,12 +332,12 @@ class RabbitServer:
         put_all(self, count, pool, producers=8, inflight=256)
 
     def stop(self) -> None:
-        """Kills it and discards its data."""
+        """Kills the server and discards its data."""
         self._program.stop(signal.SIGKILL)
         self._names.stop()
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:

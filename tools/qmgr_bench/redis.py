@@ -1,8 +1,8 @@
-"""The bench's driver for Redis Streams: XADD, XREADGROUP, XACK and XDEL (RESP).
+"""The driver for Redis Streams: XADD, XREADGROUP, XACK and XDEL (RESP).
 
 As for qmgrd, the commands are encoded beforehand and sent in bursts. A message leaves a stream only
-when it is deleted, so an ack here is XACK and XDEL: for each message, or with ``batch`` one of each
-for all messages of a read.
+when it is deleted, so an ack consists of XACK and XDEL. By default, each message has its own XACK
+and XDEL. With ``batch``, the messages of a read share them.
 """
 
 import re
@@ -23,17 +23,17 @@ _COUNT = re.compile(rb":(\d+)\r\n")
 
 
 def command(*words: bytes) -> bytes:
-    """Returns a command in RESP."""
+    """Returns a command in RESP format."""
     parts = [b"*%d\r\n" % len(words)]
     parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
     return b"".join(parts)
 
 
 def ask(sock: socket.socket, *words: bytes) -> bytes:
-    """Returns Redis's short answer to a command.
+    """Sends a command and returns the short answer of Redis.
 
     Raises:
-        LoadFailed: the answer is an error.
+        LoadFailed: The answer is an error.
     """
     sock.sendall(command(*words))
     answer = sock.recv(READ_BYTES)
@@ -43,14 +43,14 @@ def ask(sock: socket.socket, *words: bytes) -> bytes:
 
 
 def create(address: str, stream: bytes) -> None:
-    """Creates *stream* again, with its group."""
+    """Creates *stream* and its group from scratch."""
     with dial(address) as sock:
         ask(sock, b"DEL", stream)
         ask(sock, b"XGROUP", b"CREATE", stream, GROUP, b"0", b"MKSTREAM")
 
 
 class RedisSender:
-    """A connection that adds."""
+    """A connection that adds messages."""
 
     def __init__(self, sock: socket.socket, stream: bytes, pool: Sequence[bytes]) -> None:
         self.sock = sock
@@ -59,24 +59,25 @@ class RedisSender:
         self._at_line = True
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts as bytes."""
+        """Returns the bytes of the next *count* puts."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges: each answer is an id in two lines.
+        """Returns the number of puts that *data* acknowledges. Each answer is an id in two lines.
 
         Raises:
-            LoadFailed: a put was refused.
+            LoadFailed: A put was refused.
         """
         if (self._at_line and data.startswith(b"-")) or b"\n-" in data:
             raise LoadFailed(f"redis: {data[:200].decode(errors='replace').strip()}")
-        self._at_line = data.endswith(b"\n")  # Each id has a dash, too.
+        # Ids contain dashes, so only a dash at the start of a line is an error.
+        self._at_line = data.endswith(b"\n")
         answers, self._odd_lines = divmod(self._odd_lines + data.count(b"\n"), 2)
         return answers
 
 
 class RedisReceiver:
-    """A consumer of the group that acknowledges and deletes a read's messages, then reads again."""
+    """A consumer that acknowledges and deletes the messages of a read, then reads again."""
 
     def __init__(
         self,
@@ -90,14 +91,14 @@ class RedisReceiver:
         deletes: bool = True,
         block_ms: int = BLOCK_MS,
     ) -> None:
-        """Reads on *sock*, once :meth:`start` was called.
+        """Prepares a consumer on *sock*. :meth:`start` begins to read.
 
         Args:
-            size_bytes: of each message; used to split received data.
-            batch: whether one XACK and one XDEL name all messages of a read.
-            group: the consumer's group.
-            deletes: whether an ack deletes, too; else it is only an XACK.
-            block_ms: how long a read waits for a message.
+            size_bytes: The size of each message, which is used to split received data.
+            batch: Whether one XACK and one XDEL name all messages of a read.
+            group: The consumer's group.
+            deletes: Whether an ack also deletes the message. Otherwise an ack is only an XACK.
+            block_ms: The time that a read waits for a message.
         """
         self.sock = sock
         self._stream = stream
@@ -125,19 +126,20 @@ class RedisReceiver:
         ack, delete = command(b"XACK", stream, group, b"?"), command(b"XDEL", stream, b"?")
         settle = (ack + delete if deletes else ack).replace(b"%", b"%%")
         settle = settle.replace(b"$1\r\n?", b"$%d\r\n%s")
-        self._settle = settle  # with placeholders for length and id, for each command
+        self._settle = settle  # commands with placeholders for the length and the id
         self._rest = b""
-        self._deletes_next = not deletes  # answers come in pairs, XACK's first
+        # whether the next answer is to an XDEL; answers come in pairs, XACK first
+        self._deletes_next = not deletes
 
     def start(self) -> bytes:
         """Returns the first read."""
         return self._read
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks and the next read, the received messages, and the answered acks.
+        """Returns the bytes to send, and the numbers of received messages and answered acks.
 
         Raises:
-            LoadFailed: an error, or an answer of another form.
+            LoadFailed: The server reported an error or sent an unexpected answer.
         """
         data = self._rest + data
         send, got, acked, at = b"", 0, 0, 0
@@ -163,7 +165,7 @@ class RedisReceiver:
         return send, got, acked
 
     def _ids(self, data: bytes, at: int, count: int) -> tuple[list[bytes], int] | None:
-        """Returns the ids of *count* entries and their end, or None if some are incomplete."""
+        """Returns the ids of *count* entries and their end, or None if an entry is incomplete."""
         ids = []
         for _ in range(count):
             entry = self._entry.match(data, at)
@@ -184,11 +186,11 @@ class RedisReceiver:
 
 
 class RedisServer:
-    """Redis Streams with a consumer group, appendfsync always."""
+    """A Redis server with a stream and a consumer group, appendfsync always."""
 
     def __init__(self, name: str, *, batch: bool) -> None:
         self.name = name
-        acks = "one XACK and one XDEL a read" if batch else "an XACK and an XDEL a message"
+        acks = "one XACK and one XDEL per read" if batch else "one XACK and one XDEL per message"
         self.about = f"Streams, appendfsync always; {acks}"
         self._batch = batch
         self._program = Program()
@@ -200,7 +202,7 @@ class RedisServer:
         return path and first_line(path, "--version").split()[2].replace("v=", "Redis ")
 
     def start(self, directory: Path) -> None:
-        """Starts a Redis on a free port and creates the stream."""
+        """Starts a Redis server on a free port and creates the stream."""
         port = free_port()
         self.address = f"127.0.0.1:{port}"
         self._program.start(
@@ -234,15 +236,15 @@ class RedisServer:
         return False
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the server."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new connection that adds."""
+        """Returns a new connection that adds messages."""
         return RedisSender(dial(self.address), QUEUE.encode(), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:

@@ -1,6 +1,6 @@
-"""The report: verdicts on the targets, tables in Markdown, and a picture of each row.
+"""The report: results for the targets, tables in Markdown, and a picture of each row.
 
-Tables are written into other documents between two markers, so the text around them is kept.
+The report is written into other pages between two markers, so the text around it is kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
 Entry = Mapping[str, Any]
 Found = Mapping[str, Any]  # the content of the JSON file
 REACHED = "targets reached"
-# Columns of words; numbers are aligned to the right.
+# Columns of text are aligned to the left, numbers to the right.
 WORDS = {"work", "server", "targets", REACHED}
 COLUMNS = {
     "messages_per_second": "msg/s",
@@ -25,13 +25,13 @@ COLUMNS = {
     "p99_ms": "p99 ms",
     "server_cpu_us": "server CPU us/msg",
     "generator_cpu_us": "generator CPU us/msg",
-    "messages_per_flush": "msg a flush",
-    "ratio": "qmgrd / it",
+    "messages_per_flush": "msg per flush",
+    "ratio": "qmgrd / server",
 }
 
 
 def of_row(entries: Sequence[Entry], row: str) -> tuple[Entry | None, list[Entry]]:
-    """Returns our entry and those of the peers, the best first."""
+    """Returns our entry and the entries of the peers, best first."""
     here = [entry for entry in entries if entry["row"] == row]
     ours = next((entry for entry in here if entry["server"] == OURS), None)
     peers = [entry for entry in here if entry["server"] != OURS]
@@ -53,14 +53,14 @@ def _targets(entries: Sequence[Entry], row: str) -> Iterator[Target]:
     for factor in ROWS[row].factors:
         ratio = _ratio(ours, peers, factor)
         if ratio is not None:
-            yield at_least(f"msg/s, of {factor.of}'s", round(ratio, 3), factor.times)
+            yield at_least(f"msg/s, relative to {factor.of}", round(ratio, 3), factor.times)
     limit = ROWS[row].cpu_us_max
     if limit is not None:
-        yield at_most("CPU a message", ours["server_cpu_us"], limit, "us")
+        yield at_most("CPU per message", ours["server_cpu_us"], limit, "us")
 
 
 def _ratio(ours: Entry, peers: Sequence[Entry], factor: Factor) -> float | None:
-    """Returns the ratio of our rate to that of the reference in *factor*."""
+    """Returns the ratio of our rate to the rate of the reference in *factor*."""
     if factor.of in ROWS:
         beside: float | None = ours.get("beside", {}).get(factor.of)
         return beside
@@ -77,7 +77,7 @@ def about(row: str) -> str:
 
 
 def reached(judged: Sequence[Target]) -> str:
-    """Returns how many targets are reached, and by how much the others are missed."""
+    """Returns the number of reached targets, and the differences of missed targets."""
     if not judged:
         return "-"
     missed = [target.cells() for target in judged if not target.reached]
@@ -87,7 +87,7 @@ def reached(judged: Sequence[Target]) -> str:
 
 
 def overview(found: Found) -> str:
-    """Returns a line for each row: ours, the best peer if any, the targets."""
+    """Returns tables with a line for each row: our result, the best peer, and the targets."""
     judged, lines, own = targets(found), [], []
     for row in judged:
         ours, peers = of_row(found["rows"], row)
@@ -109,11 +109,14 @@ def overview(found: Found) -> str:
             )
     titles = ["work", "qmgrd msg/s", "p50 / p99 ms", "best peer msg/s", "ratio", REACHED]
     tables = [_table(titles, lines)] if lines else []
-    return "\n".join(tables + ([_table(["alone", REACHED], own)] if own else []))
+    return "\n".join(tables + ([_table(["work without peers", REACHED], own)] if own else []))
 
 
 def details(found: Found, images: str) -> str:
-    """Returns for each row a picture, found below *images*, its tables and its targets."""
+    """Returns the picture, the tables and the targets of each row.
+
+    The pictures are in the directory *images*.
+    """
     own = {entry["row"]: entry for entry in found["own"]}
     parts = []
     for row, judged in targets(found).items():
@@ -144,7 +147,7 @@ def _in_order(found: Found, row: str) -> list[Entry]:
 
 
 def _own_tables(figures: Mapping[str, Any]) -> str:
-    """Returns the plain figures as one table, and each series as another."""
+    """Returns the single figures as one table, and each series as another."""
     plain = {key: value for key, value in figures.items() if not isinstance(value, list)}
     tables = [_table(["figure", ""], [[key, _cell(value)] for key, value in plain.items()])]
     for points in (value for value in figures.values() if isinstance(value, list) and value):
@@ -174,12 +177,12 @@ def conditions(found: Found) -> str:
         for name, version in found["versions"].items()
     )
     scale = (
-        "" if found["scale"] == 1 else f", at scale {found['scale']:g}, which no target is about"
+        "" if found["scale"] == 1 else f", at scale {found['scale']:g} (targets are for scale 1)"
     )
     counted = (
         ""
         if any(run["flushes"] is not None for run in found["runs"])
-        else (" The device does not count its flushes here.")
+        else (" The device does not count its flushes.")
     )
     return (
         f"Measured {machine['at'][:10]} on {machine['cores']} cores, {machine['system']}, Python "
@@ -190,12 +193,12 @@ def conditions(found: Found) -> str:
 
 
 def markdown(found: Found, images: str) -> str:
-    """Returns the whole report."""
+    """Returns the whole report as Markdown."""
     return (
         f"{conditions(found)}\n{overview(found)}\n"
-        "*p50, p99*: of puts; where nothing is put, of acks. *msg a flush*: messages for each "
-        "cache flush that the disk counted in the runs. *(cut)*: not done in time, the rate is "
-        "that of what was done. *ratio*: the median of those within each round.\n\n"
+        "*p50, p99*: of puts, or of acks in rows without puts. *msg per flush*: messages per "
+        "cache flush that the disk counted in the runs. *(cut)*: stopped before the end; the rate "
+        "is of the finished work. *ratio*: the median of the ratios within each round.\n\n"
         f"{details(found, images)}"
     )
 
@@ -209,31 +212,31 @@ def draw(found: Found, directory: Path) -> None:
             (entry["server"], entry["messages_per_second"], entry["server"] == OURS)
             for entry in _in_order(found, row)
         ]
-        drawn[row] = "messages a second, median", bars
+        drawn[row] = "messages per second, median", bars
     for row, (unit, bars) in drawn.items():
         svg = picture(f"{row}: {about(row)}", unit, bars)
         (directory / f"bench-{row}.svg").write_text(svg)
 
 
 def between_markers(text: str, new: str) -> str:
-    """Returns *text* with *new* between its markers.
+    """Returns *text* with *new* between the two markers.
 
     Raises:
-        ValueError: the markers are missing.
+        ValueError: A marker is missing.
     """
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"{START} and {END} are not both in the text")
+        raise ValueError(f"the text does not contain both markers, {START} and {END}")
     return f"{before}{start}\n{new.strip()}\n{end}{after}"
 
 
 def publish(found: Found, repository: Path) -> None:
-    """Writes the report, the pictures and the README's table to their places.
+    """Writes the report, the pictures and the README's table into *repository*.
 
     Raises:
-        ValueError: a document has no markers.
-        OSError: a document is missing.
+        ValueError: A page has no markers.
+        OSError: A page is missing.
     """
     documents = {
         repository / "docs/benchmarks.md": markdown(found, "img"),

@@ -1,34 +1,35 @@
-"""The rows: the pieces of work, the servers that do them, and the targets of this daemon."""
+"""The rows with peers: the work, the servers that take part, and the targets of our daemon."""
 
 from dataclasses import dataclass
 
 PREFETCH = 256
-SECONDS = 3.0  # of putting; shorter runs have a smaller backlog, too
+SECONDS = 3.0  # seconds of putting; shorter runs also have a smaller backlog
 OURS = "qmgrd"
 BEST = "the best peer"
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A target: our messages per second are at least ``times`` those of ``of``."""
+    """A target: our messages per second are at least ``times`` times the rate of ``of``."""
 
     times: float
-    of: str  # a server, BEST, or a row of ours
+    of: str  # name of a server, BEST, or one of our rows
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A piece of work."""
+    """The work of a row."""
 
     about: str
     producers: int = 1
     inflight: int = 256
     gets: bool = False
-    backlog: int = 0  # messages put beforehand
+    backlog: int = 0  # messages that are put beforehand
     size_bytes: int = 256
     factors: tuple[Factor, ...] = ()
-    cpu_us_max: float | None = None  # of our processor time per message
-    peers_of: str = ""  # the row with the peers for the comparison; only we do this one
+    cpu_us_max: float | None = None  # maximum processor time of our daemon per message
+    # name of the row with the peers for comparison; only our daemon runs this row
+    peers_of: str = ""
     one_a_frame: bool = False
 
 
@@ -39,14 +40,14 @@ ROWS = {
     "W1a": Row("put, 1 producer, 1 in flight", inflight=1),
     "W1b": Row(_PUT, factors=(Factor(1.0, "redis"), Factor(2.0, "rabbitmq")), cpu_us_max=9),
     "W1b-1": Row(
-        f"{_PUT}, one a frame",
+        f"{_PUT}, one per frame",
         factors=(Factor(0.8, "redis"), Factor(2.0, "rabbitmq")),
         peers_of="W1b",
         one_a_frame=True,
     ),
     "W1c": Row(_PUT_16, 16, 64, factors=(Factor(0.7, "redis"),), cpu_us_max=7),
     "W1c-1": Row(
-        f"{_PUT_16}, one a frame",
+        f"{_PUT_16}, one per frame",
         16,
         64,
         factors=(Factor(0.5, "redis"),),
@@ -68,10 +69,10 @@ ROWS = {
 
 
 def takes_part(server: str, name: str, rows: list[str]) -> bool:
-    """Returns whether *server* does the row *name* if *rows* are measured.
+    """Returns whether *server* takes part in row *name* if *rows* are measured.
 
-    A variant of a server with other acks or with groups of puts does only the rows where it
-    differs. The peers of a row that is ours alone are measured in the other row.
+    A variant of a server, with other acks or with groups of puts, takes part only in rows where it
+    differs. If a row is ours alone, its peers are measured in the row that it names.
     """
     row = ROWS[name]
     if server == OURS:
@@ -84,5 +85,5 @@ def takes_part(server: str, name: str, rows: list[str]) -> bool:
 
 
 def references(name: str) -> list[str]:
-    """Returns our rows that our result in the row *name* is compared with."""
+    """Returns the rows of ours that row *name* is compared with."""
     return [factor.of for factor in ROWS[name].factors if factor.of in ROWS]

@@ -1,7 +1,7 @@
-"""The servers of the benchmark: each started fresh, with its data in a separate directory.
+"""The servers of the benchmark. Each start uses an empty directory for the data.
 
-All compared servers acknowledge from disk only: qmgrd has no other mode, the others are configured
-so.
+All compared servers acknowledge only from disk. qmgrd has no other mode. The other servers are
+configured to do so.
 """
 
 import os
@@ -23,7 +23,7 @@ POLL_S = 0.02
 QUEUE = "q"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 FOREVER_S = float("inf")
-PORTS = range(20_000, 30_000)  # to choose from
+PORTS = range(20_000, 30_000)  # range of the ports to choose from
 
 
 class Server(Protocol):
@@ -36,18 +36,19 @@ class Server(Protocol):
         """Returns the installed version, or None."""
 
     def start(self, directory: Path) -> None:
-        """Starts it with its data in the empty *directory*, and an empty queue."""
+        """Starts the server with its data in the empty *directory*, and creates an empty queue."""
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Puts *count* messages as fast as possible; then it runs with the measured
-        configuration.
+        """Puts *count* messages as fast as possible.
+
+        Afterwards, the server runs with the configuration to measure.
         """
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the server."""
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server in seconds."""
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Returns a new connection that puts the bodies of *pool* in turn."""
@@ -57,7 +58,10 @@ class Server(Protocol):
 
 
 class Turns:
-    """Puts as bytes, made beforehand and sent in turn; the pool limits the number in one call."""
+    """The bytes of puts, made beforehand and sent in turn.
+
+    The size of the pool limits the number of puts in one call.
+    """
 
     __slots__ = ("_at", "_puts", "_size")
 
@@ -67,7 +71,7 @@ class Turns:
         self._at = 0
 
     def next(self, count: int) -> bytes:
-        """Returns the next *count*."""
+        """Returns the bytes of the next *count* puts."""
         at = self._at
         self._at = (at + count) % self._size
         return b"".join(self._puts[at : at + count])
@@ -87,7 +91,8 @@ def put_all(
 def free_port() -> int:
     """Returns a free TCP port.
 
-    It is below the ports that connections use by themselves: one of these could take it first.
+    The port is outside the range that the system assigns to connections. A connection could
+    otherwise take the port first.
     """
     for port in random.sample(PORTS, len(PORTS)):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -102,10 +107,10 @@ def first_line(*words: str) -> str:
 
 
 class Program:
-    """A server's process and those that it starts. Invariant: between start and stop they run."""
+    """The processes of a server. Invariant: the processes run from start() to stop()."""
 
     def __init__(self, name: str = "") -> None:
-        """Prepares a program, reported as *name*; default: its file name."""
+        """Prepares a program that is reported as *name*. Default: the file name of the program."""
         self._name = name
         self._log = Path()
         self._process: subprocess.Popen[bytes] | None = None
@@ -118,11 +123,11 @@ class Program:
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Starts the program; its output goes to a file in *directory*.
+        """Starts the program. The output is written to a file in *directory*.
 
         Args:
-            user: the user that it runs as, with that user's groups only; None: the current one.
-            environment: further environment variables.
+            user: The user of the process, with only that user's groups. None: the current user.
+            environment: Further environment variables.
         """
         self._name = self._name or words[0].rpartition("/")[2]
         self._log = directory / "log"
@@ -141,7 +146,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """Returns the id of the process."""
         assert self._process is not None
         return self._process.pid
 
@@ -153,17 +158,17 @@ class Program:
             raise LoadFailed(f"{self._name} ended with code {self._process.returncode}: {last}")
 
     def end(self) -> None:
-        """Returns once the program has ended by itself; raises LoadFailed if it failed."""
+        """Waits until the program has ended. Raises LoadFailed after a failure."""
         assert self._process is not None
         if self._process.wait(START_MAX_S):
             self.check()
 
     def cpu_s(self) -> float:
-        """Returns the processor time of the program and its descendants."""
+        """Returns the processor time in seconds of the program and its descendants."""
         return sum(used_s(self.pid).values())
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
-        """Stops the program and its descendants, by force if it takes too long."""
+        """Stops the program and its descendants, by force after STOP_MAX_S."""
         if self._process is None:
             return
         known = [*_tree(self.pid)]
@@ -180,7 +185,7 @@ class Program:
 
 
 def _tree(pid: int) -> Iterator[int]:
-    """Yields *pid* and the processes below it."""
+    """Yields *pid* and the ids of its descendants."""
     yield pid
     with suppress(OSError):  # An ended process has no children.
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -189,9 +194,9 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def used_s(pid: int) -> dict[str, float]:
-    """Returns the processor time of *pid* and the processes below it, by name.
+    """Returns the processor time in seconds of *pid* and its descendants, by program name.
 
-    The time of an ended child is included in its parent's.
+    A parent's time includes the time of its ended children.
     """
     found: dict[str, float] = {}
     for one in _tree(pid):
@@ -203,14 +208,14 @@ def used_s(pid: int) -> dict[str, float]:
 
 
 def wait_for(program: Program, is_up: Callable[[], bool], poll_s: float = POLL_S) -> None:
-    """Returns once *is_up*, called every *poll_s*, returns something true.
+    """Calls *is_up* every *poll_s* seconds until it returns a true value.
 
     Raises:
-        LoadFailed: the program ended, or took too long.
+        LoadFailed: The program ended or took too long.
     """
     deadline_s = time.monotonic() + START_MAX_S
     while not is_up():
         program.check()
         if time.monotonic() > deadline_s:
-            raise LoadFailed(f"not up after {START_MAX_S:.0f} s")
+            raise LoadFailed(f"the server did not start within {START_MAX_S:.0f} s")
         time.sleep(poll_s)

@@ -1,4 +1,4 @@
-"""The setting of rows: directory, duration, number of rounds, and progress reports."""
+"""The settings of rows: directory, duration, number of rounds, and progress reports."""
 
 import shutil
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from pathlib import Path
 from qmgr_bench.load import LoadFailed
 from qmgr_tools.cli import humanize as humanize
 
-BYTES_A_MESSAGE = 560  # in the store, of 256 B each: the size after a fill, with a margin
-BYTES_SPARE = 2 << 30  # for the rounds, and for the daemon's free space
+BYTES_A_MESSAGE = 560  # space in the store of a message of 256 B after a fill, with a margin
+BYTES_SPARE = 2 << 30  # space for the rounds, and for the free space that the daemon needs
 
 
 def _nobody(words: str) -> None:
@@ -18,31 +18,31 @@ def _nobody(words: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How rows are run."""
+    """The settings for running rows."""
 
-    directory: Path  # on the disk to measure
-    seconds: float  # of each measurement
+    directory: Path  # directory on the disk to measure
+    seconds: float  # duration of each measurement
     rounds: int
-    scale: float = 1.0  # of all depths: targets are judged at 1
-    say: Callable[[str], None] = _nobody  # receives the progress
-    note: Callable[[str], None] = _nobody  # receives lines that stay visible
-    peers: tuple[str, ...] = ()  # the peers that are measured with rows of our own
+    scale: float = 1.0  # factor for all depths; targets are judged at 1
+    say: Callable[[str], None] = _nobody  # function that receives the progress
+    note: Callable[[str], None] = _nobody  # function that receives lines that stay visible
+    peers: tuple[str, ...] = ()  # names of the peers to measure in rows of our own
 
     def scaled(self, messages: int) -> int:
-        """Returns a number of *messages* to scale, at least one."""
+        """Returns *messages* times the scale, at least 1."""
         return max(round(messages * self.scale), 1)
 
     def check_disk(self, messages: int) -> None:
-        """Reports how much of the disk *messages* take.
+        """Reports the disk space that *messages* need.
 
         Raises:
-            LoadFailed: that is more than is free.
+            LoadFailed: The disk has less free space.
         """
         needed, free = messages * BYTES_A_MESSAGE, shutil.disk_usage(self.directory).free
-        words = f"{messages:,} messages need about {humanize.size(needed)} of the disk"
+        words = f"{messages:,} messages need about {humanize.size(needed)} of disk space"
         if needed + BYTES_SPARE > free:
             raise LoadFailed(
-                f"{words}, and {humanize.size(BYTES_SPARE)} to work in; "
-                f"{humanize.size(free)} are free: use another --dir, or a smaller --scale"
+                f"{words} and {humanize.size(BYTES_SPARE)} for the work, "
+                f"but {humanize.size(free)} are free: use another --dir, or a smaller --scale"
             )
         self.say(f"{words}; {humanize.size(free)} are free")

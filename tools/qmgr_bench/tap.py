@@ -1,4 +1,4 @@
-"""Counts the traffic of a link on the wire: messages by kind, bytes, and repeated messages."""
+"""Counts the traffic of a link: messages by kind, bytes, and repeated messages."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from qmgr_protocol.frame import FrameDecoder
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_proxy.proxy import ProxyConnection, Way
 
-FRAME_MAX_BYTES = 1 << 30  # The ends check the length.
-# The messages with or about data; all others open connections, or are heartbeats.
+FRAME_MAX_BYTES = 1 << 30  # No limit is needed here, because the ends check the length.
+# Messages with or about data. All other messages open connections or are heartbeats.
 FLOWS = (m.Put, m.CommitAsk, m.Committed, m.Blocked)
 
 
 @dataclass(slots=True)
 class Tap:
-    """The traffic of one link since the last :meth:`clear`; :meth:`hear` is the proxy's ear.
+    """The traffic of one link since the last :meth:`clear`. The proxy calls :meth:`hear`.
 
-    Invariant: ``bytes_of`` has each sent id with the bytes of its record, and ``sent_over`` the
-    connection of its first transfer, by number.
+    Invariant: ``bytes_of`` has the size of the record of each sent id. ``sent_over`` has the number
+    of the connection that first transferred the id.
     """
 
     frames: Counter[type] = field(default_factory=Counter)
@@ -28,11 +28,11 @@ class Tap:
     sent_over: dict[int, int] = field(default_factory=dict)
     again_messages: int = 0
     again_bytes: int = 0
-    path_of: dict[int, int] = field(default_factory=dict)  # by the connection's number
+    path_of: dict[int, int] = field(default_factory=dict)  # path by connection number
     _decoders: dict[tuple[int, Way], FrameDecoder] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Resets the counts; connections stay known."""
+        """Resets the counts. Known connections are kept."""
         self.frames.clear()
         self.frame_bytes.clear()
         self.bytes_of.clear()
@@ -44,7 +44,7 @@ class Tap:
         self.take(connection.number, way, data)
 
     def take(self, number: int, way: Way, data: bytes) -> None:
-        """Counts the frames that *data* completes, of the connection of that *number*."""
+        """Counts the frames that *data* completes, on the connection *number*."""
         decoder = self._decoders.get((number, way))
         if decoder is None:
             decoder = self._decoders[number, way] = FrameDecoder(FRAME_MAX_BYTES)
@@ -73,10 +73,10 @@ class Tap:
 
     @property
     def records(self) -> int:
-        """The number of sent messages, including repeated ones."""
+        """Returns the number of sent messages, including repeated ones."""
         return len(self.bytes_of) + self.again_messages
 
     @property
     def flow_bytes(self) -> int:
-        """The bytes of all frames with or about data."""
+        """Returns the bytes of all frames with or about data."""
         return sum(self.frame_bytes[kind] for kind in FLOWS)

@@ -1,4 +1,4 @@
-"""qmctl bench transfer: the capacity of a link, and its comparison with other protocols."""
+"""qmctl bench transfer: the capacity of a link, and a comparison with other protocols."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ DOING = "measure a link"
 BATCH = 50
 EXPLAINED, EXPLAINED_LEAST, EXPLAINED_MOST = 1_000, 500, 4_000
 RATED, RATED_SIZES = 50_000, (256, 1_024)
-SIZE, SIZE_MOST = 256, 1_024  # 4,000 of these fit in one window
+SIZE, SIZE_MOST = 256, 1_024  # bytes; 4,000 such messages fit in one window
 COMMITS = {"QMGRD_LINK__COMMIT_MESSAGES": str(BATCH)}
-# So that only the number matters; only a rest below it waits for the time.
+# With this long interval, only the number of messages triggers a commit, except for the last.
 COUNTED = COMMITS | {"QMGRD_LINK__COMMIT_INTERVAL_MS": "10 s"}
 
 Explain = Annotated[
@@ -37,7 +37,7 @@ Count = Annotated[
         metavar="N",
         min=1,
         show_default=False,
-        help=f"The number of messages; default: {RATED:,}; with --explain {EXPLAINED:,}, and "
+        help=f"The number of messages. Default: {RATED:,}. With --explain: {EXPLAINED:,}, from "
         f"{EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,}.",
     ),
 ]
@@ -50,7 +50,7 @@ Directory = Annotated[
         exists=True,
         show_default=False,
         autocompletion=completion.files,
-        help="A directory on the disk to measure; it is left clean. Default: the "
+        help="A directory on the disk to measure; no files remain in it. Default: the "
         "directory of temporary files.",
     ),
 ]
@@ -66,7 +66,7 @@ Size = Annotated[
         metavar="SIZE",
         parser=_size,
         show_default="256 B",
-        help=f"The size of each body, with --explain; at most {humanize.size(SIZE_MOST)}.",
+        help=f"The size of each body, only with --explain; at most {humanize.size(SIZE_MOST)}.",
     ),
 ]
 
@@ -80,33 +80,33 @@ FLOWS = (
     output.text("way", "FLOWS"),
     output.text("how"),
     output.count("messages"),
-    output.count("words"),
-    output.count("flows", "TOGETHER"),
+    output.count("words", "NOTICES"),
+    output.count("flows", "TOTAL"),
     output.count("frames"),
     output.size("bytes"),
 )
 WAITS = (
-    output.text("way", "UNTIL IT CAN BE GOT"),
+    output.text("way", "WAIT UNTIL AVAILABLE"),
     output.count("first_ms", "FIRST MS"),
     output.count("median_ms", "MEDIAN MS"),
     output.count("batch_ms", "ALL MS"),
 )
 AGAIN = (
-    output.text("way", "SENT AGAIN AFTER A DROP"),
+    output.text("way", "RESENT AFTER A DROP"),
     output.text("how"),
     output.count("messages"),
     output.size("bytes"),
 )
 JSON_KEYS = """\b
 JSON: an object with
-  messages, size_bytes, batch
-  rates       without --explain, a list of size_bytes, messages_per_second,
-    from_cpu_us, to_cpu_us: processor time of each daemon per message
-  flows       with --explain, like the next two: a list of way, how (measured
-    or computed), messages, words (commits, and requests for them), flows:
-    both; frames, bytes: if they were measured
-  waits       a list of way, first_ms, median_ms, batch_ms
-  again       a list of way, how, messages, bytes
+ messages, size_bytes, batch
+ rates       without --explain, a list of size_bytes, messages_per_second,
+  from_cpu_us, to_cpu_us: processor time of each daemon per message
+ flows       with --explain, like the next two: a list of way, how (measured
+  or computed), messages, words (commits and requests for commits), flows
+  (the sum of both), frames, bytes
+ waits       a list of way, first_ms, median_ms, batch_ms
+ again       a list of way, how, messages, bytes
 Values that were not measured are null."""
 
 
@@ -118,13 +118,13 @@ def transfer(
     size: Size = None,
     directory: Directory = None,
 ) -> None:
-    """Measures a link between two daemons that are started for it.
+    """Measures a link between two daemons that the command starts for this purpose.
 
     Without --explain the command transfers a backlog of 256 B messages and one of 1 KiB. With
-    --explain the link commits every 50 messages. The command compares it with a protocol that
-    confirms each message, by computation, and with a channel that sends batches of 50. It shows
-    the flows on the wire, the time until a message is available at the far end, and the messages
-    that are sent again after a drop.
+    --explain the link commits every 50 messages. The command compares the link with a computed
+    protocol that confirms each message, and with a channel that sends batches of 50. It shows the
+    flows on the wire, the time until a message is available at the far end, and the messages that
+    are sent again after a drop.
 
     Examples:
       qmctl bench transfer
@@ -135,17 +135,17 @@ def transfer(
         raise usage(
             f"cannot {DOING}",
             f"--explain counts {EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,} messages",
-            "use another --count, or none",
+            "change or omit --count",
         )
     if size is not None and not explain:
         sizes = " and ".join(map(humanize.size, RATED_SIZES))
         raise usage(
             f"cannot {DOING}",
-            f"--size needs --explain; without it the command measures {sizes}",
+            f"--size needs --explain; without --explain the command measures {sizes}",
             "add --explain, or leave --size out",
         )
     if sys.stderr.isatty():
-        output.note("measuring; Ctrl-C ends it")
+        output.note("measuring; press Ctrl-C to stop")
     with _failing(), TemporaryDirectory(prefix="qmctl-transfer-", dir=directory) as made:
         if explain:
             row = explained(Path(made), count or EXPLAINED, size or SIZE)
@@ -165,13 +165,13 @@ def _failing() -> Iterator[None]:
     try:
         yield
     except (LoadFailed, RequestError, OSError) as error:
-        remedy = "run it again; --dir selects the directory"
+        remedy = "run the command again; --dir selects the directory"
         raise Failure(Exit.FAILED, f"cannot {DOING}", str(error), remedy) from error
 
 
 def rated(directory: Path, messages: int) -> dict[str, Any]:
-    """Measures the rate of a backlog; returns the row."""
-    from qmgr_bench.pair import pair  # takes long, too long for --help
+    """Measures the rate of a backlog and returns the results."""
+    from qmgr_bench.pair import pair  # The import takes too long for --help.
 
     with pair(directory) as ends:
         rates = []
@@ -181,7 +181,7 @@ def rated(directory: Path, messages: int) -> dict[str, Any]:
 
 
 def explained(directory: Path, messages: int, size_bytes: int) -> dict[str, Any]:
-    """Counts, measures and computes; returns the row."""
+    """Counts, measures and computes the comparison, and returns the results."""
     from qmgr_bench.network import Network
     from qmgr_bench.pair import pair
     from qmgr_bench.transfer_drop import drops
@@ -227,7 +227,7 @@ def show(row: Mapping[str, Any]) -> None:
 
 
 def about_flows(row: Mapping[str, Any]) -> str:
-    """Returns an explanation of the count of flows."""
+    """Returns an explanation of the flows in *row*."""
     single, _, confirms, channel = (one["flows"] for one in row["flows"])
     return (
         "A flow is one message, or one notice about messages, in one direction. The link took "
@@ -239,18 +239,19 @@ def about_flows(row: Mapping[str, Any]) -> str:
 
 
 def about_waits(row: Mapping[str, Any]) -> str:
-    """Returns an explanation of the waits."""
+    """Returns an explanation of the waits in *row*."""
     link, channel = row["waits"]
     return (
-        f"{row['batch']} messages were sent, one every 2 ms. Over the link the first was available "
-        f"{link['first_ms']:,g} ms after it was sent: a stored message is available before its "
-        f"commit. Over the channel it took {channel['first_ms']:,g} ms: a batch becomes available "
+        f"{row['batch']} messages were sent, one every 2 ms. Over the link, the first message was "
+        f"available {link['first_ms']:,g} ms after it was sent: a stored message is available "
+        f"before its commit. Over the channel, the first message took {channel['first_ms']:,g} "
+        "ms: a batch becomes available "
         "with its last message."
     )
 
 
 def about_again(row: Mapping[str, Any]) -> str:
-    """Returns an explanation of the repeated messages."""
+    """Returns an explanation of the repeated messages in *row*."""
     one, all_, bare, whole, batch = (each["messages"] for each in row["again"])
     return (
         f"The link sends the messages of the stalled connection again: {one:,}, or {all_:,} if all "

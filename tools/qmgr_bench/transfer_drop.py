@@ -1,10 +1,10 @@
-"""The messages that are sent again after a drop, in the middle of a window, with a gap.
+"""The messages that are sent again after a drop in the middle of a window with a gap.
 
     FROM ──▶ path 0 ────────────────▶ TO    the messages on these paths are stored
-         ──▶ path 1 ──▶ held up ─ ─ X       the messages on this one are not: the gap
+         ──▶ path 1 ──▶ held up ─ ─ X       the messages on this path are missing: the gap
          ──▶ path 2, 3 ─────────────▶
 
-Then path 1 is cut, or all four are. Every protocol must send the messages on path 1 again.
+Then path 1 or all four paths are cut. Every protocol must send the messages on path 1 again.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from qmgr_proxy.pipe import Shape
 from qmgr_proxy.proxy import Proxy, Way
 
 PATHS = 4
-SLOW = 1  # the path that is held up; it must have some messages
+SLOW = 1  # the path that is held up; some messages must use it
 FOREVER = Shape(delay_ms=3_600_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The messages that were, or would be, sent again."""
+    """Messages that were, or would be, sent again."""
 
     way: str
     how: str
@@ -38,7 +38,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The record of one drop: the sizes of the sent messages, and those that never arrived."""
+    """The record of one drop: the sizes of the sent messages, and the ids that never arrived."""
 
     cut: str
     again: Again
@@ -47,14 +47,17 @@ class Dropped:
 
 
 def without_held(dropped: Dropped) -> Again:
-    """Returns what a link that knows only the commit id sends again: everything above it."""
+    """Returns the messages that a link sends again if it knows only the commit id.
+
+    Such a link sends all messages above the commit id.
+    """
     commit_id = min(dropped.missing) - 1
     above = [size for seq_id, size in dropped.bytes_of.items() if seq_id > commit_id]
-    return Again("a link that knows the commit id only", COMPUTED, len(above), sum(above))
+    return Again("a link that knows only the commit id", COMPUTED, len(above), sum(above))
 
 
 def of_batch(dropped: Dropped, batch: int) -> Again:
-    """Returns what is sent again of an unfinished batch of that size: its messages."""
+    """Returns the messages that a channel sends again for an unfinished batch of size *batch*."""
     open_ids = sorted(dropped.bytes_of)[-batch:]
     size = sum(dropped.bytes_of[seq_id] for seq_id in open_ids)
     name = f"channel, an open batch of {len(open_ids):,}"
@@ -62,16 +65,14 @@ def of_batch(dropped: Dropped, batch: int) -> Again:
 
 
 def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Again]:
-    """Measures a drop of one connection, and of all; computes what other protocols would send
-    again.
-    """
+    """Measures a drop of one connection and of all, and computes the same for other protocols."""
     one = drop(pair, network, messages, size_bytes, is_all=False)
     all_ = drop(pair, network, messages, size_bytes, is_all=True)
     return [one.again, all_.again, without_held(one), of_batch(one, messages), of_batch(one, batch)]
 
 
 def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all: bool) -> Dropped:
-    """Holds one path up, sends, cuts that one or all, and counts what is sent again."""
+    """Measures the repeated messages after a cut of one path that is held up, or of all paths."""
     tap = Tap()
     proxy = network.proxy(pair.to.address, ear=tap.hear)
     pair.lead(proxy.address, PATHS)
@@ -80,10 +81,10 @@ def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all
         slow = next(number for number, path in tap.path_of.items() if path == SLOW)
         network.call(lambda: _hold_up(proxy, slow))
         client.put_many(REMOTE, [pool[at % len(pool)] for at in range(messages)])
-        wait_until(lambda: len(tap.bytes_of) == messages, "not all was sent")
+        wait_until(lambda: len(tap.bytes_of) == messages, "not all messages were sent")
         missing = frozenset(network.call(lambda: _over(tap, slow)))
         if not missing:
-            raise LoadFailed("nothing was sent over the connection that was held up")
+            raise LoadFailed("no message was sent over the connection that was held up")
         stored = messages - len(missing)
         wait_until(
             lambda: pair.to.depth(QUEUE) >= stored, "the messages on the other paths did not arrive"
@@ -97,7 +98,7 @@ def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all
 
 
 def _over(tap: Tap, number: int) -> list[int]:
-    """Returns the ids that were sent over that connection."""
+    """Returns the ids that were sent over the connection *number*."""
     return [seq_id for seq_id, over in tap.sent_over.items() if over == number]
 
 

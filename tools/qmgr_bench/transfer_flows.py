@@ -1,7 +1,7 @@
-"""The flows of N messages over a link: counted for ours, computed for other protocols.
+"""The flows of N messages over a link, counted for ours and computed for other protocols.
 
-A flow is one message, or one notice about messages, in one direction. Several flows can share a
-frame, with any protocol. So flows are compared.
+A flow is one message, or one notice about messages, in one direction. In any protocol, several
+flows can share a frame. Therefore the comparison counts flows.
 """
 
 from dataclasses import dataclass
@@ -20,38 +20,41 @@ MEASURED, COMPUTED = "measured", "computed"
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """The flows of N messages; None: not measured."""
+    """The flows of N messages. None means not measured."""
 
     way: str
     how: str
-    messages: int  # from sender to receiver; each counts, even if it shares a frame
-    words: int  # notices about them, and requests for these
+    messages: int  # messages from sender to receiver; each counts, even if several share a frame
+    words: int  # notices about messages, and requests for notices
     flows: int
     frames: int | None = None
     bytes: int | None = None
 
 
 def of_tap(way: str, tap: Tap) -> Flows:
-    """Returns the counts of *tap*."""
+    """Returns the counts of *tap* as flows."""
     words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
     frames = tap.frames[m.Put] + words
     return Flows(way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes)
 
 
 def of_confirms(messages: int) -> Flows:
-    """Returns the flows of the protocol that confirms each message, computed."""
+    """Returns the computed flows of the protocol that confirms each message."""
     flows = CONFIRM_FLOWS * messages
     return Flows("4-flow confirm protocol", COMPUTED, messages, flows - messages, flows)
 
 
 def of_channel(messages: int, batch: int) -> Flows:
-    """Returns the flows of a channel with batches: a batch's end travels with its last message."""
+    """Returns the computed flows of a channel with batches.
+
+    The end of a batch travels with its last message.
+    """
     words = -(-messages // batch)
     return Flows(f"channel, batches of {batch}", COMPUTED, messages, words, messages + words)
 
 
 def flows(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Flows]:
-    """Counts the flows of *messages* that are put one by one, and of a backlog of as many."""
+    """Counts the flows of *messages* that are put one by one, and of a backlog of the same size."""
     tap = Tap()
     pool = bodies(size_bytes, vary=True)
     items = [pool[at % len(pool)] for at in range(messages)]

@@ -1,7 +1,8 @@
-"""A process that moves messages like a channel with batches, to compare with a link.
+"""A process that moves messages like a channel with batches, for comparison with a link.
 
-It puts received messages at the far end at once, a batch in one unit of work, and commits there.
-Then it acknowledges the batch at the near end. Until the commit, no consumer gets the messages.
+The process puts received messages at the far end at once. The process uses one unit of work per
+batch, and commits at the far end. Then it acknowledges the batch at the near end. No consumer gets
+the messages before the commit.
 
     python -m qmgr_bench.transfer_mover FROM_ADDRESS QUEUE TO_ADDRESS QUEUE BATCH
 """
@@ -15,7 +16,7 @@ from qmgr_client.message import Message
 
 
 def move(near: Client, messages: Iterable[Message], far: Client, queue: str) -> int:
-    """Moves *messages*, got at *near*, to *queue* at *far*, as one batch; returns their number."""
+    """Moves *messages* from *near* to *queue* at *far* as one batch. Returns their number."""
     moved = []
     with far.unit_of_work() as unit:
         for message in messages:
@@ -26,7 +27,7 @@ def move(near: Client, messages: Iterable[Message], far: Client, queue: str) -> 
 
 
 def main(words: list[str]) -> None:
-    """Moves batches until stopped."""
+    """Moves batches until the process is stopped."""
     from_address, transmission, to_address, queue, batch = words
     with (
         connect(from_address, name="bench.mover") as near,

@@ -1,9 +1,9 @@
-"""The time until a message is available at the far end, while its batch is still being sent.
+"""The time until a message is available at the far end while its batch is still being sent.
 
-    link      a sender, one message each 2 ms ──▶ FROM ──link──▶ TO ──▶ a consumer, which waits
-    channel   the same sender ──▶ FROM: BATCH ──a mover──▶ TO: BATCHED ──▶ a consumer, which waits
+    link      a sender, one message every 2 ms ──▶ FROM ──link──▶ TO ──▶ a waiting consumer
+    channel   the same sender ──▶ FROM: BATCH ──a mover──▶ TO: BATCHED ──▶ a waiting consumer
 
-The mover is a process that works like a channel with batches: see transfer_mover.py.
+The mover is a process that works like a channel with batches (transfer_mover.py).
 """
 
 import sys
@@ -26,18 +26,18 @@ TRANSMISSION, BATCHED = "BATCH", "BATCHED"
 EVERY_S = 0.002
 ROUNDS = 5
 RESULT_MAX_S = 30.0
-# When each message of a batch was sent, and when it was got, in s.
+# The times in s at which each message of a batch was sent and received.
 Times = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Medians over the batches."""
+    """The medians over the batches."""
 
     way: str
-    first_ms: float  # from the sending of the first message until it is got
-    median_ms: float  # of all messages of a batch, each from its own sending
-    batch_ms: float  # from the sending of the first message until all are got
+    first_ms: float  # time from the sending of the first message to its receipt
+    median_ms: float  # median time of a batch's messages, from sending to receipt
+    batch_ms: float  # time from the sending of the first message to the receipt of the last
 
 
 def of_times(way: str, batches: Sequence[Times]) -> Wait:
@@ -52,7 +52,7 @@ def of_times(way: str, batches: Sequence[Times]) -> Wait:
 
 
 def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list[Wait]:
-    """Measures both ways, in turns."""
+    """Measures the link and the channel in turns."""
     for host, queue in ((pair.source, TRANSMISSION), (pair.to, BATCHED)):
         host.ask(m.QueueCreate, queue)
     pair.lead(pair.to.address)
@@ -81,7 +81,7 @@ def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list
 
 @contextmanager
 def mover(pair: Pair, batch: int) -> Iterator[None]:
-    """Runs a process that moves batches, as a channel does, until the block ends."""
+    """Runs a process that moves batches like a channel, until the block ends."""
     program = Program("the mover of batches")
     ends = pair.source.address, TRANSMISSION, pair.to.address, BATCHED
     words = [sys.executable, "-m", "qmgr_bench.transfer_mover", *ends, str(batch)]
@@ -94,23 +94,24 @@ def mover(pair: Pair, batch: int) -> Iterator[None]:
 
 
 def await_consumer(host: Host, queue: str) -> None:
-    """Returns once *queue* has a consumer, so that connecting is not measured."""
-    wait_until(lambda: host.ask(m.QueueShow, queue)["consumers"] > 0, f"no consumer of {queue}")
+    """Waits for a consumer of *queue*, so that the measurement starts after its connection."""
+    wait_until(lambda: host.ask(m.QueueShow, queue)["consumers"] > 0, f"{queue} has no consumer")
 
 
 def trickle(near: Client, queue: str, pool: list[bytes]) -> list[float]:
-    """Puts *pool* at *near* on *queue*, one at a time with pauses; returns when each was sent."""
+    """Puts *pool* on *queue* one at a time with pauses. Returns the times of sending."""
     sent: list[float] = []
     start_s = time.monotonic()
     for at, body in enumerate(pool):
         time.sleep(max(start_s + at * EVERY_S - time.monotonic(), 0))
         sent.append(time.monotonic())
-        near.submit(queue, body)  # The consumer sees the result.
+        # The consumer receives each message, so the result need not be checked.
+        near.submit(queue, body)
     return sent
 
 
 def receive(far: Client, queue: str, count: int) -> list[float]:
-    """Returns when each of *count* messages was got, as soon as possible."""
+    """Consumes *count* messages as soon as possible. Returns the times of receipt."""
     times: list[float] = []
     with far.consume(queue) as consumer:
         for message in consumer:

@@ -1,4 +1,4 @@
-"""A producer that puts in units of work: begin, puts and commit are sent in one write."""
+"""A producer that puts in units of work. Begin, puts and commit are sent in one write."""
 
 import os
 from collections import deque
@@ -17,7 +17,7 @@ class UnitSender:
 
         Args:
             pool: POOL records of about the same size.
-            unit: the messages of a unit; the last unit of a write may have fewer.
+            unit: The number of messages per unit. The last unit of a write may have fewer.
         """
         self.sock = wire.sock
         self._wire = wire
@@ -27,10 +27,10 @@ class UnitSender:
         self._frame_records = max(1, min(FRAME_RECORDS, FRAME_BYTES // len(pool[0])))
         self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
         self._puts = self._units = self._commit_id = 0
-        self._open: deque[int] = deque()  # messages of the unanswered units
+        self._open: deque[int] = deque()  # number of messages of each unanswered unit
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts, in units, as bytes."""
+        """Returns the bytes of the next *count* puts, in units."""
         frames: list[bytes] = []
         while count:
             size = min(count, self._unit)
@@ -56,10 +56,10 @@ class UnitSender:
         return [*frames, send(commit)]
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges.
+        """Returns the number of puts that *data* acknowledges.
 
         Raises:
-            LoadFailed: a put or a commit was refused.
+            LoadFailed: A put or a commit was refused.
         """
         answered = 0
         for message in self._wire.take(data):
@@ -67,7 +67,7 @@ class UnitSender:
                 if message.value is not None and message.value[0]:
                     raise LoadFailed(f"a put was refused: {message.value[0][0][2]}")
             elif type(message) is not m.Committed:
-                raise LoadFailed(f"not an answer to a unit of work: {message}")
+                raise LoadFailed(f"unexpected answer to a unit of work: {message}")
             elif message.refused:
                 raise LoadFailed(f"a commit was refused: {message.refused[0][2]}")
             else:

@@ -6,5 +6,5 @@
     history = spark.read.format("qmgr").option("table", "history").load("/snapshots/*")
     by_queue(stays(history)).show()
 
-`qmctl report` runs them, and so does pyspark_qmgr.submit on a cluster.
+`qmctl report` runs these reports, and pyspark_qmgr.submit runs them on a cluster.
 """

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark_qmgr.reports import cells, rates
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
-DAYS_MIN = 3  # other days that are needed to know the usual value
+DAYS_MIN = 3  # minimum number of other days that determine the usual value
 Z_MIN = 3.0
 _QUEUE = ("queue_manager", "queue")
 _SERIES = (*_QUEUE, "what", "hour_of_day")
@@ -16,33 +16,37 @@ _WHATS = ("arrived", "served", "gone", "returned")
 COLUMNS = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "a queue with history"),
-    Column("what", Kind.TEXT, f"what is counted, as in the report rates: {', '.join(_WHATS)}"),
-    Column("hour", Kind.TIME, "the start of the hour, in UTC; only whole hours of the history"),
-    Column("messages", Kind.COUNT, "messages in that hour"),
+    Column("what", Kind.TEXT, f"the counted messages, as in the report rates: {', '.join(_WHATS)}"),
+    Column("hour", Kind.TIME, "the start of the hour, in UTC; only complete hours of the history"),
+    Column("messages", Kind.COUNT, "the number of messages in that hour"),
     Column("usual", Kind.NUMBER, "the mean of the same hour on all other days"),
     Column(
         "deviation",
         Kind.NUMBER,
-        "the standard deviation of these; at least 1 and the square root of their "
-        "mean, as for random arrivals",
+        "the standard deviation on these days; at least 1 and the square root of the mean, as "
+        "for random arrivals",
     ),
-    Column("days", Kind.COUNT, f"other days; with fewer than {DAYS_MIN} there is no verdict"),
     Column(
-        "z", Kind.NUMBER, f"the difference from usual in deviations; {Z_MIN:.0f} or more is unusual"
+        "days",
+        Kind.COUNT,
+        f"the number of other days; hours with fewer than {DAYS_MIN} are left out",
+    ),
+    Column(
+        "z", Kind.NUMBER, f"the difference from usual in deviations; unusual from {Z_MIN:.0f} on"
     ),
     Column("is_unusual", Kind.FLAG, "whether the hour is unusual, high or low"),
 )
 
 
 def anomalies(hourly: DataFrame) -> DataFrame:
-    """Returns how each hour of each queue differs from the same hour on all other days.
+    """Returns the difference of each hour of each queue from the same hour on all other days.
 
     Args:
-        hourly: the result of `rates.hourly`. Missing hours in between count as 0. The first and
-            the last hour of a queue manager are left out, because they may be incomplete.
+        hourly: The result of `rates.hourly`. Missing hours in between count as 0. The first and the
+            last hour of a queue manager are left out, because they may be incomplete.
     """
     counts = _counts(hourly).withColumn("hour_of_day", F.pmod(F.col("_number"), F.lit(24)))
-    # Of all other days, from the sums of all: integers, so exact in any order.
+    # The values of the other days are derived from integer sums, which are exact in any order.
     others = F.col("_sum") - F.col("messages")
     usual = others / F.col("days")
     squares = F.col("_squares") - F.col("messages") * F.col("messages")
@@ -64,7 +68,10 @@ def anomalies(hourly: DataFrame) -> DataFrame:
 
 
 def _counts(hourly: DataFrame) -> DataFrame:
-    """Returns queue_manager, queue, what, _number of the hour, messages: hours without any, too."""
+    """Returns queue_manager, queue, what, _number of the hour, and messages.
+
+    Hours without messages are included.
+    """
     numbered = hourly.withColumn("_number", F.floor(F.unix_seconds("hour") / 3_600).cast("bigint"))
     bounds = numbered.groupBy("queue_manager").agg(
         (F.min("_number") + 1).alias("_first"), (F.max("_number") - 1).alias("_last")
@@ -93,7 +100,7 @@ def _title(rows: Sequence[Row]) -> str:
         return f"no hour is {Z_MIN:.0f} deviations or more from the usual value"
     return (
         f"{cells.text(odd['queue'])}: {cells.count(odd['messages'])} {odd['what']} in the hour of "
-        f"{cells.time(odd['hour'])[:16]}, where {cells.count(odd['usual'])} are usual"
+        f"{cells.time(odd['hour'])[:16]}; usual: {cells.count(odd['usual'])}"
     )
 
 

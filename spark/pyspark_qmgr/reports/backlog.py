@@ -1,4 +1,4 @@
-"""Publications that subscribers failed on, and those that are pending."""
+"""Publications on which subscribers failed, and pending publications."""
 
 from collections.abc import Sequence
 
@@ -13,42 +13,63 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 _SUBSCRIBER = ("queue_manager", "subscription")
 _WHO = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the subscription"),
-    Column("subscription", Kind.TEXT, "its name"),
+    Column("subscription", Kind.TEXT, "the name of the subscription"),
 )
 COLUMNS = (
     *_WHO,
-    Column("topic", Kind.TEXT, "its topic filter"),
+    Column("topic", Kind.TEXT, "the topic filter"),
     Column(
-        "suspended", Kind.FLAG, "whether it receives nothing until it is declared healthy again"
+        "suspended",
+        Kind.FLAG,
+        "whether the subscription receives nothing until it is declared healthy again",
     ),
-    Column("backlog", Kind.COUNT, "publications available to it; null if they are forwarded"),
-    Column("parked", Kind.COUNT, "publications that it failed on, kept for republishing"),
-    Column("parked_share", Kind.SHARE, "all pending publications"),
-    Column("parked_bytes", Kind.BYTES, "the size of their records"),
-    Column("republished_max", Kind.COUNT, "how often one of them was already republished, at most"),
-    Column("awaited", Kind.COUNT, "those that are sent as soon as it is healthy"),
-    Column("oldest_at", Kind.TIME, "when the first of them was parked"),
-    Column("oldest_age_ms", Kind.MS, "the time since then, as of the snapshot"),
-    Column("missed", Kind.COUNT, "publications missed because it was full or suspended"),
+    Column(
+        "backlog",
+        Kind.COUNT,
+        "publications available to the subscription; null if they are forwarded",
+    ),
+    Column(
+        "parked", Kind.COUNT, "publications on which the subscriber failed, kept for republishing"
+    ),
+    Column("parked_share", Kind.SHARE, "the parked fraction of all pending publications"),
+    Column("parked_bytes", Kind.BYTES, "the size of the parked publications' records"),
+    Column(
+        "republished_max",
+        Kind.COUNT,
+        "the highest number of times that a parked publication was republished",
+    ),
+    Column(
+        "awaited",
+        Kind.COUNT,
+        "parked publications that are sent as soon as the subscriber is healthy",
+    ),
+    Column("oldest_at", Kind.TIME, "the time at which the first publication was parked"),
+    Column("oldest_age_ms", Kind.MS, "the time from oldest_at to the snapshot"),
+    Column(
+        "missed", Kind.COUNT, "publications missed because the subscription was full or suspended"
+    ),
 )
 REASONS = (
     *_WHO,
-    Column("code", Kind.TEXT, "why they were parked"),
+    Column("code", Kind.TEXT, "the reason code of the parking"),
     Column(
-        "reason", Kind.TEXT, "the reason given by the subscriber that rejected them, in one word"
+        "reason",
+        Kind.TEXT,
+        "the reason of the subscriber that rejected the publications, in one word",
     ),
     Column("parked", Kind.COUNT, "publications parked for this reason"),
-    Column("topics", Kind.COUNT, "their number of topics"),
-    Column("first_at", Kind.TIME, "when the first of them was parked"),
-    Column("last_at", Kind.TIME, "when the last of them was parked"),
+    Column("topics", Kind.COUNT, "the number of topics of these publications"),
+    Column("first_at", Kind.TIME, "the time at which the first publication was parked"),
+    Column("last_at", Kind.TIME, "the time at which the last publication was parked"),
 )
 
 
 def by_subscriber(
     subscriptions: DataFrame, republish: DataFrame, snapshots: DataFrame
 ) -> DataFrame:
-    """Returns the pending publications of each subscriber; the tables are of one snapshot per
-    manager.
+    """Returns the pending publications of each subscriber.
+
+    The tables must be of one snapshot per queue manager.
     """
     parked = republish.groupBy(*_SUBSCRIBER).agg(
         F.count("*").alias("parked"),
@@ -73,7 +94,7 @@ def by_subscriber(
 
 
 def by_reason(republish: DataFrame) -> DataFrame:
-    """Returns why publications were parked."""
+    """Returns the parked publications of each subscriber by reason."""
     return republish.groupBy(*_SUBSCRIBER, "code", "reason").agg(
         F.count("*").alias("parked"),
         F.countDistinct("topic").alias("topics"),
@@ -85,9 +106,9 @@ def by_reason(republish: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     if not worst["parked"]:
-        return f"nothing is parked for any of {cells.of(len(rows), 'subscriber')}"
+        return f"no publication is parked for {cells.of(len(rows), 'subscriber')}"
     return (
-        f"{cells.text(worst['subscription'])} has failed on most: "
+        f"{cells.text(worst['subscription'])} has failed most often: "
         f"{cells.of(worst['parked'], 'publication')}, the oldest parked for "
         f"{cells.duration(worst['oldest_age_ms'] or 0)}"
     )
@@ -97,9 +118,8 @@ def _reason_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     reason = f", {cells.text(worst['reason'])}" if worst["reason"] else ""
     return (
-        f"{cells.text(worst['code'] or 'no code')}{reason}: why "
-        f"{cells.of(worst['parked'], 'publication')} of {cells.text(worst['subscription'])} "
-        "were parked"
+        f"{cells.text(worst['code'] or 'no code')}{reason}: the reason for parking "
+        f"{cells.of(worst['parked'], 'publication')} of {cells.text(worst['subscription'])}"
     )
 
 
@@ -129,7 +149,7 @@ BACKLOG = Report(
             REASONS,
             ("-parked", *_SUBSCRIBER, "code", "reason"),
             _reason_title,
-            Plot(("subscription", "code", "reason"), ("parked",), "publications parked"),
+            Plot(("subscription", "code", "reason"), ("parked",), "parked publications"),
         ),
     ),
     _make,

@@ -1,4 +1,4 @@
-"""Formats values for people: 1.5 s, 12 KiB, 99.3 %."""
+"""Formats values for people, such as 1.5 s, 12 KiB and 99.3 %."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +9,11 @@ from pyspark_qmgr.reports.report import Kind
 
 _DURATIONS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-TEXT_MAX = 80  # characters of a name from outside
+TEXT_MAX = 80  # maximum characters of a name from outside
 
 
 def _digits(value: float) -> str:
-    """Returns *value* with three digits, or with all digits of a longer whole part."""
+    """Returns *value* with three digits, or with all digits of a longer integer part."""
     if value == 0:
         return "0"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -29,7 +29,7 @@ def _scaled(value: float, units: Sequence[tuple[int, str]], least: str) -> str:
 
 
 def duration(ms: float) -> str:
-    """Returns a duration: three digits below a minute, else its two largest units."""
+    """Returns *ms* with three digits below a minute, otherwise in its two largest units."""
     if abs(ms) < 1_000:
         return f"{_digits(ms)} ms"
     if abs(ms) < 59_950:
@@ -45,32 +45,32 @@ def duration(ms: float) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """Returns a size."""
+    """Returns *size_bytes* as text with a unit."""
     return _scaled(size_bytes, _SIZES, "B")
 
 
 def count(number: float) -> str:
-    """Returns a whole number."""
+    """Returns *number* as a whole number."""
     return f"{number:,.0f}"
 
 
 def share(part: float) -> str:
-    """Returns a fraction in per cent."""
+    """Returns the fraction *part* in percent."""
     return f"{_digits(part * 100)} %"
 
 
 def rate(per_s: float) -> str:
-    """Returns a rate."""
+    """Returns the rate *per_s* as text."""
     return f"{_digits(per_s)}/s"
 
 
 def time(at: datetime) -> str:
-    """Returns a time in UTC, to the second."""
+    """Returns the time *at* in UTC, to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def text(value: object) -> str:
-    """Returns any name on one line, at most TEXT_MAX long."""
+    """Returns *value* as text on one line with at most TEXT_MAX characters."""
     line = plain(str(value))
     return line if len(line) <= TEXT_MAX else f"{line[: TEXT_MAX - 1]}…"
 
@@ -81,7 +81,7 @@ def plain(line: str) -> str:
 
 
 def flag(value: object) -> str:
-    """Returns a boolean as a word."""
+    """Returns *value* as "yes" or "no"."""
     return "yes" if value else "no"
 
 
@@ -99,12 +99,12 @@ _CELLS: Mapping[Kind, Callable[[Any], str]] = {
 
 
 def cell(kind: Kind, value: Any) -> str:
-    """Returns the text of a table cell for *value*; "" for null."""
+    """Returns the text of a table cell for *value*, or "" for null."""
     return "" if value is None else _CELLS[kind](value)
 
 
 def of(number: int, word: str) -> str:
-    """Returns a number with its noun: 1 queue, 2 queues."""
+    """Returns *number* with its noun, such as 1 queue or 2 queues."""
     if number != 1:
         word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count(number)} {word}"

@@ -1,4 +1,4 @@
-"""Dead letters: their origin, reason, age, and new kinds."""
+"""Dead letters: their queues, reasons, ages, and new kinds."""
 
 from collections.abc import Sequence
 
@@ -13,20 +13,24 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 NEW_H = 24
 _SPOT = ("dead_manager", "dead_queue", "dead_code", "dead_reason")
 COLUMNS = (
-    Column("dead_manager", Kind.TEXT, "the queue manager where it could not be consumed"),
-    Column("dead_queue", Kind.TEXT, "the queue where it could not be consumed"),
-    Column("dead_code", Kind.TEXT, "why it is a dead letter"),
+    Column("dead_manager", Kind.TEXT, "the queue manager where the message became a dead letter"),
+    Column("dead_queue", Kind.TEXT, "the queue where the message became a dead letter"),
+    Column("dead_code", Kind.TEXT, "the reason code of the dead letter"),
     Column(
-        "dead_reason", Kind.TEXT, "the reason given by the consumer that rejected it, in one word"
+        "dead_reason",
+        Kind.TEXT,
+        "the reason of the consumer that rejected the message, in one word",
     ),
     Column("messages", Kind.COUNT, "dead letters that still exist"),
-    Column("body_bytes", Kind.BYTES, "the size of their bodies"),
-    Column("lies_on", Kind.COUNT, "the number of queues that hold them"),
-    Column("retried", Kind.COUNT, "those that were retried at least once"),
-    Column("failed_max", Kind.COUNT, "how often a consumer failed on one of them, at most"),
-    Column("first_at", Kind.TIME, "when the first became one"),
-    Column("last_at", Kind.TIME, "when the last became one"),
-    Column("is_new", Kind.FLAG, f"whether the first is from the {NEW_H} h before the snapshot"),
+    Column("body_bytes", Kind.BYTES, "the size of the bodies"),
+    Column("lies_on", Kind.COUNT, "the number of queues that hold these dead letters"),
+    Column("retried", Kind.COUNT, "dead letters that were retried at least once"),
+    Column("failed_max", Kind.COUNT, "the highest number of failures of one message"),
+    Column("first_at", Kind.TIME, "the time of the first dead letter"),
+    Column("last_at", Kind.TIME, "the time of the last dead letter"),
+    Column(
+        "is_new", Kind.FLAG, f"whether first_at is within the {NEW_H} h before the last snapshot"
+    ),
 )
 HOURLY = (
     Column("hour", Kind.TIME, "the start of the hour, in UTC"),
@@ -63,7 +67,7 @@ def _title(rows: Sequence[Row]) -> str:
     new = sum(bool(row["is_new"]) for row in rows)
     end = f"; {cells.of(new, 'kind')} of failure first seen within {NEW_H} h" if new else ""
     return (
-        f"{cells.of(worst['messages'], 'dead letter')} of {cells.text(worst['dead_queue'])} for "
+        f"{cells.of(worst['messages'], 'dead letter')} of {cells.text(worst['dead_queue'])} with "
         f"{cells.text(worst['dead_code'])}{end}"
     )
 
@@ -101,7 +105,7 @@ DEAD = Report(
             HOURLY,
             ("-messages", "hour", *_SPOT[:3]),
             _hourly_title,
-            Plot(_SPOT[:3], ("messages",), "dead letters an hour", x="hour", labels_max=6),
+            Plot(_SPOT[:3], ("messages",), "dead letters per hour", x="hour", labels_max=6),
         ),
     ),
     _make,

@@ -14,12 +14,12 @@ _STATES = ("ready", "delayed", "transmission", "parked", "publication", "damaged
 COLUMNS = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the snapshot"),
     Column("queue", Kind.TEXT, "a queue with at least one message"),
-    Column("depth", Kind.COUNT, "messages on it, in any state"),
+    Column("depth", Kind.COUNT, "messages on the queue, in any state"),
     Column("oldest_age_ms", Kind.MS, "the age of the oldest message at taken_at"),
-    Column("oldest_put_at", Kind.TIME, "when the oldest message was put"),
+    Column("oldest_put_at", Kind.TIME, "the time at which the oldest message was put"),
     Column("body_bytes", Kind.BYTES, "the size of all bodies"),
     *(Column(state, Kind.COUNT, f"messages in state {state}") for state in _STATES),
-    Column("taken_at", Kind.TIME, "when the snapshot was taken"),
+    Column("taken_at", Kind.TIME, "the time at which the snapshot was taken"),
     Column("snapshot_id", Kind.TEXT, "the id of the snapshot"),
 )
 

@@ -1,4 +1,4 @@
-"""Duplicate detection: its cost for each queue, and the duplicates it found."""
+"""Duplicate detection: its cost for each queue, and the duplicates found."""
 
 from collections.abc import Sequence
 
@@ -13,15 +13,23 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 _QUEUE = ("queue_manager", "queue")
 COLUMNS = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
-    Column("queue", Kind.TEXT, "as of the last snapshot; all counts cover its whole life"),
-    Column("offered", Kind.COUNT, "messages put, and refused duplicates and others"),
+    Column(
+        "queue",
+        Kind.TEXT,
+        "a queue of the last snapshot; counts start with the creation of the queue",
+    ),
+    Column("offered", Kind.COUNT, "messages put, plus refused duplicates and other refused puts"),
     Column("puts", Kind.COUNT, "messages put"),
-    Column("fast", Kind.COUNT, "puts that needed no lookup to be known as new"),
-    Column("fast_share", Kind.SHARE, "their share of the puts"),
-    Column("slow", Kind.COUNT, "late puts, which needed an index lookup"),
-    Column("duplicates", Kind.COUNT, "puts refused because a message with that UID existed"),
-    Column("duplicate_share", Kind.SHARE, "their share of puts and duplicates"),
-    Column("refused", Kind.COUNT, "puts refused for other reasons: no room, inhibited, malformed"),
+    Column("fast", Kind.COUNT, "puts recognized as new without a lookup"),
+    Column("fast_share", Kind.SHARE, "fast as a fraction of puts"),
+    Column("slow", Kind.COUNT, "late puts, which needed a lookup in the index"),
+    Column(
+        "duplicates",
+        Kind.COUNT,
+        "puts that were refused because a message with the same UID existed",
+    ),
+    Column("duplicate_share", Kind.SHARE, "duplicates as a fraction of puts and duplicates"),
+    Column("refused", Kind.COUNT, "puts refused for other reasons: no space, inhibited, malformed"),
 )
 
 
@@ -42,7 +50,7 @@ def _title(rows: Sequence[Row]) -> str:
     found = sum(row["duplicates"] for row in rows)
     share = cells.share(fast / puts) if puts else "none"
     return (
-        f"{share} of the puts were known to be new without a lookup; "
+        f"{share} of the puts were recognized as new without a lookup; "
         f"{cells.of(found, 'duplicate')} refused"
     )
 
@@ -62,7 +70,12 @@ DUPLICATES = Report(
             COLUMNS,
             ("-duplicates", "-slow", *_QUEUE),
             _title,
-            Plot(_QUEUE, ("fast", "slow", "duplicates"), "messages, ever", is_log=True),
+            Plot(
+                _QUEUE,
+                ("fast", "slow", "duplicates"),
+                "messages since the queue was created",
+                is_log=True,
+            ),
         ),
     ),
     _make,

@@ -1,4 +1,4 @@
-"""Draws a part of a report as an SVG, whose lines and text have the colour of the page."""
+"""Draws a part of a report as an SVG. Lines and text have the text colour of the page."""
 
 import io
 import math
@@ -20,8 +20,8 @@ WIDTH_IN = 8.4
 BAR_IN = 0.3
 LABEL_MAX = 36
 HOUR = timedelta(hours=1)
-INK = "#123456"  # stands for the colour of the text, which the page defines
-# Okabe and Ito's palette: distinct for all eyes, on white and on black.
+INK = "#123456"  # placeholder for the colour of the text, which the page defines
+# Okabe and Ito's palette, which colour-blind people can distinguish on white and on black.
 COLOURS = ("#2f8fd8", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 MARKS = "osD^vP"
 _STYLE: dict[Any, Any] = {
@@ -42,12 +42,14 @@ _STYLE: dict[Any, Any] = {
 
 
 def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
-    """Returns the plot of *rows*, limited to the labels that are drawn; "" without any.
+    """Returns the plot of *rows*, which must be limited to the labels to draw.
+
+    Returns "" if the rows have no values.
 
     Args:
-        part: a part with a plot.
-        rows: in the order in which they are drawn.
-        salt: a word for its ids, unique on the page.
+        part: A part with a plot.
+        rows: The rows, in the order in which they are drawn.
+        salt: A text for the ids, unique on the page.
     """
     plot = part.plot
     assert plot is not None
@@ -72,12 +74,12 @@ def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
 
 
 def _inlined(text: str) -> str:
-    """Returns the SVG as an element of a page."""
+    """Returns the SVG *text* as an element of a page."""
     start = text.index("<svg")
     text = re.sub(r"<metadata>.*?</metadata>", "", text[start:], flags=re.DOTALL)
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
     used = set(re.findall(r"""(?:url\(|href=["'])#([\w-]+)""", text))
-    # Other ids would occur in each figure of the page.
+    # Unused ids would occur in each figure of the page.
     text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
     return text.replace(INK, "currentColor")
 
@@ -90,7 +92,7 @@ def _new(height_in: float) -> tuple["Figure", "Axes"]:
 
 
 def label_of(plot: Plot, row: Row, kinds: Mapping[str, Kind]) -> str:
-    """Returns the label of a bar or a line, at most LABEL_MAX long."""
+    """Returns the label of a bar or a line, with at most LABEL_MAX characters."""
     names = [cells.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
     text = " · ".join(names)
     return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
@@ -101,7 +103,7 @@ def _kinds(part: Part) -> dict[str, Kind]:
 
 
 def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
-    """Draws bars if a label has one value, else points on one line."""
+    """Draws bars if a label has one value, otherwise points on one line."""
     kinds = _kinds(part)
     figure, axes = _new(0.9 + BAR_IN * len(rows))
     places = range(len(rows))
@@ -138,7 +140,7 @@ def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
         )
         axes.grid(axis="y", color=INK, alpha=0.12)
     axes.set_yticks(list(places), [label_of(plot, row, kinds) for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)  # the first on top
+    axes.set_ylim(len(rows) - 0.4, -0.6)  # The first row is at the top.
     _scale(plot, rows, axes.xaxis, kinds[plot.values[0]])
     axes.xaxis.set_major_formatter(_ticks(kinds[plot.values[0]]))
     axes.set_xlabel(plot.axis)
@@ -163,7 +165,7 @@ def _histogram(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _ticks(kind: Kind) -> "Formatter":
-    """Returns the formatter for an axis: Matplotlib's own shows powers of ten as formulas."""
+    """Returns the formatter for an axis. Matplotlib's default shows powers of ten as formulas."""
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: cells.cell(kind, value))
@@ -203,7 +205,7 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _widen(times: Sequence[Any], axes: "Axes") -> None:
-    """Shows a day around a single hour; otherwise the axis would show years."""
+    """Shows a day around a single hour. Otherwise, the axis would show years."""
     if len(set(times)) == 1:
         around: Any = (times[0] - 12 * HOUR, times[0] + 12 * HOUR)
         axes.set_xlim(around)
@@ -212,7 +214,7 @@ def _widen(times: Sequence[Any], axes: "Axes") -> None:
 def with_gaps(
     points: list[tuple[datetime, float]], nothing: float
 ) -> tuple[list[Any], list[float]]:
-    """Returns times and values in order, with *nothing* for missing hours."""
+    """Returns the times and the values in order, with *nothing* for missing hours."""
     filled: list[tuple[datetime, float]] = []
     for at, value in sorted(points):
         if filled and at - filled[-1][0] > HOUR:
@@ -222,7 +224,7 @@ def with_gaps(
 
 
 def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -> None:
-    """Makes the axis of values logarithmic if they span more than two powers of ten."""
+    """Makes the axis of values logarithmic if the values span more than two powers of ten."""
     from matplotlib.ticker import MaxNLocator
 
     found = [row[name] for row in rows for name in plot.values if row[name] is not None]
@@ -238,6 +240,6 @@ def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -
 
 
 def _word(name: str) -> str:
-    """Returns a legend's word for a column: p50 for queue_p50_ms."""
+    """Returns the text in the legend for the column *name*, such as p50 for queue_p50_ms."""
     percent = re.search(r"_(p\d+)_", name)
     return percent[1] if percent else name.removesuffix("_per_s").replace("_", " ")

@@ -1,11 +1,11 @@
-"""Stays on queues, from the events in the table `history`."""
+"""The stays of messages on queues, from the events in table `history`."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 ENTER = ("put", "published")
-SERVED = ("settled", "transferred")  # the message reached its destination
-# the message left in another way
+SERVED = ("settled", "transferred")  # events with which a message reaches its destination
+# Events with which a message leaves in another way.
 GONE = ("expired", "dead-lettered", "moved", "removed", "lost", "damaged")
 LEAVE = (*SERVED, *GONE)
 
@@ -15,11 +15,11 @@ def stays(history: DataFrame) -> DataFrame:
 
     queue_manager, store_id, queue, arrival, message_id   identify the stay
     origin, created_at   of the message
-    put_at               when it arrived; null if the journal began later
-    delivered_at         when it was first delivered to a consumer; null if never
-    returns              how often it was returned
-    left_at, ended       when and by which event it left; null if it is still on the queue
-    record_bytes         its size
+    put_at               the time of arrival; null if the journal began later
+    delivered_at         the time of the first delivery to a consumer; null if none
+    returns              the number of returns
+    left_at, ended       the time and the event of leaving; null if the message is on the queue
+    record_bytes         the size of the record
     """
     event, at = F.col("event"), F.col("at")
     return history.groupBy("queue_manager", "store_id", "queue", "arrival", "message_id").agg(

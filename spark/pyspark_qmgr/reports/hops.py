@@ -1,4 +1,4 @@
-"""The time that messages took from one queue manager to the next."""
+"""The time that messages needed from one queue manager to the next."""
 
 from collections.abc import Sequence
 
@@ -12,23 +12,35 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _HOP = ("queue_manager", "queue", "peer")
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "the queue manager that sent them"),
-    Column("queue", Kind.TEXT, "the link's transmission queue"),
-    Column("peer", Kind.TEXT, "the queue manager that received them"),
+    Column("queue_manager", Kind.TEXT, "the queue manager that sent the messages"),
+    Column("queue", Kind.TEXT, "the transmission queue of the link"),
+    Column("peer", Kind.TEXT, "the queue manager that received the messages"),
     Column("messages", Kind.COUNT, "messages that the peer committed"),
-    Column("seen", Kind.COUNT, "those whose put is in the peer's own history"),
+    Column("seen", Kind.COUNT, "messages whose put is in the history of the peer"),
     *described("hop", "from the put on the link to the put at the peer, by both clocks"),
-    Column("hop_max_ms", Kind.MS, "the longest of these times"),
-    Column("early", Kind.COUNT, "messages put there before they were put here: the clocks differ"),
-    *described("link", "from the put on the link until the peer's commit was known here"),
-    Column("link_max_ms", Kind.MS, "the longest of these times, by one clock"),
+    Column(
+        "hop_max_ms", Kind.MS, "from the put on the link to the put at the peer: the longest time"
+    ),
+    Column(
+        "early",
+        Kind.COUNT,
+        "messages put at the peer before they were put here, because the clocks differ",
+    ),
+    *described(
+        "link", "from the put on the link until the peer's commit was received here, by one clock"
+    ),
+    Column(
+        "link_max_ms",
+        Kind.MS,
+        "from the put on the link until the peer's commit was received here: the longest time",
+    ),
 )
 
 
 def hops(history: DataFrame) -> DataFrame:
-    """Returns percentiles for each link.
+    """Returns the percentiles of the times for each link.
 
-    If a message passes a link several times, only the first counts.
+    If a message passes a link several times, only the first time counts.
     """
     event = F.col("event")
     sent = (
@@ -71,8 +83,8 @@ def _title(rows: Sequence[Row]) -> str:
     if slow["link_p99_ms"] is None:
         return f"{way}: the time of the puts on the link is unknown"
     return (
-        f"{way} is the slowest: of {cells.of(slow['messages'], 'message')} half were "
-        f"committed within {cells.duration(slow['link_p50_ms'])}, one in a hundred after "
+        f"{way} is the slowest link: of {cells.of(slow['messages'], 'message')}, half were "
+        f"committed within {cells.duration(slow['link_p50_ms'])}, and one in a hundred after "
         f"{cells.duration(slow['link_p99_ms'])} or more"
     )
 
@@ -83,7 +95,7 @@ def _make(tables: Frames) -> Frames:
 
 HOPS = Report(
     "hops",
-    "hop latency: from the put on a link to the put at its other end",
+    "hop latency: from the put on a link to the put at the other end",
     ("history",),
     (
         Part(
@@ -95,7 +107,7 @@ HOPS = Report(
             Plot(
                 ("queue_manager", "peer"),
                 ("link_p50_ms", "link_p95_ms", "link_p99_ms"),
-                "time until committed",
+                "time until the commit",
                 is_log=True,
             ),
         ),

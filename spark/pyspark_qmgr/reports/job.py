@@ -1,5 +1,6 @@
-"""The whole job: reads snapshots, writes a directory with Parquet and a page. Run by qmctl and
-submit.
+"""The whole job: reads snapshots, and writes a directory with Parquet files and a page.
+
+qmctl and submit run this job.
 """
 
 import json
@@ -22,7 +23,7 @@ DOCUMENT = "report.json"
 
 
 class Made(NamedTuple):
-    """The results of a job, and their place."""
+    """The results of a job and their location."""
 
     outcomes: list[Outcome]
     page: str
@@ -31,11 +32,11 @@ class Made(NamedTuple):
 
     @property
     def failed(self) -> list[Outcome]:
-        """The reports that failed."""
+        """Returns the reports that failed."""
         return [outcome for outcome in self.outcomes if outcome.error]
 
     def document(self) -> dict[str, Any]:
-        """Returns the result for scripts."""
+        """Returns the results as a document for scripts."""
         return {
             "page": self.page,
             "reports": [_report(outcome, self.place) for outcome in self.outcomes],
@@ -63,10 +64,10 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
 
 
 def found(paths: Iterable[str]) -> list[StoredSnapshot]:
-    """Returns the snapshots that *paths* lead to, each checked against its checksum.
+    """Returns the snapshots that *paths* name, with verified checksums.
 
     Raises:
-        SnapshotUnreadable: none was found, or one is damaged.
+        SnapshotUnreadable: No snapshot was found, or a snapshot is damaged.
     """
     snapshots = find(paths)
     for snapshot in snapshots:
@@ -80,26 +81,26 @@ def make(
     snapshots: Sequence[StoredSnapshot],
     to: str,
     options: Mapping[str, str],
-    tell: Callable[[str], object] = lambda name: None,
+    report_progress: Callable[[str], object] = lambda name: None,
     tables: Frames | None = None,
 ) -> Made:
     """Runs *reports* on *snapshots* and writes the results into the directory *to*.
 
     Args:
-        spark: local or on a cluster; its executors must see the snapshots and *to*.
-        reports: the reports to run.
-        snapshots: the result of `found`.
-        to: a path, or a URI that Spark can write to.
-        options: the options of the user, to be shown on the page.
-        tell: called with the name of each report before it runs.
-        tables: read instead of the tables of the snapshots.
+        spark: A local or cluster session. Its executors must see the snapshots and *to*.
+        reports: The reports to run.
+        snapshots: The result of `found`.
+        to: A path, or a URI that Spark can write to.
+        options: The user's options, for display on the page.
+        report_progress: The function that is called with the name of each report before it runs.
+        tables: Tables to read instead of the tables of the snapshots.
 
     Raises:
         PlaceUnusable: *to* cannot be written to.
     """
     place = Place(spark, to)
     source = Tables(spark, snapshots) if tables is None else tables
-    outcomes = run(spark, reports, source, place, tell)
+    outcomes = run(spark, reports, source, place, report_progress)
     facts = page.Facts(
         cells.time(datetime.now(UTC)) + " UTC",
         tuple(sorted({snapshot.queue_manager for snapshot in snapshots})),

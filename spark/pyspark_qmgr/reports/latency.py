@@ -1,4 +1,4 @@
-"""Latency of messages: on their queue, and from their creation until they were settled."""
+"""Latency of messages: on their queue, and from their creation to their settlement."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,23 +11,23 @@ from pyspark_qmgr.reports.measure import described, hour, ms, percentiles
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
 _TIMES = (
-    ("wait", "until it was first delivered to a consumer"),
-    ("queue", "from its put on this queue until it was settled"),
-    ("total", "from its creation, by the creator's clock, until it was settled"),
+    ("wait", "from the put to the first delivery to a consumer"),
+    ("queue", "from the put on this queue to the settlement"),
+    ("total", "from the creation, by the creator's clock, to the settlement"),
 )
-_MANAGER = Column("queue_manager", Kind.TEXT, "the queue manager where it was settled")
-_QUEUE = Column("queue", Kind.TEXT, "the queue where it was settled")
+_MANAGER = Column("queue_manager", Kind.TEXT, "the queue manager where the message was settled")
+_QUEUE = Column("queue", Kind.TEXT, "the queue where the message was settled")
 _ORIGIN = Column("origin", Kind.TEXT, "the creator of the message")
-_HOUR = Column("hour", Kind.TIME, "the hour, in UTC, in which it was settled")
+_HOUR = Column("hour", Kind.TIME, "the hour of the settlement, in UTC")
 
 
 def _figures() -> Iterable[Column]:
-    yield Column("messages", Kind.COUNT, "messages that were settled")
+    yield Column("messages", Kind.COUNT, "settled messages")
     for name, text in _TIMES:
         yield from described(name, text)
-        yield Column(f"{name}_max_ms", Kind.MS, f"{text}: the longest")
+        yield Column(f"{name}_max_ms", Kind.MS, f"{text}: the longest time")
     yield Column(
-        "early", Kind.COUNT, "messages settled before they were created: the clocks differ"
+        "early", Kind.COUNT, "messages settled before they were created, because the clocks differ"
     )
 
 
@@ -37,7 +37,7 @@ BY_HOUR = (_HOUR, _MANAGER, _QUEUE, *_figures())
 
 
 def settled(stays: DataFrame) -> DataFrame:
-    """Returns those of *stays* that ended with a settlement, with wait_ms, queue_ms, total_ms."""
+    """Returns the *stays* that ended with a settlement, with wait_ms, queue_ms and total_ms."""
     return (
         stays.where(F.col("ended") == "settled")
         .withColumn("wait_ms", ms("delivered_at", "put_at"))
@@ -63,17 +63,17 @@ def _by(settled: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 
 def by_queue(settled: DataFrame) -> DataFrame:
-    """Returns percentiles for each queue."""
+    """Returns the percentiles for each queue."""
     return _by(settled, BY_QUEUE)
 
 
 def by_origin(settled: DataFrame) -> DataFrame:
-    """Returns percentiles for each origin and destination."""
+    """Returns the percentiles for each origin and destination."""
     return _by(settled, BY_ORIGIN)
 
 
 def by_hour(settled: DataFrame) -> DataFrame:
-    """Returns percentiles for each queue and hour."""
+    """Returns the percentiles for each queue and hour."""
     return _by(settled, BY_HOUR)
 
 
@@ -81,14 +81,14 @@ def _slowest(name: str, time: str) -> Callable[[Sequence[Row]], str]:
     def title(rows: Sequence[Row]) -> str:
         known = [row for row in rows if row[f"{time}_p99_ms"] is not None]
         if not known:
-            return "no settled message has a known put"
+            return "the put time of the settled messages is unknown"
         worst = max(known, key=lambda row: row[f"{time}_p99_ms"])
         label = worst[name]
         of = cells.time(label)[:16] if name == "hour" else cells.text(label)
         what = "from creation to settlement" if time == "total" else "on the queue"
         return (
             f"{of}: one message in a hundred took {cells.duration(worst[f'{time}_p99_ms'])} or "
-            f"more {what}, half of them {cells.duration(worst[f'{time}_p50_ms'])} or less"
+            f"more {what}, and half took {cells.duration(worst[f'{time}_p50_ms'])} or less"
         )
 
     return title
@@ -133,7 +133,7 @@ LATENCY = Report(
             Plot(
                 ("queue_manager", "queue"),
                 ("queue_p99_ms",),
-                "p99 of time on the queue",
+                "p99 of the time on the queue",
                 x="hour",
                 is_log=True,
                 labels_max=6,

@@ -7,7 +7,7 @@ _SNAPSHOT = ("queue_manager", "snapshot_id")
 
 
 def taken(snapshots: DataFrame) -> DataFrame:
-    """Returns queue_manager, snapshot_id, taken_at of the table of snapshots."""
+    """Returns queue_manager, snapshot_id and taken_at of table snapshots."""
     return F.broadcast(snapshots.select(*_SNAPSHOT, F.col("at").alias("taken_at")))
 
 
@@ -15,8 +15,8 @@ def latest(table: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Returns the rows of *table* from the last snapshot of each queue manager.
 
     Args:
-        table: has the columns queue_manager and snapshot_id.
-        snapshots: the table of snapshots.
+        table: A table with the columns queue_manager and snapshot_id.
+        snapshots: The table snapshots.
     """
     last = snapshots.groupBy("queue_manager").agg(
         F.max_by("snapshot_id", F.struct("at", "snapshot_id")).alias("snapshot_id")
@@ -25,6 +25,6 @@ def latest(table: DataFrame, snapshots: DataFrame) -> DataFrame:
 
 
 def depths(messages: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Returns queue_manager, queue, depth for each non-empty queue, as of the last snapshot."""
+    """Returns queue_manager, queue and depth of each non-empty queue, as of the last snapshot."""
     found = latest(messages, snapshots).groupBy("queue_manager", "queue")
     return found.agg(F.count("*").alias("depth"))

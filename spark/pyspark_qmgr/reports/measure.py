@@ -1,4 +1,4 @@
-"""Durations, hours and percentiles: expressions that do not depend on the session."""
+"""Durations, hours and percentiles, as expressions that do not depend on the session."""
 
 from collections.abc import Iterable
 
@@ -9,14 +9,14 @@ from pyspark_qmgr.reports.report import Column as Described
 from pyspark_qmgr.reports.report import Kind
 
 PERCENTS = (50, 95, 99)
-# Exact up to this number of values in a group; beyond it the rank is accurate to one part in as
-# many.
+# Percentiles are exact up to this number of values in a group. With more values, the rank is
+# accurate to one part in this number.
 ACCURACY = 10_000
 _HOUR_S = 3_600
 
 
 def ms(later: str | Column, earlier: str | Column) -> Column:
-    """Returns the time from *earlier* to *later*, in ms, with microseconds."""
+    """Returns the time from *earlier* to *later* in ms, with microsecond resolution."""
     return (F.unix_micros(later) - F.unix_micros(earlier)) / 1000
 
 
@@ -35,7 +35,7 @@ def _whole(at: str, seconds: int) -> Column:
 
 
 def ratio(part: str | Column, whole: str | Column) -> Column:
-    """Returns *part* of *whole*; null if *whole* is 0."""
+    """Returns *part* divided by *whole*, or null if *whole* is 0."""
     return F.try_divide(_column(part).cast("double"), _column(whole).cast("double"))
 
 
@@ -44,7 +44,7 @@ def _column(given: str | Column) -> Column:
 
 
 def percentiles(value: str, name: str) -> list[Column]:
-    """Returns aggregates of *value*: name_p50_ms, name_p95_ms, name_p99_ms."""
+    """Returns the aggregates name_p50_ms, name_p95_ms and name_p99_ms of *value*."""
     return [
         F.percentile_approx(value, percent / 100, ACCURACY).alias(f"{name}_p{percent}_ms")
         for percent in PERCENTS
@@ -54,4 +54,6 @@ def percentiles(value: str, name: str) -> list[Column]:
 def described(name: str, what: str) -> Iterable[Described]:
     """Returns the columns of `percentiles`."""
     for percent in PERCENTS:
-        yield Described(f"{name}_p{percent}_ms", Kind.MS, f"{what}: {percent} % took no longer")
+        yield Described(
+            f"{name}_p{percent}_ms", Kind.MS, f"{what}: {percent} % of the messages took no longer"
+        )

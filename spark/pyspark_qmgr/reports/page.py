@@ -1,4 +1,4 @@
-"""The page: one self-contained HTML file, in light and dark colours."""
+"""The page of reports: one self-contained HTML file, in light and dark colours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
@@ -48,22 +48,23 @@ summary { color: var(--soft); cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; margin: .5rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 """
-# Nothing is loaded and no script runs, whatever the names of queues contain.
+# The page loads nothing and runs no script, even if names of queues contain HTML.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 class Facts(NamedTuple):
-    """The data that the reports were made from."""
+    """The data from which the reports were made."""
 
     made_at: str
     queue_managers: tuple[str, ...]
-    snapshots: tuple[Row, ...]  # directory, queue_manager, snapshot_id, taken_at, turn, ...
+    # values by name: directory, queue_manager, snapshot_id, taken_at, turn, ...
+    snapshots: tuple[Row, ...]
     options: Mapping[str, str]
     versions: Mapping[str, str]
 
 
 def page(facts: Facts, outcomes: Sequence[Outcome]) -> str:
-    """Returns the page."""
+    """Returns the page as HTML."""
     body = "\n".join([*_head(facts), *_summary(outcomes), *_sections(outcomes), *_origin(facts)])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -89,7 +90,7 @@ def _head(facts: Facts) -> Iterator[str]:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yields a line for each report: its main result."""
+    """Yields a line for each report with its main result."""
     yield "<nav><table><tbody>"
     for outcome in outcomes:
         name = escape(outcome.report.name)
@@ -133,7 +134,7 @@ def _part(found: Found) -> Iterator[str]:
 
 
 def table(part: Part, rows: Iterable[Row]) -> Iterator[str]:
-    """Yields a table of *rows*; numbers are aligned."""
+    """Yields a table of *rows* in which numbers are aligned."""
     classes = [_class(column.kind) for column in part.columns]
     yield '<div class="wide" tabindex="0"><table><thead><tr>'
     for column, kind in zip(part.columns, classes, strict=True):
@@ -156,8 +157,8 @@ def _class(kind: Kind) -> str:
 
 
 def _heading(name: str) -> str:
-    """Returns the heading of a column: its cells have their units."""
-    for unit, words in (("_ms", ""), ("_bytes", ""), ("_per_s", " a second")):
+    """Returns the heading of the column *name*, without the unit that its cells show."""
+    for unit, words in (("_ms", ""), ("_bytes", ""), ("_per_s", " per second")):
         if name.endswith(unit):
             name = name.removesuffix(unit) + words
     return name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Arrival and service rates of each queue, and derived values."""
+"""The arrival and service rates of each queue, and derived values."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 _COUNTS = (
-    Column("arrived", Kind.COUNT, "messages put on it or published"),
-    Column("served", Kind.COUNT, "messages settled, or committed by a link's peer"),
+    Column("arrived", Kind.COUNT, "messages put or published on the queue"),
+    Column("served", Kind.COUNT, "messages settled, or committed by the peer of a link"),
     Column("gone", Kind.COUNT, "messages that expired, became dead letters or were removed"),
     Column("returned", Kind.COUNT, "deliveries that were returned"),
 )
@@ -25,20 +25,23 @@ COLUMNS = (
     Column(
         "utilisation",
         Kind.SHARE,
-        "arrived_per_s divided by served_peak_per_s: from 1 on it never catches up",
+        "arrived_per_s divided by served_peak_per_s; from 1 on, the backlog grows",
     ),
     Column(
         "drain_ms",
         Kind.MS,
-        "the time until it is empty at served_peak_per_s with continuing arrivals; null if never",
+        "the time until the queue is empty at served_peak_per_s with continuing arrivals; null if "
+        "never",
     ),
-    Column("depth", Kind.COUNT, "messages on it in its queue manager's last snapshot"),
-    Column("arrived_per_s", Kind.RATE, "from from_at to until_at; null if that is one instant"),
-    Column("served_per_s", Kind.RATE, "the same for served messages"),
-    Column("served_peak_per_s", Kind.RATE, "in the minute in which most were served"),
+    Column("depth", Kind.COUNT, "messages on the queue in the last snapshot of its queue manager"),
+    Column(
+        "arrived_per_s", Kind.RATE, "the rate from from_at to until_at; null if both are the same"
+    ),
+    Column("served_per_s", Kind.RATE, "the rate of served messages in the same time"),
+    Column("served_peak_per_s", Kind.RATE, "the rate of the minute with the most served messages"),
     *_COUNTS,
-    Column("from_at", Kind.TIME, "the first event in its history"),
-    Column("until_at", Kind.TIME, "the last event of its queue manager"),
+    Column("from_at", Kind.TIME, "the first event of the queue"),
+    Column("until_at", Kind.TIME, "the last event of the queue manager"),
 )
 HOURLY = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
@@ -59,7 +62,7 @@ def _counts() -> list[Expression]:
 
 
 def hourly(history: DataFrame) -> DataFrame:
-    """Returns the arrivals and departures of each queue, by hour."""
+    """Returns the arrivals and departures of each queue by hour."""
     return (
         history.withColumn("hour", hour("at"))
         .groupBy(*_QUEUE, "hour")
@@ -72,8 +75,9 @@ def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
     """Returns the rates of each queue.
 
     Args:
-        history: the table.
-        depths: queue_manager, queue, depth at the end of the history; a missing queue is empty.
+        history: The table history.
+        depths: The columns queue_manager, queue and depth at the end of the history. A missing
+            queue is empty.
     """
     minutes = history.withColumn("_minute", minute_number("at")).groupBy(*_QUEUE, "_minute")
     counted = minutes.agg(*_counts(), F.min("at").alias("from_at"), F.max("at").alias("_until_at"))
@@ -105,9 +109,9 @@ def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     busy = rows[0]
     if busy["utilisation"] is None:
-        return f"nothing was served on {cells.text(busy['queue'])}"
+        return f"no message was served on {cells.text(busy['queue'])}"
     never = sum(row["drain_ms"] is None for row in rows)
-    end = f"; {cells.of(never, 'queue')} would never be empty at this rate" if never else ""
+    end = f"; at this rate, {cells.of(never, 'queue')} would never become empty" if never else ""
     return (
         f"{cells.text(busy['queue'])} of {cells.text(busy['queue_manager'])} has the "
         f"highest utilisation: {cells.share(busy['utilisation'])} of its best minute{end}"
@@ -117,8 +121,8 @@ def _title(rows: Sequence[Row]) -> str:
 def _hourly_title(rows: Sequence[Row]) -> str:
     most = max(rows, key=lambda row: row["arrived"])
     return (
-        f"the hour of {cells.time(most['hour'])[:16]} brought "
-        f"{cells.of(most['arrived'], 'message')} to {cells.text(most['queue'])}"
+        f"in the hour of {cells.time(most['hour'])[:16]}, "
+        f"{cells.of(most['arrived'], 'message')} arrived on {cells.text(most['queue'])}"
     )
 
 
@@ -130,7 +134,7 @@ def _make(tables: Frames) -> Frames:
 
 RATES = Report(
     "rates",
-    "arrivals and service: rates, utilisation, time to drain, by the hour",
+    "arrivals and service: rates, utilisation, time to drain, by hour",
     ("history", "messages", "snapshots"),
     (
         Part(
@@ -142,7 +146,7 @@ RATES = Report(
             Plot(
                 _QUEUE,
                 ("arrived_per_s", "served_per_s", "served_peak_per_s"),
-                "messages a second",
+                "messages per second",
                 is_log=True,
             ),
         ),
@@ -152,7 +156,7 @@ RATES = Report(
             HOURLY,
             ("-arrived", "hour", *_QUEUE),
             _hourly_title,
-            Plot(_QUEUE, ("arrived",), "messages an hour", x="hour", labels_max=6),
+            Plot(_QUEUE, ("arrived",), "messages per hour", x="hour", labels_max=6),
         ),
     ),
     _make,

@@ -11,7 +11,7 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 _STAY = ("queue_manager", "store_id", "queue", "arrival", "message_id")
-RETURNS_MAX = 16  # of the histogram; higher counts are included there
+RETURNS_MAX = 16  # highest bar of the histogram, which includes higher counts
 _WHERE = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "the queue that delivered the messages"),
@@ -21,34 +21,36 @@ COLUMNS = (
     Column("deliveries", Kind.COUNT, "deliveries to consumers"),
     Column("returned", Kind.COUNT, "deliveries that were returned"),
     Column(
-        "returned_share", Kind.SHARE, "their share of the deliveries; null if no delivery is known"
+        "returned_share",
+        Kind.SHARE,
+        "returned as a fraction of deliveries; null if no delivery is known",
     ),
     Column("messages", Kind.COUNT, "messages that were delivered or returned"),
     Column("messages_returned", Kind.COUNT, "messages that were returned at least once"),
-    Column("returns_max", Kind.COUNT, "the most returns of one message"),
+    Column("returns_max", Kind.COUNT, "the highest number of returns of one message"),
 )
 CODES = (
     *_WHERE,
-    Column("code", Kind.TEXT, "why they were returned; null without a reason"),
-    Column("peer", Kind.TEXT, "the client that had them"),
+    Column("code", Kind.TEXT, "the reason code of the returns; null if there is none"),
+    Column("peer", Kind.TEXT, "the client that received the messages"),
     Column("returned", Kind.COUNT, "deliveries returned for this reason"),
-    Column("messages", Kind.COUNT, "their number of messages"),
-    Column("first_at", Kind.TIME, "when this first occurred"),
-    Column("last_at", Kind.TIME, "when this last occurred"),
+    Column("messages", Kind.COUNT, "the number of messages returned for this reason"),
+    Column("first_at", Kind.TIME, "the time of the first such return"),
+    Column("last_at", Kind.TIME, "the time of the last such return"),
 )
 HISTOGRAM = (
     *_WHERE,
     Column(
         "returns",
         Kind.COUNT,
-        f"the number of returns of a message; {RETURNS_MAX} means that or more",
+        f"the number of returns of a message; {RETURNS_MAX} includes higher numbers",
     ),
     Column("messages", Kind.COUNT, "messages with this number of returns"),
 )
 
 
 def by_message(history: DataFrame) -> DataFrame:
-    """Returns deliveries and returns of each message that was delivered or returned."""
+    """Returns the deliveries and returns of each message that was delivered or returned."""
     event = F.col("event")
     found = history.where(event.isin("delivered", "returned")).groupBy(*_STAY)
     return found.agg(
@@ -58,7 +60,7 @@ def by_message(history: DataFrame) -> DataFrame:
 
 
 def by_queue(messages: DataFrame) -> DataFrame:
-    """Returns the returns of each queue, from the result of `by_message`."""
+    """Returns the returns of each queue. *messages* is the result of `by_message`."""
     counted = messages.groupBy(*_QUEUE).agg(
         F.sum("deliveries").alias("deliveries"),
         F.sum("returns").alias("returned"),
@@ -82,7 +84,10 @@ def by_code(history: DataFrame) -> DataFrame:
 
 
 def histogram(messages: DataFrame) -> DataFrame:
-    """Returns the number of messages by number of returns, from the result of `by_message`."""
+    """Returns the number of messages by number of returns.
+
+    *messages* is the result of `by_message`.
+    """
     often = messages.withColumn("returns", F.least("returns", F.lit(RETURNS_MAX)))
     return often.groupBy(*_QUEUE, "returns").agg(F.count("*").alias("messages"))
 
@@ -96,15 +101,15 @@ def _title(rows: Sequence[Row]) -> str:
     return (
         f"{cells.of(worst['returned'], 'delivery')} returned to {cells.text(worst['queue'])} of "
         f"{cells.text(worst['queue_manager'])}{part}; "
-        f"one message {cells.of(worst['returns_max'], 'time')}"
+        f"one message was returned {cells.of(worst['returns_max'], 'time')}"
     )
 
 
 def _code_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     return (
-        f"most were returned to {cells.text(worst['queue'])} for "
-        f"{cells.text(worst['code'] or 'no stated reason')}: "
+        f"most returns: {cells.text(worst['queue'])} for "
+        f"{cells.text(worst['code'] or 'no stated reason')}, "
         f"{cells.of(worst['returned'], 'delivery')} of {cells.of(worst['messages'], 'message')}"
     )
 
@@ -125,7 +130,7 @@ def _make(tables: Frames) -> Frames:
 
 REDELIVERY = Report(
     "redelivery",
-    "returns after a delivery: by queue, by code and client, and their number",
+    "returns after a delivery: by queue, by code and client, and by number",
     ("history",),
     (
         Part(
@@ -142,7 +147,7 @@ REDELIVERY = Report(
             CODES,
             ("-returned", *_QUEUE, "code", "peer"),
             _code_title,
-            Plot(("queue", "code"), ("returned",), "deliveries that were returned"),
+            Plot(("queue", "code"), ("returned",), "returned deliveries"),
         ),
         Part(
             "histogram",

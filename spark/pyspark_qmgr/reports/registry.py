@@ -1,4 +1,4 @@
-"""All reports, by name, in the order in which they are shown."""
+"""All reports by name, in the order in which they are shown."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -36,14 +36,14 @@ REPORTS: dict[str, Report] = {
 
 
 class ReportUnknown(ValueError):
-    """A name that is not a report."""
+    """A name is not the name of a report."""
 
 
 def named(names: Iterable[str]) -> list[Report]:
-    """Returns the reports of *names* without duplicates; `all` means every report.
+    """Returns the reports *names* without duplicates. `all` means every report.
 
     Raises:
-        ReportUnknown: a name is unknown; the text suggests another one.
+        ReportUnknown: A name is unknown. The text suggests a known name.
     """
     asked = list(dict.fromkeys(names))
     if ALL in asked:
@@ -51,6 +51,6 @@ def named(names: Iterable[str]) -> list[Report]:
     for name in asked:
         if name != ALL and name not in REPORTS:
             near = get_close_matches(name, REPORTS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(REPORTS)}"
-            raise ReportUnknown(f"{name[:80]!r} is not a report; {hint}")
+            hint = f"did you mean {near[0]}?" if near else f"the reports are {', '.join(REPORTS)}"
+            raise ReportUnknown(f"{name[:80]!r} is not a valid report; {hint}")
     return [REPORTS[name] for name in dict.fromkeys(asked) if name != ALL]

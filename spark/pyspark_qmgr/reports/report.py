@@ -1,7 +1,8 @@
-"""The definition of a report: its tables, its frames, and how they are shown.
+"""The definition of a report: its tables, its frames, and their presentation.
 
-A report has one or more parts. Each part is one DataFrame, whose columns are documented here. A
-column is not renamed and does not change its meaning. Times are timestamps, durations milliseconds.
+A report has one or more parts. Each part is one DataFrame, whose columns are documented here. The
+name and the meaning of a column do not change. Times are timestamps, and durations are in
+milliseconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +13,18 @@ from pyspark.sql import DataFrame
 
 Row = Mapping[str, Any]
 Frames = Mapping[str, DataFrame]
-SHOWN_MAX = 50  # rows of a table on the page; Parquet has all
+SHOWN_MAX = 50  # maximum rows of a table on the page; the Parquet files have all rows
 
 
 class Kind(StrEnum):
-    """The kind of a column's values, which determines how they are shown."""
+    """The kind of a column's values, which determines their format."""
 
     TEXT = "text"
     COUNT = "count"
     BYTES = "bytes"
     MS = "ms"
-    RATE = "rate"  # per second
-    SHARE = "share"  # 0 to 1
+    RATE = "rate"  # rate per second
+    SHARE = "share"  # fraction from 0 to 1
     NUMBER = "number"
     TIME = "time"
     FLAG = "flag"
@@ -38,25 +39,26 @@ class Column(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """The plot of a part: the values of each label, or for each label a line over time."""
+    """The plot of a part: the values of each label, or a line over time for each label."""
 
     label: tuple[str, ...]  # columns that identify a bar or a line
     values: tuple[str, ...]
-    axis: str  # title of the axis of values, with its unit
-    x: str = ""  # a time: the plot has lines over it instead of bars
-    is_log: bool = False  # for values over several powers of ten
-    in_order: bool = False  # bars from low to high labels, as in a histogram
+    axis: str  # title of the axis of values, with the unit
+    x: str = ""  # time column, for lines over time instead of bars
+    # whether the axis may be logarithmic, for values over several powers of ten
+    is_log: bool = False
+    in_order: bool = False  # whether bars are ordered from low to high labels, as in a histogram
     labels_max: int = 15
 
 
 class Part(NamedTuple):
-    """One frame of a report."""
+    """A part of a report, which is one frame."""
 
-    name: str  # "" for the first part: its files are those of the report
-    text: str  # the meaning of a row
+    name: str  # name of the part; "" for the first part, whose file has the name of the report
+    text: str  # meaning of a row
     columns: tuple[Column, ...]
-    order: tuple[str, ...]  # columns by which the page sorts rows; -NAME: descending
-    # Returns the main result in a sentence, from at most SHOWN_MAX rows in that order.
+    order: tuple[str, ...]  # columns by which the page sorts rows; -NAME sorts in descending order
+    # Returns the main result in a sentence, from the first rows (at most SHOWN_MAX) in that order.
     title: Callable[[Sequence[Row]], str]
     plot: Plot | None = None
 
@@ -65,10 +67,10 @@ class Report(NamedTuple):
     """A report."""
 
     name: str
-    text: str  # its content, in a line
+    text: str  # content of the report, on one line
     tables: tuple[str, ...]
     parts: tuple[Part, ...]
-    make: Callable[[Frames], Frames]  # makes the frame of each part from the tables
+    make: Callable[[Frames], Frames]  # function that makes the frame of each part from the tables
 
     def file_of(self, part: Part) -> str:
         """Returns the name of the directory with the rows of *part*."""

@@ -1,4 +1,4 @@
-"""Runs reports: writes each part to Parquet, and the main results of all to one page."""
+"""Runs reports. Writes each part to Parquet, and returns the main results for the page."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +12,8 @@ from pyspark_qmgr.reports.place import Place, first_line
 from pyspark_qmgr.reports.report import SHOWN_MAX, Frames, Kind, Part, Plot, Report, Row
 from pyspark_qmgr.reports.tables import time_of
 
-POINTS_MAX = 2_000  # of a line in a plot: the last ones
-ERROR_MAX = 500  # characters of an error
+POINTS_MAX = 2_000  # maximum points of a line in a plot, which are the last points
+ERROR_MAX = 500  # maximum characters of an error
 
 
 class Found(NamedTuple):
@@ -22,13 +22,13 @@ class Found(NamedTuple):
     part: Part
     file: str
     rows_total: int
-    rows: list[Row]  # the first of them
+    rows: list[Row]  # first rows of the part, for the page
     title: str
-    plot: str  # SVG, or ""
+    plot: str  # plot as SVG, or "" for none
 
 
 class Outcome(NamedTuple):
-    """The result of a report: parts, or an error."""
+    """The result of a report: its parts, or an error."""
 
     report: Report
     parts: tuple[Found, ...]
@@ -41,20 +41,20 @@ def run(
     reports: Iterable[Report],
     tables: Frames,
     place: Place,
-    tell: Callable[[str], object] = lambda name: None,
+    report_progress: Callable[[str], object] = lambda name: None,
 ) -> list[Outcome]:
-    """Runs *reports* one after another; if one fails, the others still run.
+    """Runs *reports* one after another. If one report fails, the others still run.
 
     Args:
-        spark: the session.
-        reports: the reports to run.
-        tables: the tables that they read.
-        place: the destination of the rows.
-        tell: called with the name of each report before it runs.
+        spark: The session.
+        reports: The reports to run.
+        tables: The tables that the reports read.
+        place: The destination of the rows.
+        report_progress: The function that is called with the name of each report before it runs.
     """
     outcomes = []
     for report in reports:
-        tell(report.name)
+        report_progress(report.name)
         outcomes.append(_run_one(spark, report, tables, place))
     return outcomes
 
@@ -66,7 +66,7 @@ def _run_one(spark: SparkSession, report: Report, tables: Frames, place: Place) 
     try:
         frames = report.make(tables)
         for part in report.parts:
-            # Unsorted: sorting distributed rows would read everything twice.
+            # The rows are not sorted, because sorting distributed rows would read all data twice.
             place.write_frame(report.file_of(part), frames[part.name])
             parts.append(_found(report, part, place))
     except Exception as raised:  # The other reports must run after any error.
@@ -78,7 +78,7 @@ def _run_one(spark: SparkSession, report: Report, tables: Frames, place: Place) 
 
 
 def why(error: BaseException) -> str:
-    """Returns the error in one line: the Python error if an executor had one."""
+    """Returns the error on one line. A Python error of an executor has precedence."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("qmgrd.", "qmgr_tables.", "pyspark_qmgr."))]
     text = named[-1].partition(": ")[2] if named else first_line(error)
@@ -108,9 +108,9 @@ def _found(report: Report, part: Part, place: Place) -> Found:
 
 
 def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
-    """Returns the first rows of *frame* on the driver, times in UTC."""
+    """Returns the first rows of *frame* on the driver, with times in UTC."""
     times = {column.name for column in part.columns if column.kind is Kind.TIME}
-    # Python would silently use the time zone of its machine.
+    # Python would silently use the time zone of the machine.
     wanted = [
         F.unix_micros(c.name).alias(c.name) if c.name in times else F.col(c.name)
         for c in part.columns
@@ -124,7 +124,7 @@ def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
 
 
 def _points(frame: DataFrame, part: Part, plot: Plot, rows: Sequence[Row]) -> Sequence[Row]:
-    """Returns the rows that are drawn."""
+    """Returns the rows to draw."""
     if plot.in_order:
         return fetched(frame.orderBy(*plot.label), part, plot.labels_max)
     if not plot.x:

@@ -1,4 +1,4 @@
-"""The sizes of bodies."""
+"""The report on the sizes of bodies."""
 
 from collections.abc import Sequence
 
@@ -13,21 +13,25 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 _QUEUE = ("queue_manager", "queue")
 COLUMNS = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
-    Column("queue", Kind.TEXT, "as of its queue manager's last snapshot"),
+    Column("queue", Kind.TEXT, "a queue of the last snapshot of its queue manager"),
     Column("messages", Kind.COUNT, "messages whose body can be read"),
     Column("body_bytes", Kind.BYTES, "the size of all bodies"),
-    Column("body_mean_bytes", Kind.BYTES, "their mean"),
+    Column("body_mean_bytes", Kind.BYTES, "the mean size of a body"),
     *(
-        Column(f"body_p{percent}_bytes", Kind.BYTES, f"{percent} % are no longer")
+        Column(
+            f"body_p{percent}_bytes",
+            Kind.BYTES,
+            f"the size that {percent} % of the bodies do not exceed",
+        )
         for percent in PERCENTS
     ),
-    Column("body_max_bytes", Kind.BYTES, "the longest body"),
+    Column("body_max_bytes", Kind.BYTES, "the size of the longest body"),
 )
 HISTOGRAM = (
-    Column("from_bytes", Kind.BYTES, "the lower end of the range"),
-    Column("below_bytes", Kind.BYTES, "the upper end of the range, exclusive"),
+    Column("from_bytes", Kind.BYTES, "the lower bound of the range"),
+    Column("below_bytes", Kind.BYTES, "the upper bound of the range, exclusive"),
     Column("messages", Kind.COUNT, "bodies in the range, on all queues"),
-    Column("body_bytes", Kind.BYTES, "their total size"),
+    Column("body_bytes", Kind.BYTES, "the total size of the bodies in the range"),
 )
 
 
@@ -50,7 +54,8 @@ def by_queue(messages: DataFrame) -> DataFrame:
 def histogram(messages: DataFrame) -> DataFrame:
     """Returns the number of bodies by size: 0, 1, 2 to 3, 4 to 7 bytes and so on."""
     size = F.col("body_bytes")
-    digits = F.when(size > 0, F.length(F.bin(size))).otherwise(0)  # exact, unlike a logarithm
+    # The result is exact, unlike a logarithm.
+    digits = F.when(size > 0, F.length(F.bin(size))).otherwise(0)
     found = messages.where(size.isNotNull()).groupBy(digits.alias("_digits"))
     counted = found.agg(F.count("*").alias("messages"), F.sum(size).alias("body_bytes"))
     power = F.expr("shiftleft(1L, _digits)")
@@ -66,7 +71,7 @@ def histogram(messages: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     most = rows[0]
     return (
-        f"{cells.text(most['queue'])} of {cells.text(most['queue_manager'])} holds the most: "
+        f"{cells.text(most['queue'])} of {cells.text(most['queue_manager'])} has the most bytes: "
         f"{cells.size(most['body_bytes'])} in {cells.of(most['messages'], 'message')}, half of "
         f"them no longer than {cells.size(most['body_p50_bytes'])}"
     )

@@ -1,4 +1,4 @@
-"""Message groups: how unequal they are, and which of them are incomplete."""
+"""Message groups: the inequality of their sizes, and incomplete groups."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 _QUEUE = ("queue_manager", "queue")
 _WHERE = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
-    Column("queue", Kind.TEXT, "as of its queue manager's last snapshot"),
+    Column("queue", Kind.TEXT, "a queue of the last snapshot of its queue manager"),
 )
 COLUMNS = (
     *_WHERE,
@@ -21,26 +21,30 @@ COLUMNS = (
     Column("members", Kind.COUNT, "members on the queue"),
     Column("members_mean", Kind.NUMBER, "the mean number of members of a group"),
     Column("members_max", Kind.COUNT, "the number of members of the largest group"),
-    Column("skew", Kind.NUMBER, "members_max divided by members_mean; 1: all are equal"),
-    Column("largest_share", Kind.SHARE, "the largest group's share of all members"),
+    Column(
+        "skew",
+        Kind.NUMBER,
+        "members_max divided by members_mean; 1 means that all groups have equal sizes",
+    ),
+    Column("largest_share", Kind.SHARE, "the fraction of all members in the largest group"),
     Column("largest_group_id", Kind.TEXT, "the id of the largest group"),
-    Column("incomplete", Kind.COUNT, "groups with missing members, or with an unknown end"),
-    Column("incomplete_age_ms", Kind.MS, "the age of the oldest of these"),
+    Column("incomplete", Kind.COUNT, "groups with missing members or an unknown end"),
+    Column("incomplete_age_ms", Kind.MS, "the age of the oldest incomplete group"),
 )
 INCOMPLETE = (
     *_WHERE,
-    Column("group_id", Kind.TEXT, "in hexadecimal"),
-    Column("state", Kind.TEXT, "open (its end is not known), gap, paused or parked"),
+    Column("group_id", Kind.TEXT, "the id of the group, in hexadecimal"),
+    Column("state", Kind.TEXT, "open (the end is unknown), gap, paused or parked"),
     Column("members", Kind.COUNT, "members on the queue"),
-    Column("missing", Kind.COUNT, "missing members before the highest"),
-    Column("next_number", Kind.COUNT, "the number that is next"),
+    Column("missing", Kind.COUNT, "the number of missing members before the highest one"),
+    Column("next_number", Kind.COUNT, "the next number of the group"),
     Column("last_number", Kind.COUNT, "the number of the last member; null while it is unknown"),
-    Column("age_ms", Kind.MS, "the time since its first member arrived, as of the snapshot"),
+    Column("age_ms", Kind.MS, "the time from the arrival of the first member to the snapshot"),
 )
 
 
 def by_queue(groups: DataFrame) -> DataFrame:
-    """Returns how the groups of each queue differ in size, and how many are incomplete."""
+    """Returns the inequality of each queue's group sizes, and the number of incomplete groups."""
     there = groups.where(F.col("present") > 0)
     largest = F.max_by("group_id", F.struct("present", "group_id"))
     counted = there.groupBy(*_QUEUE).agg(
@@ -60,7 +64,7 @@ def by_queue(groups: DataFrame) -> DataFrame:
 
 
 def incomplete(groups: DataFrame) -> DataFrame:
-    """Returns the groups that are incomplete, or whose end is unknown."""
+    """Returns the groups that have missing members or an unknown end."""
     found = groups.where((F.col("present") > 0) & ~F.col("complete"))
     named = found.withColumnRenamed("present", "members")
     return named.select(*(column.name for column in INCOMPLETE))
@@ -80,8 +84,8 @@ def _incomplete_title(rows: Sequence[Row]) -> str:
     oldest = rows[0]
     return (
         f"group {cells.text(oldest['group_id'])} of {cells.text(oldest['queue'])} has waited "
-        f"longest: {cells.duration(oldest['age_ms'] or 0)}, "
-        f"{cells.of(oldest['missing'] or 0, 'member')} missing"
+        f"longest: {cells.duration(oldest['age_ms'] or 0)}, with "
+        f"{cells.of(oldest['missing'] or 0, 'missing member')}"
     )
 
 

@@ -21,28 +21,29 @@ _SCHEMA = StructType(
 
 
 def time_of(us: int) -> datetime:
-    """Returns the time *us* microseconds after 1970."""
+    """Returns *us*, in microseconds since 1970, as a time."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 def snapshots_frame(spark: SparkSession, snapshots: Sequence[StoredSnapshot]) -> DataFrame:
-    """Returns the columns of the table of snapshots that reports need: a row for each of
-    *snapshots*.
-    """
+    """Returns a row for each of *snapshots*, with the columns that reports need."""
     rows = [(s.queue_manager, s.id, time_of(s.wall_us), s.turn) for s in snapshots]
     return spark.createDataFrame(rows, _SCHEMA)
 
 
 class Tables(Mapping[str, DataFrame]):
-    """The tables of *snapshots* by name; each is read when it is used."""
+    """The tables of *snapshots* by name. Each table is read when it is used."""
 
     def __init__(self, spark: SparkSession, snapshots: Sequence[StoredSnapshot]) -> None:
-        """Uses *snapshots*, whose checksums were already checked."""
+        """Prepares the tables of *snapshots*, whose checksums must be verified."""
         self._spark = spark
         self._snapshots = snapshots
 
     def __getitem__(self, name: str) -> DataFrame:
-        """Returns a table, as a new frame each time, because Spark keeps the filters of a frame."""
+        """Returns the table *name*.
+
+        Each call returns a new frame, because Spark keeps the filters of a frame.
+        """
         if name == SNAPSHOTS:
             return snapshots_frame(self._spark, self._snapshots)
         reader = self._spark.read.format("qmgr").option("table", name).option("verify", "false")

@@ -1,4 +1,4 @@
-"""Reports Spark's progress while it works."""
+"""The progress of Spark while it works."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,16 +10,16 @@ EVERY_S = 0.2
 
 
 @contextmanager
-def watched(spark: SparkSession, tell: Callable[[int, int], object]) -> Iterator[None]:
-    """Reports, until the block ends, the finished tasks of the running stages, and their total.
+def watched(spark: SparkSession, report_progress: Callable[[int, int], object]) -> Iterator[None]:
+    """Reports the finished tasks of the running stages, and their total, until the block ends.
 
-    *tell* is called from a separate thread, which has ended when the block has.
+    A separate thread calls *report_progress*. The thread ends before the block returns.
     """
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(EVERY_S):
-            tell(*tasks(spark))
+            report_progress(*tasks(spark))
 
     thread = threading.Thread(target=look, name="spark-progress", daemon=True)
     thread.start()
@@ -31,7 +31,7 @@ def watched(spark: SparkSession, tell: Callable[[int, int], object]) -> Iterator
 
 
 def tasks(spark: SparkSession) -> tuple[int, int]:
-    """Returns the finished tasks of the running stages, and their total."""
+    """Returns the number of finished tasks of the running stages, and their total."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

@@ -1,7 +1,7 @@
-"""Delta: DIR/TABLE, a deltalake table, partitioned by queue if its rows belong to queues.
+"""Delta: DIR/TABLE is a deltalake table. Tables of messages are partitioned by queue.
 
-Each commit has rows and, as application transactions, the exported position of each feed. deltalake
-accepts a transaction twice, so its state is read before each commit.
+Each commit contains rows and, as application transactions, the exported position of each feed.
+deltalake accepts a transaction twice, so the sink reads the table's state before each commit.
 """
 
 import json
@@ -23,26 +23,27 @@ class DeltaSink:
     """Appends to a Delta table, with the position of each feed in the same commit."""
 
     def __init__(self, to: str, schema: pa.Schema, header: dict[str, Any], sizes: Sizes) -> None:
-        """Continues the table below *to*, which may be a URL that deltalake supports.
+        """Opens or creates the table below *to*, which may be a URL that deltalake supports.
 
         Raises:
             ExportRefused: deltalake is not installed, or the table was created with another
                 *header*.
-            ExportFailed: the table cannot be read.
+            ExportFailed: The table cannot be read.
         """
         try:
             import deltalake
         except ImportError as error:
             raise ExportRefused(
-                f"format delta needs deltalake, which is not installed; install it: {INSTALL}"
+                f"format delta needs deltalake, which is not installed: run {INSTALL}"
             ) from error
         self._lake: Any = deltalake
         self.path = f"{to.removesuffix('/')}/{header['table']}"
         self._schema, self._header, self._sizes = schema, header, sizes
         self._held: list[pa.Table] = []
         self._held_bytes = 0
-        self._known: dict[str, int] = {}  # positions of the rows in the table
-        self._ends: dict[str, tuple[Feed, int]] = {}  # and of the rows held here
+        self._known: dict[str, int] = {}  # positions of the rows in the table, by feed
+        # feeds with the positions of the rows in memory
+        self._ends: dict[str, tuple[Feed, int]] = {}
         self._rows: dict[tuple[str, str], int] = {}
         try:
             found = deltalake.DeltaTable.is_deltatable(self.path)
@@ -53,15 +54,15 @@ class DeltaSink:
         self._files_before = set(self._files())
 
     def progress(self, key: str) -> Progress:
-        """Returns how far the feed of that key was exported."""
+        """Returns the progress of the feed with *key*."""
         if key not in self._known:
             self._known[key] = self._held_by_table(key)
         return Progress(self._ends[key][1] if key in self._ends else self._known[key])
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Writes the rows of *feed* in one commit, or in several if it is endless.
+        """Writes the rows of *feed* in one commit, or in several if the feed has positions.
 
-        Rows of small feeds wait for those of others.
+        The sink holds the rows of small feeds and commits several feeds together.
         """
         if not feed.position:
             self._flush()
@@ -76,11 +77,11 @@ class DeltaSink:
                 self._held_bytes += int(row_bytes(table).sum())
                 if self._held_bytes >= self._sizes.file_bytes:
                     self._flush()
-        if self.progress(feed.key).last < feed.last:  # None of the rest is wanted.
+        if self.progress(feed.key).last < feed.last:  # None of the remaining rows is selected.
             self._ends[feed.key] = feed, feed.last
 
     def finish(self) -> list[Written]:
-        """Commits the held rows; returns what was written: files and bytes by queue."""
+        """Commits the held rows. Returns the written files and bytes by queue."""
         self._flush()
         managers = {manager for _, manager in self._rows}
         found: dict[str, list[int]] = {}
@@ -98,21 +99,21 @@ class DeltaSink:
 
     @property
     def has_files(self) -> bool:
-        """Whether the table has files, once it is finished."""
+        """Returns whether the table has files, after finish()."""
         return bool(self._files())
 
     def close(self) -> None:
-        """Does nothing: no resource is held."""
+        """Does nothing, because the sink holds no resource."""
 
     def _flush(self) -> None:
-        """Commits the held rows, with the last position of each feed."""
+        """Commits the held rows with the last position of each feed."""
         if not self._ends:
             return
         self._commit(iter(self._held))
         self._held, self._held_bytes = [], 0
 
     def _commit(self, tables: Iterator[pa.Table]) -> None:
-        """Appends *tables*, up to the ends, unless another process has changed the table."""
+        """Appends *tables* and the positions, unless another process has changed the table."""
         lake, ends = self._lake, self._ends
         transactions = [lake.Transaction(self._app(key), last) for key, (_, last) in ends.items()]
         batches = (batch for table in tables for batch in table.to_batches())
@@ -122,8 +123,8 @@ class DeltaSink:
             for key in ends:
                 if self._held_by_table(key) != self._known[key]:
                     raise ExportRefused(
-                        f"{self.path}: another export writes there; wait for its "
-                        f"end, then run it again"
+                        f"{self.path}: another export writes to this table; wait until "
+                        f"it ends, then run the export again"
                     )
             lake.write_deltalake(
                 self.path if self._table is None else self._table,
@@ -146,7 +147,7 @@ class DeltaSink:
         self._ends = {}
 
     def _commit_metadata(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
-        """Returns the commit's entry in the history of the table."""
+        """Returns the entry of the commit in the history of the table."""
         ids = sorted({feed.snapshot.id for feed, _ in ends.values()} - {""})
         return {
             "qmgr.table": self._header["table"],
@@ -162,7 +163,7 @@ class DeltaSink:
             check_same(self.path, held, self._header)
         except (ValueError, AttributeError) as error:
             raise ExportRefused(
-                f"{self.path}: a Delta table that was not created by qmctl; name another directory"
+                f"{self.path}: qmctl did not create this Delta table; choose another directory"
             ) from error
 
     def _held_by_table(self, key: str) -> int:
@@ -175,7 +176,7 @@ class DeltaSink:
         return f"qmgr/{self._header['table']}/{key}"
 
     def _files(self) -> dict[str, tuple[str, int]]:
-        """Returns the files of the table: path to queue and size."""
+        """Returns the files of the table: path to (queue, size)."""
         if self._table is None:
             return {}
         rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
@@ -193,4 +194,6 @@ class DeltaSink:
 
     def _failed(self, error: Exception) -> ExportFailed:
         why = " ".join(str(error).split())
-        return ExportFailed(f"{self.path}: {why}; fix that, and run it again: it continues")
+        return ExportFailed(
+            f"{self.path}: {why}; fix the cause and run the export again: it continues"
+        )

@@ -1,9 +1,9 @@
-"""Exports tables to Parquet or Delta without Java: each row once, even if the export is
-interrupted.
+"""Exports tables to Parquet or Delta without Java. Each row is exported exactly once.
 
-A queue is not a log. An increment of `messages` has the messages that were put since the last one
-and still exist: each message once, as the first snapshot with it shows it. Later changes are in no
-increment; `full` exports each snapshot completely.
+An interrupted export continues without duplicates. A queue is not a log, so an increment of
+`messages` contains the messages that were put since the last increment and still exist. Each
+message is exported once, as the first snapshot that contains it shows it. No increment contains
+later changes. With `full`, each snapshot is exported completely.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from qmgr_tables.tables.registry import TABLES
 from qmgrd.snapshot.finder import SnapshotUnreadable, verify
 
 FORMATS = ("parquet", "delta")
-# The options that select rows and columns; they are fixed for a directory.
+# The default values. All exports to a directory must have the same options except _NOT_KEPT.
 _PLAIN = Options(paths=())
 _NOT_KEPT = {
     "paths",
@@ -49,13 +49,14 @@ class Exported(NamedTuple):
     table: str
     path: str
     snapshots: int
-    skipped: list[str]  # what was left out: snapshots (see onDamaged), and rows that are lost
+    skipped: list[str]  # reasons why snapshots (see onDamaged) or rows were left out
     written: list[Written]
-    has_files: bool  # of this or earlier runs; without files the table cannot be read
+    # whether files exist, from this run or earlier ones; without files the table is unreadable
+    has_files: bool
 
 
 def no_bar(rows: int) -> AbstractContextManager[Callable[[int], object]]:
-    """Shows nothing."""
+    """Shows no progress."""
     return nullcontext(lambda more: None)
 
 
@@ -68,23 +69,25 @@ def export(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Exports the rows of a table that are not below *to* yet; returns what was written.
+    """Exports the rows of a table that *to* does not have yet. Returns the result.
 
     Args:
-        options: the table, its snapshots, and its rows.
-        to: a directory, or a URL.
-        format: one of FORMATS.
-        full: export each snapshot completely, instead of its new rows.
-        sizes: how files are cut.
-        bar: shows progress; called with the approximate number of rows (0: unknown).
+        options: The table, its snapshots, and its rows.
+        to: A directory or a URL.
+        format: One of FORMATS.
+        full: Whether to export each snapshot completely, and not only its new rows.
+        sizes: The sizes at which files end.
+        bar: The function that shows progress. Its argument is the approximate number of rows, or 0
+            if the number is unknown.
 
     Raises:
-        OptionInvalid: a requested queue is in none of the snapshots.
-        SnapshotUnreadable: a snapshot is missing or damaged.
-        ExportRefused: *to* has other content, or is in use; nothing was changed.
-        ExportFailed: the export was interrupted.
+        OptionInvalid: No snapshot has a requested queue.
+        SnapshotUnreadable: A snapshot is missing or damaged.
+        ExportRefused: *to* has other content or is in use. Nothing was changed.
+        ExportFailed: The export was interrupted.
     """
-    found = planning.find(options._replace(verify=False))  # Only new data is verified, below.
+    # The export verifies only snapshots with new data, below.
+    found = planning.find(options._replace(verify=False))
     planning.check_queues(found.snapshots, options)
     table = TABLES[options.table]
     wanted = feeds(table, found.snapshots, options, table.schema, full=full)
@@ -104,10 +107,13 @@ def write(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Writes the rows of feeds to *to*; *begin* returns the feeds, once the progress is known.
+    """Writes the rows of feeds to *to*.
+
+    *begin* returns the feeds once the progress is known.
 
     Raises:
-        as export.
+        OptionInvalid, SnapshotUnreadable, ExportRefused, ExportFailed: The same cases as in
+            export().
     """
     header = {
         "format": FORMAT,
@@ -129,12 +135,12 @@ def write(
 
 
 def _check_format(place: str, format: str) -> None:
-    """Rejects a directory of the other format: its readers would get rows of both."""
+    """Rejects a directory of the other format, because its readers would get the rows of both."""
     other, mark = ("delta", "_delta_log") if format == "parquet" else ("parquet", MANIFEST)
     local = place.removeprefix("file://")
     if "://" not in local and Path(local).expanduser().joinpath(mark).exists():
         raise ExportRefused(
-            f"{place}: format is {format}, but the directory has {other}; use "
+            f"{place}: the format is {format}, but the directory contains {other}; use "
             f"--format {other}, or export to another directory"
         )
 
@@ -151,7 +157,7 @@ def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes
 
 
 def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[str]:
-    """Writes the rows of *found* that *sink* does not have; returns why some were left out."""
+    """Writes the rows of *found* that *sink* does not have. Returns reasons for rows left out."""
     wanted = [feed for feed in found if not _is_done(feed, sink.progress(feed.key))]
     damaged = _damaged(wanted, options)
     left_out = list(damaged.values())
@@ -162,7 +168,7 @@ def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[s
             progress = sink.progress(feed.key)
             if feed.first > progress.last + 1 > NOTHING + 1:
                 left_out.append(_gap(feed, progress.last + 1))
-            # Another snapshot of that store may have had all rows.
+            # An earlier snapshot of the same store may have contained all rows.
             if not _is_done(feed, progress):
                 sink.write(feed, _counted(_behind(feed, progress), advance))
     return left_out
@@ -171,16 +177,16 @@ def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[s
 def _gap(feed: Feed, first: int) -> str:
     return (
         f"{feed.snapshot.directory}: {feed.position} {first} to {feed.first - 1} of "
-        f"{feed.snapshot.queue_manager} were dropped before they were exported; take snapshots "
-        "more often, or keep more of it"
+        f"{feed.snapshot.queue_manager} were deleted before they were exported; take snapshots "
+        "more often, or keep the history longer"
     )
 
 
 def _damaged(wanted: list[Feed], options: Options) -> dict[str, str]:
-    """Returns the ids of damaged snapshots, with the reason.
+    """Returns the ids of damaged snapshots, each with the reason.
 
     Raises:
-        SnapshotUnreadable: a snapshot is damaged, and such ones are not to be skipped.
+        SnapshotUnreadable: A snapshot is damaged, and the options do not skip damaged snapshots.
     """
     damaged = {}
     for snapshot in {feed.snapshot.id: feed.snapshot for feed in wanted}.values():
@@ -202,7 +208,7 @@ def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
     """Yields the rows of *feed* after *progress*.
 
     Raises:
-        ExportRefused: that position has another message than the one that was exported.
+        ExportRefused: The message at the last position is not the message that was exported.
     """
     after = progress.last
     if after == NOTHING or not progress.last_id or not feed.queue:
@@ -229,10 +235,10 @@ def _counted(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> It
 
 
 def _kept(options: Options) -> dict[str, Any]:
-    """Returns the options that are fixed for an export, without defaults."""
+    """Returns the options that are fixed for an export, without default values."""
     left_out = set(_NOT_KEPT)
     if options.table in BY_QUEUE:
-        left_out |= {"queues", "queues_pattern"}  # Each queue continues from its own position.
+        left_out |= {"queues", "queues_pattern"}  # Each queue continues from a separate position.
     fields = zip(options._fields, options, _PLAIN, strict=True)
     return {
         name: sorted(value) if isinstance(value, frozenset) else value

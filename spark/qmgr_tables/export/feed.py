@@ -1,16 +1,16 @@
-"""The rows to export, as feeds: each has rows with ascending positions.
+"""The rows to export, as feeds. The rows of a feed have ascending positions.
 
-    table      a feed for each         position   rows that are skipped later
+    table      a feed for each         position   rows that a later export skips
     messages   store and queue         arrival    messages up to the last exported arrival
-    history    store                   seq        rows up to the last exported one
-    others     snapshot                (none)     the snapshot, which is exported as one piece
-    messages   snapshot and queue      arrival    that snapshot, if all of it is requested
-    history    snapshot                (none)     that snapshot, if all of it is requested
+    history    store                   seq        rows up to the last exported row
+    others     snapshot                (none)     the snapshot, which is exported in one piece
+    messages   snapshot and queue      arrival    the snapshot, if the export is full
+    history    snapshot                (none)     the snapshot, if the export is full
 
-Rows with the same position (a row of the journal describes many messages) are exported together.
+Rows with the same position are exported together. A row of the journal can describe many messages.
 
-A feed does not say where its rows come from: here they come from snapshots, in live.py from a
-running queue manager, whose cursor `taken` moves.
+Here the rows of a feed come from snapshots. In live.py they come from a running queue manager, and
+`taken` moves its cursor.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,8 @@ from qmgr_tables.partition import Run, Share
 from qmgr_tables.table import Table
 from qmgrd.snapshot.finder import StoredSnapshot
 
-POSITIONS = {"messages": "arrival", "history": "seq"}  # of tables to which rows are only added
+# position columns of the tables to which rows are only added
+POSITIONS = {"messages": "arrival", "history": "seq"}
 BY_QUEUE = {"messages"}  # tables with separate positions for each queue
 
 
@@ -38,18 +39,21 @@ def _nobody(position: int) -> None:
 
 
 class Feed(NamedTuple):
-    """Rows that are exported in order, and can be continued after an interruption."""
+    """Rows that are exported in order. An interrupted export of the feed can be continued."""
 
-    key: str  # identifies the positions
-    stem: str  # the first part of its file names
-    queue: str  # "" if rows of several queues are in it
-    snapshot: StoredSnapshot  # without its queues
-    position: str  # the column; "" if all rows are one piece
-    last: int  # the highest position: an export that has reached it is complete
-    rows: Callable[[int], Iterator[pa.Table]]  # the rows after a position, in order
-    about: Callable[[int], int]  # their approximate number; 0: unknown
-    first: int = 0  # the lowest position: earlier rows are lost. 0: gaps are normal.
-    taken: Callable[[int], None] = _nobody  # called with the position up to which rows are safe
+    key: str  # identifier of the positions
+    stem: str  # first part of the file names
+    queue: str  # name of the queue; "" if the feed has rows of several queues
+    snapshot: StoredSnapshot  # snapshot of the rows, without its queues
+    position: str  # name of the position column; "" if all rows are one piece
+    last: int  # highest position, at which the export is complete
+    # function that returns the rows after a position, in order
+    rows: Callable[[int], Iterator[pa.Table]]
+    # function that returns the approximate number of rows after a position; 0 if unknown
+    about: Callable[[int], int]
+    first: int = 0  # lowest position, before which rows are lost; 0 if gaps are normal
+    # function that is called with the position up to which rows are on disk
+    taken: Callable[[int], None] = _nobody
 
 
 def feeds(
@@ -60,7 +64,7 @@ def feeds(
     *,
     full: bool,
 ) -> list[Feed]:
-    """Returns the feeds of *table* in *snapshots*: by store, older snapshots first."""
+    """Returns the feeds of *table* in *snapshots*, by store, older snapshots first."""
     ordered = {one.id: one for one in sorted(snapshots, key=lambda one: (one.store_id, one.turn))}
 
     def read(share: Any) -> Iterator[pa.RecordBatch]:
@@ -77,7 +81,7 @@ def feeds(
 
 
 def _shares(table: Table, snapshot: StoredSnapshot, options: Options) -> list[Any]:
-    """Returns the part of *table* in *snapshot*, which may lack some of the requested queues."""
+    """Returns the shares of *table* in *snapshot*, which may lack some of the requested queues."""
     if not options.queues:
         return table.plan([snapshot], options)
     known = options.queues.intersection(queue.name for queue in snapshot.queues)
@@ -95,7 +99,8 @@ def _by_queue(
 ) -> Iterator[Feed]:
     """Yields a feed for each queue that has runs."""
     column = POSITIONS[table]
-    whole: dict[int, dict[tuple[int, int], Run]] = {}  # the pieces of the plan, joined again
+    # The pieces of the plan are joined again, by queue, lane and priority.
+    whole: dict[int, dict[tuple[int, int], Run]] = {}
     for run in chain.from_iterable(share.runs for share in shares):
         runs = whole.setdefault(run.queue_id, {})
         place = run.lane, run.priority
@@ -139,7 +144,7 @@ def _rows_of_runs(
 
 
 def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
-    """Returns the number of messages after *after*, assuming even distribution."""
+    """Returns the estimated number of messages after *after*, assuming an even distribution."""
     return sum(
         messages * min(last - after, last - first + 1) // (last - first + 1)
         for first, last, messages in ranges
@@ -150,7 +155,7 @@ def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
 def _whole(
     read: Read, snapshot: StoredSnapshot, shares: list[Any], table: str, *, full: bool
 ) -> Feed:
-    """Returns the feed of a whole table, of one snapshot or with positions."""
+    """Returns the feed of a whole table: of one snapshot, or with positions."""
     of = snapshot._replace(queues=())
     column = "" if full else POSITIONS.get(table, "")
     if not column:
@@ -176,7 +181,7 @@ def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Ta
 
 
 def _rows_of_spans(read: Read, spans: list[Any], column: str, after: int) -> Iterator[pa.Table]:
-    """Yields the rows of *spans*; the positions of each go from its first up to its stop."""
+    """Yields the rows of *spans*. The positions of a span are from its first up to its stop."""
     left = [
         span._replace(first=max(span.first, after + 1)) for span in spans if span.stop > after + 1
     ]

@@ -2,8 +2,8 @@
 
     read the cursor ─▶ read rows after it ─▶ write file and manifest ─▶ move the cursor
 
-After an interruption, the next run begins with what is in the files: the cursor is never ahead of
-them.
+The cursor is never ahead of the files. After an interruption, the next run starts after the rows in
+the files.
 """
 
 import time
@@ -43,42 +43,44 @@ def export_live(
     """Exports the history of the queue manager at *address* that *to* does not have yet.
 
     Args:
-        options: of the table history; paths are ignored.
-        cursor: keeps further rows until they are exported; created if it does not exist.
-        wait_ms: how long to wait for an unavailable queue manager.
+        options: The options of table history. Paths are ignored.
+        cursor: The cursor that keeps further rows until they are exported. A missing cursor is
+            created.
+        wait_ms: The time to wait for an unavailable queue manager.
 
     Raises:
-        ExportRefused: as export; or the store was restored from a backup.
-        ExportUnavailable: the queue manager does not answer.
-        ExportFailed: the export was interrupted.
+        ExportRefused: As in export(), or if the store was restored from a backup.
+        ExportUnavailable: The queue manager does not answer.
+        ExportFailed: The export was interrupted.
     """
     with Journal(address, wait_ms) as journal:
         try:
 
             def begin(sink: Sink) -> list[Feed]:
-                # Asked now: another export may have continued until this one had the lock.
+                # The state is read under the lock, because another export may have changed it
+                # before.
                 return [_feed(journal, journal.state(), cursor, options, wait_ms, sink)]
 
             plain = options._replace(verify=False, table=HISTORY.name)
             return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
         except ManagerAway as error:
             raise ExportUnavailable(
-                f"{error}; run it again: it continues after the complete files"
+                f"{error}; run the export again: it continues after the complete files"
             ) from error
         except (DataLost, HistoryMalformed, RequestError) as error:
             raise ExportFailed(
-                f"{error}; run it again: it continues after the complete files"
+                f"{error}; run the export again: it continues after the complete files"
             ) from error
 
 
 def _feed(
     journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
 ) -> Feed:
-    """Returns the existing rows, once the cursor keeps them."""
+    """Returns the feed of the existing rows after making the cursor keep them."""
     after = sink.progress(state.store_id).last
     if after > state.last:
         raise ExportRefused(
-            f"{journal.address}: its history ends with row {state.last}, but {after} was "
+            f"{journal.address}: the history ends with row {state.last}, but row {after} was "
             "exported: the store was restored from a backup; export to a new directory"
         )
     journal.commit(cursor, max(after, state.first - 1))

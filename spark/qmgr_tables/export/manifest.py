@@ -1,13 +1,13 @@
-"""The file `_manifest` next to exported files: their contents, and the positions already read.
+"""The file `_manifest` next to exported files: the files' content, and the positions already read.
 
-It has one line of JSON each:
+Each line is a JSON object:
 
-    {"format": 1, "table": ..., "version": 1, "full": false, "options": {...}}     the first
+    {"format": 1, "table": ..., "version": 1, "full": false, "options": {...}}     the first line
     {"key": ..., "first": 1, "last": 99, "file": ..., "rows": 99, "bytes": ..., "last_id": ...,
-     "queue": ..., "queue_manager": ..., "snapshot_id": ...}                       a file
-    {"key": ..., "last": 99}                                             read up to this position
+    "queue": ..., "queue_manager": ..., "snapshot_id": ...}                       a file
+    {"key": ..., "last": 99}                                   rows read up to this position
 
-A line is written once its file is on disk: a file without one is ignored.
+A line is written once its file is on disk. A file without a line is ignored.
 """
 
 import json
@@ -17,24 +17,24 @@ from qmgr_tables.export.failure import ExportFailed
 
 FILE = "_manifest"
 FORMAT = 1
-NOTHING = -1  # the position before all others
+NOTHING = -1  # position before all rows
 
 
 class Progress(NamedTuple):
     """The progress of a feed."""
 
     last: int = NOTHING
-    last_id: str | None = None  # the message at that position
+    last_id: str | None = None  # id of the message at that position
 
 
 class Manifest:
     """The content of a directory of exported files."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        """Reads *data*, whose last line may be incomplete.
+        """Reads *data*. Its last line may be incomplete.
 
         Raises:
-            ExportFailed: another line is damaged, or the format is newer.
+            ExportFailed: Another line is damaged, or the format is newer.
         """
         self.whole_bytes = data.rfind(b"\n") + 1
         lines = data[: self.whole_bytes].splitlines()
@@ -51,11 +51,12 @@ class Manifest:
                 known = entry["format"] == FORMAT
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ExportFailed(
-                    f"{path}: line {number} is damaged; restore it, or export to a new directory"
+                    f"{path}: line {number} is damaged; restore the file, or export to a new "
+                    "directory"
                 ) from error
             if not known:
                 raise ExportFailed(
-                    f"{path}: format {entry['format']}, this qmctl writes {FORMAT}; "
+                    f"{path}: format {entry['format']}, but this qmctl supports format {FORMAT}; "
                     "use the version that wrote it, or export to a new directory"
                 )
 
@@ -69,10 +70,10 @@ class Manifest:
             self.files.add(str(entry["file"]))
 
     def progress(self, key: str) -> Progress:
-        """Returns how far the feed of that key has been exported."""
+        """Returns the progress of the feed with *key*."""
         return self._progress.get(key, Progress())
 
 
 def line(entry: dict[str, Any]) -> bytes:
-    """Returns *entry* as a line."""
+    """Returns *entry* as a line of JSON."""
     return json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Rows in the order of their positions, cut into the same row groups after a restart."""
+"""Rows in the order of their positions, divided into row groups the same way after a restart."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,9 +12,9 @@ ROW_BYTES = 200  # approximate size of a row without its body
 def in_order(
     parts: Sequence[Iterator[pa.RecordBatch]], column: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Yields the rows of all *parts* by ascending *column*; each part is already ascending.
+    """Yields the rows of all *parts* by ascending *column*. Each part must already be ascending.
 
-    It holds one batch of each part, independent of their lengths.
+    The function holds one batch of each part in memory, independent of the lengths of the parts.
     """
     heads = [(head, part) for part in parts if (head := _next(part)) is not None]
     while heads:
@@ -34,9 +34,9 @@ def in_order(
 
 
 def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Iterator[pa.Table]:
-    """Yields the rows in tables of about *bytes_max* and at most *rows_max*.
+    """Yields the rows in tables of about *bytes_max* bytes and at most *rows_max* rows.
 
-    The end of a table depends only on the rows since the one before.
+    The end of a table depends only on the rows since the previous table.
     """
     held: list[pa.Table] = []
     size = rows = 0
@@ -56,13 +56,14 @@ def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Ite
 
 
 def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Table]:
-    """Yields the rows in tables that end where *column*, which ascends, changes."""
+    """Yields the rows in tables that end where the ascending *column* changes."""
     held: list[pa.Table] = []
     for table in tables:
         if not table.num_rows:
             continue
         positions = table.column(column).to_numpy()
-        end = int(np.searchsorted(positions, positions[-1]))  # The last position may continue.
+        # The last position may continue in the next table.
+        end = int(np.searchsorted(positions, positions[-1]))
         if held and positions[0] != held[-1].column(column)[-1].as_py():
             yield pa.concat_tables(held)
             held = []
@@ -75,7 +76,7 @@ def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Tabl
 
 
 def row_bytes(table: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """Returns the approximate size of each row: its bodies, and ROW_BYTES."""
+    """Returns the approximate size of each row: its bodies plus ROW_BYTES."""
     sizes = np.full(table.num_rows, ROW_BYTES, np.int64)
     for at, field in enumerate(table.schema):
         if pa.types.is_binary(field.type):

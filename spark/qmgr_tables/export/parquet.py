@@ -1,8 +1,8 @@
 """Parquet: DIR/TABLE/q=QUEUE/day=DATE/STEM-FIRST-LAST.parquet, and DIR/TABLE/_manifest.
 
-The files have all columns. `q` and `day` (of the snapshot) let readers skip directories. If `q`
-were called `queue`, pyarrow would reject the duplicate, and Spark would turn names such as 007 into
-numbers.
+The files have all columns. Readers can skip directories by `q` and `day` (the day of the snapshot).
+If `q` were called `queue`, pyarrow would reject the duplicate name, and Spark would convert names
+such as 007 to numbers.
 """
 
 import io
@@ -23,24 +23,24 @@ from qmgr_tables.export.order import row_groups
 from qmgr_tables.export.sink import Sizes, Written, check_same
 from qmgr_tables.export.target import PARTIAL, Draft, Target
 
-# STEM ends with the first digits of a store's id; other programs partition by day as well.
+# STEM ends with the first digits of the store's id, because other programs also partition by day.
 _OURS = re.compile(r"(q=[^/]+/)?day=\d{4}-\d\d-\d\d/([^/]+-)?[0-9a-f]{1,8}(-\d+)+\.parquet")
 UNBOUND = 2**63 - 1
 
 
 class ParquetSink:
-    """Writes Parquet files, each with a line in the manifest once it is complete."""
+    """Writes Parquet files. Each complete file has a line in the manifest."""
 
     def __init__(
         self, target: Target, schema: pa.Schema, header: dict[str, Any], sizes: Sizes
     ) -> None:
-        """Continues in *target*; removes what a killed run left there.
+        """Opens *target* and removes the incomplete files of a killed run.
 
         Raises:
-            ExportRefused: the export was started with another *header*, or the manifest does not
+            ExportRefused: The export was started with another *header*, or the manifest does not
                 match the files.
-            ExportFailed: its manifest is damaged.
-            OSError: it cannot be written.
+            ExportFailed: The manifest is damaged.
+            OSError: The target cannot be written.
         """
         self._target = target
         self._schema = schema
@@ -59,25 +59,25 @@ class ParquetSink:
         self._options = _options(schema)
 
     def _remove_left(self) -> None:
-        """Removes what a killed run left: partial files, and one without its line."""
+        """Removes the files of a killed run: partial files, and one file without a line."""
         files = list(self._target.files())
         left = [
             name for name in files if _OURS.fullmatch(name) and name not in self._manifest.files
         ]
         if len(left) > bool(self._manifest.header):
             raise ExportRefused(
-                f"{self._target.path}: _manifest does not know of {len(left)} exported files, as "
-                f"{left[0]}: their content is unknown; restore it, or export to a new directory"
+                f"{self._target.path}: _manifest does not list {len(left)} exported files, such as "
+                f"{left[0]}; restore _manifest, or export to a new directory"
             )
         for name in [name for name in files if name.startswith(PARTIAL)] + left:
             self._target.remove(name)
 
     def progress(self, key: str) -> Progress:
-        """Returns how far the feed of that key was exported."""
+        """Returns the progress of the feed with *key*."""
         return self._manifest.progress(key)
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Writes the rows of *feed*, file after file."""
+        """Writes the rows of *feed* to one file after another."""
         groups = row_groups(tables, self._sizes.group_bytes, self._sizes.group_rows)
         group = next(groups, None)
         if group is None and not feed.position:
@@ -85,17 +85,17 @@ class ParquetSink:
         while group is not None:
             with self._target.draft() as draft:
                 group = self._file(feed, draft, group, groups)
-        if self.progress(feed.key).last < feed.last:  # None of the rest is wanted.
+        if self.progress(feed.key).last < feed.last:  # None of the remaining rows is selected.
             self._append({"key": feed.key, "last": feed.last})
             feed.taken(feed.last)
 
     def finish(self) -> list[Written]:
-        """Returns what was written."""
+        """Returns the written parts of the feeds."""
         return list(self._written.values())
 
     @property
     def has_files(self) -> bool:
-        """Whether the directory has files."""
+        """Returns whether the directory has files."""
         return bool(self._manifest.files)
 
     def close(self) -> None:
@@ -105,10 +105,10 @@ class ParquetSink:
     def _file(
         self, feed: Feed, draft: Draft, group: pa.Table, groups: Iterator[pa.Table]
     ) -> pa.Table | None:
-        """Writes a file that begins with *group*; returns the group of the next one."""
+        """Writes a file that begins with *group*. Returns the first group of the next file."""
         first, rows = _position(feed, group, 0), 0
         following: pa.Table | None = group
-        # A whole table is one file, so that it is complete or absent.
+        # A feed without positions is one file, so it is complete or absent.
         size_max = self._sizes.file_bytes if feed.position else UNBOUND
         with pq.ParquetWriter(
             draft.stream,
@@ -173,7 +173,7 @@ def _name(feed: Feed, first: int, last: int) -> str:
 
 
 def _position(feed: Feed, table: pa.Table, at: int) -> int:
-    """Returns the position of a row of *table*."""
+    """Returns the position of the row *at* of *table*."""
     if not feed.position:
         return feed.last
     position: int = table.column(feed.position)[at].as_py()
@@ -188,7 +188,7 @@ def _id(feed: Feed, table: pa.Table) -> str | None:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Returns how columns are written: without a dictionary and without bounds for bodies."""
+    """Returns the options for the writer: bodies have no dictionary and no bounds."""
     held = io.BytesIO()
     pq.write_table(schema.empty_table(), held)
     described = pq.ParquetFile(held).schema

@@ -1,4 +1,4 @@
-"""The common parts of the export formats."""
+"""The interface that the export formats share."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from qmgr_tables.export.manifest import Progress
 class Written(NamedTuple):
     """The written part of a feed."""
 
-    queue: str  # "": all queues
+    queue: str  # name of the queue; "" for all queues
     queue_manager: str
     rows: int
     bytes: int
@@ -21,46 +21,46 @@ class Written(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How files are cut. A file ends with the row group that exceeds its size."""
+    """The sizes of files. A file ends with the row group that exceeds its size."""
 
     file_bytes: int = 128 << 20
-    group_bytes: int = 32 << 20  # of rows before compression
+    group_bytes: int = 32 << 20  # bytes of the rows of a group before compression
     group_rows: int = 1 << 20
 
 
 class Sink(Protocol):
-    """Writes rows once: rows and their position are stored together, or not at all."""
+    """A destination that stores rows and their position together, or neither, so each row once."""
 
     def progress(self, key: str) -> Progress:
-        """Returns how far the feed of that key was exported."""
+        """Returns the progress of the feed with *key*."""
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
         """Writes the rows of *feed* after its progress."""
 
     def finish(self) -> list[Written]:
-        """Makes everything durable; returns what was written."""
+        """Makes everything durable. Returns the written parts of the feeds."""
 
     @property
     def has_files(self) -> bool:
-        """Whether the table has files, once it is finished."""
+        """Returns whether the table has files, after finish()."""
 
     def close(self) -> None:
         """Unlocks the target."""
 
 
 def check_same(place: str, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises ExportRefused if *place* was created with other options than *wanted*."""
+    """Raises ExportRefused if *place* was created with options that differ from *wanted*."""
     for name in sorted({*held.get("options", {}), *wanted["options"]}):
         before, now = held.get("options", {}).get(name), wanted["options"].get(name)
         if before != now:
             raise ExportRefused(
-                f"{place}: {name} is {_value_text(now)}, but it was created with "
-                f"{_value_text(before)}; use the same, or export to another directory"
+                f"{place}: {name} is {_value_text(now)}, but the export was created with "
+                f"{_value_text(before)}; use the same value, or export to another directory"
             )
     for key, value in wanted.items():
         if key != "options" and held.get(key) != value:
             raise ExportRefused(
-                f"{place}: {key} is {_value_text(value)}, but its content has "
+                f"{place}: {key} is {_value_text(value)}, but the existing content has "
                 f"{_value_text(held.get(key))}; "
                 "export to another directory"
             )

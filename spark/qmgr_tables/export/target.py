@@ -1,6 +1,6 @@
 """The destination of exported files: a local directory, or a file system of fsspec.
 
-A file appears under its name completely or not at all; `_manifest` grows by whole lines.
+A file appears under its name completely or not at all. `_manifest` grows by whole lines.
 """
 
 import errno
@@ -29,40 +29,38 @@ class Draft(Protocol):
 
 
 class Target(Protocol):
-    """A place for the files of one table, and their manifest."""
+    """A destination for the files of one table and their manifest."""
 
     path: str
 
     def manifest(self) -> bytes:
-        """Returns the content of the manifest; empty if it does not exist."""
+        """Returns the content of the manifest, or b"" if the file does not exist."""
 
     def truncate(self, size_bytes: int) -> None:
         """Removes an incomplete line from the end of the manifest."""
 
     def append(self, line: bytes) -> None:
-        """Adds a line to the manifest, durably."""
+        """Adds a line to the manifest durably."""
 
     def draft(self) -> Any:
-        """Returns a context with a new Draft; the draft is deleted at its end unless it was
-        published.
-        """
+        """Returns a context with a new Draft. At its end, an unpublished draft is deleted."""
 
     def files(self) -> Iterator[str]:
         """Yields the names of all files, including partial ones, but not the manifest."""
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
+        """Removes the file *name*."""
 
     def close(self) -> None:
-        """Unlocks it."""
+        """Unlocks the target."""
 
 
 def open_target(to: str, table: str) -> Target:
-    """Returns the place for *table* below *to*, which may be a URL; creates it if necessary.
+    """Returns the target for *table* below *to*, which may be a URL. Creates it if necessary.
 
     Raises:
-        ExportRefused: another process writes there, or such URLs are not supported.
-        OSError: it cannot be created.
+        ExportRefused: Another process writes to it, or such URLs are not supported.
+        OSError: The target cannot be created.
     """
     scheme, separator, rest = to.partition("://")
     if not separator:
@@ -76,7 +74,7 @@ def open_target(to: str, table: str) -> Target:
     except (ImportError, ValueError) as error:
         raise ExportRefused(
             f"{to}: {scheme}:// is not supported: {error}; install the package that "
-            f"fsspec needs for it, or export to a directory"
+            f"fsspec needs for this scheme, or export to a directory"
         ) from error
     return RemoteTarget(system, path, f"{to.rstrip('/')}/{table}")
 
@@ -95,7 +93,7 @@ class LocalTarget:
         except BlockingIOError:
             os.close(self._manifest_fd)
             raise ExportRefused(
-                f"{root}: another export writes there; wait for its end, or name another directory"
+                f"{root}: another export writes here; wait for its end, or choose another directory"
             ) from None
         _sync(root)
 
@@ -104,11 +102,11 @@ class LocalTarget:
         return (self._root / FILE).read_bytes()
 
     def truncate(self, size_bytes: int) -> None:
-        """Removes an incomplete line."""
+        """Removes an incomplete line from the end of the manifest."""
         os.ftruncate(self._manifest_fd, size_bytes)
 
     def append(self, line: bytes) -> None:
-        """Adds a line durably; one that does not fit is removed again."""
+        """Adds a line durably. If the line does not fit on the disk, it is removed again."""
         size = os.fstat(self._manifest_fd).st_size
         if os.write(self._manifest_fd, line) != len(line):
             self.truncate(size)
@@ -126,14 +124,14 @@ class LocalTarget:
                 path.unlink(missing_ok=True)
 
     def files(self) -> Iterator[str]:
-        """Yields the names of all files but the manifest."""
+        """Yields the names of all files except the manifest."""
         for path in self._root.rglob("*"):
             name = path.relative_to(self._root).as_posix()
             if name != FILE and path.is_file():
                 yield name
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
+        """Removes the file *name*."""
         (self._root / name).unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -160,9 +158,9 @@ class LocalDraft:
 
 
 class RemoteTarget:
-    """A path in a file system of fsspec. A file is written locally first, then sent in one piece.
+    """A path in a file system of fsspec. A file is first written locally, then sent in one piece.
 
-    The manifest is written again for each line. Nothing prevents two exports at the same time.
+    Each new line rewrites the whole manifest. Nothing prevents two exports at the same time.
     """
 
     def __init__(self, system: Any, root: str, url: str) -> None:
@@ -173,16 +171,16 @@ class RemoteTarget:
         self._lines = system.cat_file(self._manifest) if system.exists(self._manifest) else b""
 
     def manifest(self) -> bytes:
-        """Returns what is in the manifest."""
+        """Returns the content of the manifest."""
         lines: bytes = self._lines
         return lines
 
     def truncate(self, size_bytes: int) -> None:
-        """Removes an incomplete line when the next one is written."""
+        """Removes an incomplete line in memory. The next line is written without it."""
         self._lines = self._lines[:size_bytes]
 
     def append(self, line: bytes) -> None:
-        """Adds a line."""
+        """Adds a line to the manifest."""
         self._system.makedirs(self._root, exist_ok=True)
         self._system.pipe_file(self._manifest, self._lines + line)
         self._lines += line
@@ -194,7 +192,7 @@ class RemoteTarget:
             yield RemoteDraft(stream, self._system, self._root)
 
     def files(self) -> Iterator[str]:
-        """Yields the names of all files but the manifest."""
+        """Yields the names of all files except the manifest."""
         with suppress(FileNotFoundError):
             for path in self._system.find(self._root):
                 name = posixpath.relpath("/" + path.lstrip("/"), "/" + self._root.lstrip("/"))
@@ -202,11 +200,11 @@ class RemoteTarget:
                     yield name
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
+        """Removes the file *name*."""
         self._system.rm_file(posixpath.join(self._root, name))
 
     def close(self) -> None:
-        """Does nothing: no resource is held."""
+        """Does nothing, because the target holds no resource."""
 
 
 class RemoteDraft:
@@ -218,7 +216,7 @@ class RemoteDraft:
         self._root = root
 
     def publish(self, name: str) -> None:
-        """Sends the file."""
+        """Sends the file to its destination *name*."""
         self.stream.flush()
         path = posixpath.join(self._root, name)
         self._system.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -226,7 +224,7 @@ class RemoteDraft:
 
 
 def _make(directory: Path) -> None:
-    """Creates *directory* and those above it, durably."""
+    """Creates *directory* and its missing parents durably."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(exist_ok=True)

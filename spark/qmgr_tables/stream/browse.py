@@ -1,7 +1,8 @@
-"""A stream's source: the messages on queues of running queue managers, browsed as they arrive.
+"""A source of a stream: messages on queues of running queue managers, browsed as they arrive.
 
-Nothing is kept for such a stream: it gets the messages that exist when it looks, each one once. A
-message keeps its arrival number. No new message appears at or below the queue's ``arrived``.
+Queue managers keep no message for such a stream. The stream contains the messages that exist when
+it reads a queue, each once. A message keeps its arrival number. No new message appears at or below
+the queue's ``arrived``.
 """
 
 import logging
@@ -22,12 +23,12 @@ from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.history import cut
 from qmgr_tables.tables.messages import BATCH_BYTES, BATCH_ROWS, batch_of, bytes_of
 
-FIRST_PAGE = 16  # messages; a batch may have only a few of one queue
+FIRST_PAGE = 16  # messages in the first page; a batch may have only a few of one queue
 log = logging.getLogger(__name__)
 
 
 class Range(NamedTuple):
-    """The messages of a queue after *after* up to *until*."""
+    """The messages of a queue after arrival *after* up to *until*."""
 
     queue: str
     queue_id: int
@@ -36,7 +37,7 @@ class Range(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Some of the messages of one queue manager."""
+    """Some messages of one queue manager."""
 
     address: str
     queue_manager: str
@@ -45,7 +46,7 @@ class Ranges(NamedTuple):
     wait_ms: int
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yields the messages that still exist."""
+        """Yields the messages in the ranges that still exist."""
         with QueueFeed(self.address, self.wait_ms) as feed:
             yield from _batches(self._rows(feed, options), schema)
 
@@ -56,24 +57,25 @@ class Ranges(NamedTuple):
 
 
 class Browsing:
-    """The queues of running queue managers."""
+    """The queues of running queue managers, as a source."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._feeds = {url: QueueFeed(url, options.wait_ms) for url in options.urls}
         asks = {url: feed.state for url, feed in self._feeds.items()}
         self._managers = Managers(asks, options.wait_ms)
-        self._latest: Offsets | None = None  # the state at the first call
+        # end of the first batch with "latest", from the first call
+        self._latest: Offsets | None = None
         self._warned: set[tuple[str, str]] = set()
 
     def begin(self) -> Offsets:
-        """Returns where the stream begins; with "latest" the position is in its first end."""
+        """Returns the start, which the end of the first batch determines with "latest"."""
         if self._options.from_latest:
             return {}
         return dict.fromkeys(self.lasts(), 0)
 
     def lasts(self) -> Offsets:
-        """Returns the last arrival of each queue, waiting for queue managers."""
+        """Returns the last arrival of each queue. Waits for unavailable queue managers."""
         states = self._managers.states(wait=True)
         return self._begun(states) | {
             _name(state.store_id, queue_id): found.arrived
@@ -82,7 +84,7 @@ class Browsing:
         }
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns up to where queues can be read now; see source.py."""
+        """Returns the end positions of the queues that can be read now. See source.py."""
         if not start and self._options.from_latest:
             if self._latest is None:
                 self._latest = self.lasts()
@@ -92,8 +94,8 @@ class Browsing:
         found = {name: at for name, at in start.items() if _parts(name)[0] not in met}
         if found and not self._managers.away:
             self._lose(
-                f"{', '.join(self._options.urls)}: store {_parts(min(found))[0]} is at none of "
-                "these any more: name the address of its queue manager, or start again with a new "
+                f"{', '.join(self._options.urls)}: none of these has store {_parts(min(found))[0]} "
+                "any more: name the address of its queue manager, or start again with a new "
                 "checkpoint"
             )
         for url, state in states:
@@ -101,20 +103,21 @@ class Browsing:
             for queue_id, extent in state.queues.items():
                 name = _name(state.store_id, queue_id)
                 if not self._options.of.wants(extent.queue):
-                    if name in start:  # It may be selected again.
+                    if name in start:  # The queue may be selected again later.
                         found[name] = start[name]
                     continue
                 if extent.arrived < start.get(name, 0):
                     self._lose(
-                        f"{url}: queue {extent.queue} was read up to arrival {start[name]}, and "
-                        f"is at {extent.arrived}: the store was restored to an earlier state; "
-                        "start again with a new checkpoint, or continue: failOnDataLoss=false"
+                        f"{url}: queue {extent.queue} was read up to arrival {start[name]}, "
+                        f"but ends at {extent.arrived}: the store was restored to an earlier "
+                        "state; start again with a new checkpoint, or continue with "
+                        "failOnDataLoss=false"
                     )
                 found[name] = extent.arrived if name in start else 0
         return found | self._begun(states)
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yields arrival, 1 and bytes of messages."""
+        """Yields the arrival, 1, and the bytes of each message."""
         store_id, queue_id = _parts(name)
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
@@ -126,7 +129,7 @@ class Browsing:
         yield until, 0, 0
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
-        """Returns parts with each message after *start* up to *end*, once, that still exists."""
+        """Returns parts that cover each existing message after *start* up to *end* once."""
         by_store: dict[str, list[Range]] = {}
         for name, until in sorted(end.items()):
             if start.get(name, until) < until:
@@ -148,7 +151,7 @@ class Browsing:
         return found
 
     def commit(self, end: Offsets) -> None:
-        """Does nothing: no message is kept for a stream."""
+        """Does nothing, because no message is kept for a stream."""
 
     def close(self) -> None:
         """Closes the connections."""
@@ -156,23 +159,22 @@ class Browsing:
             feed.close()
 
     def _warn(self, url: str, state: Queues) -> None:
-        """Warns once for each queue that is named in the options but not streamed."""
+        """Warns once for each queue that the options name but the stream does not read."""
         for queue in sorted(self._options.of.queues & state.others.keys()):
             if (url, queue) not in self._warned:
                 self._warned.add((url, queue))
                 log.warning(
-                    "qmgr: %s: %s is not streamed, it is of kind %s: name local queues",
+                    "qmgr: %s: queue %s is not streamed, because its kind is %s: name local queues",
                     url,
                     queue,
                     state.others[queue],
                 )
 
     def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
-        """Returns the offsets of a stream that starts at the latest position, with a mark per
-        store.
+        """Returns a mark per store for a stream that starts at the latest position.
 
-        So the stream always has an offset. Even if a store has no queue at that time, a stream that
-        continues from its checkpoint reads later queues from their start.
+        With the marks, the stream always has an offset. Even if a store has no queue at that time,
+        a stream that continues from its checkpoint reads later queues from their start.
         """
         if not self._options.from_latest:
             return {}
@@ -186,7 +188,7 @@ class Browsing:
         ]
 
     def _pieces(self, store_id: str, one: Range, length: int) -> Iterator[Range]:
-        """Yields *one* in pieces of at most *length* arrivals, without empty ones."""
+        """Yields *one* in pieces of at most *length* arrivals, without empty pieces."""
         left: Range | None = one
         while left is not None:
             _, stop = next(cut(left.after + 1, left.until + 1, length))
@@ -194,7 +196,7 @@ class Browsing:
             left = next(self._there(store_id, one.queue_id, stop - 1, one.until), None)
 
     def _there(self, store_id: str, queue_id: int, after: int, until: int) -> Iterator[Range]:
-        """Yields the range from the first existing message on, if there is one."""
+        """Yields the range from the first existing message on, or nothing if no message exists."""
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
             queue = state.queues[queue_id].queue
@@ -217,13 +219,16 @@ def _parts(name: str) -> tuple[str, int]:
     if not queue_id.isdecimal():
         raise DataLost(
             f"the checkpoint has {name[:80]!r}, which is not a queue: it belongs to a stream of "
-            "another table; name another checkpointLocation"
+            "another table; choose another checkpointLocation"
         )
     return store_id, int(queue_id)
 
 
 def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]]:
-    """Yields *ranges*, none longer than *length* arrivals, in bundles of at most *length*."""
+    """Yields bundles of *ranges* with at most *length* arrivals each.
+
+    No range may be longer than *length*.
+    """
     held: list[Range] = []
     size = 0
     for one in ranges:
@@ -238,7 +243,7 @@ def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]
 
 
 def _batches(found: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields rows in batches of about BATCH_BYTES, at most BATCH_ROWS."""
+    """Yields batches of rows with about BATCH_BYTES bytes and at most BATCH_ROWS rows."""
     held: list[Row] = []
     size = 0
     for row in found:

@@ -1,6 +1,6 @@
 """A connection to a running queue manager, for streams and exports.
 
-If the queue manager is unavailable, the connection waits for it, for example during a restart.
+If the queue manager is unavailable, for example during a restart, the connection waits for it.
 Interrupted requests are sent again, which is safe for reads.
 """
 
@@ -20,25 +20,25 @@ Value = TypeVar("Value")
 
 
 class DataLost(Exception):
-    """Data to read is lost or never existed: the text says where, what, and what to do."""
+    """Data to read is lost or never existed. The text states where, what, and what to do."""
 
 
 class ManagerAway(Exception):
-    """A queue manager did not answer within the wait."""
+    """A queue manager did not answer within the allowed time."""
 
 
 class Connection:
     """A connection to one queue manager.
 
-    Invariant: ``_client`` is connected, or was at its last answer, or is None.
+    Invariant: ``_client`` is None, or was connected at its last answer.
     """
 
     def __init__(self, address: str, wait_ms: int, name: str) -> None:
-        """Prepares a connection to the queue manager at *address*, made at the first request.
+        """Prepares a connection to the queue manager at *address*. The first request connects.
 
         Args:
-            wait_ms: how long to wait for an unavailable queue manager.
-            name: the client's name.
+            wait_ms: The time to wait for an unavailable queue manager.
+            name: The name of the client.
         """
         self.address = address
         self._wait_ms = wait_ms
@@ -57,20 +57,20 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection. Further calls do nothing."""
+        """Closes the connection. Further calls have no effect."""
         client, self._client = self._client, None
         if client is not None:
             client.close(0)
 
     def ask(self, ask: Callable[[Client], Value], wait_ms: int | None = None) -> Value:
-        """Returns the answer.
+        """Calls *ask* with a connected client and returns the result.
 
         Args:
-            wait_ms: None waits as long as the connection does.
+            wait_ms: The time to wait. None: the wait_ms of the connection.
 
         Raises:
-            ManagerAway: the queue manager does not answer.
-            RequestError: the request is refused.
+            ManagerAway: The queue manager does not answer.
+            RequestError: The request is refused.
         """
         wait_ms = self._wait_ms if wait_ms is None else wait_ms
         until_s = time.monotonic() + wait_ms / 1_000
@@ -85,7 +85,7 @@ class Connection:
                 if not _is_passing(error):
                     raise
                 self.close()
-                if was_connected:  # It may have restarted.
+                if was_connected:  # The queue manager may have restarted.
                     continue
                 if time.monotonic() >= until_s:
                     raise ManagerAway(

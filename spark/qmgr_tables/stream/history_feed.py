@@ -1,4 +1,4 @@
-"""History of a running queue manager, read over its protocol by streams and exports.
+"""The history of a running queue manager, read over its protocol by streams and exports.
 
     with HistoryFeed("127.0.0.1:7470", wait_ms=60_000) as feed:
         state = feed.state()
@@ -6,7 +6,7 @@
             ...
         feed.commit("lake", state.next - 1)
 
-A request that was interrupted is sent again, which is safe: a cursor only moves forward.
+Interrupted requests are sent again, which is safe, because a cursor only moves forward.
 """
 
 import logging
@@ -22,17 +22,17 @@ log = logging.getLogger(__name__)
 
 
 class State(NamedTuple):
-    """The state of a journal: it has the rows first up to next, exclusive."""
+    """The state of a journal, which has the rows from first up to next (exclusive)."""
 
     queue_manager: str
     store_id: str
     first: int
     next: int
-    cursors: dict[str, int]  # name: the last row that it does not need any more
+    cursors: dict[str, int]  # last row that a cursor no longer needs, by name of the cursor
 
     @property
     def last(self) -> int:
-        """The last existing row."""
+        """Returns the number of the last row."""
         return self.next - 1
 
 
@@ -40,11 +40,11 @@ class HistoryFeed(Connection):
     """The history of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int, *, skip_lost: bool = False) -> None:
-        """Prepares requests to the queue manager at *address*; connects at the first one.
+        """Prepares requests to the queue manager at *address*. The first request connects.
 
         Args:
-            wait_ms: how long to wait for an unavailable queue manager.
-            skip_lost: whether lost rows are skipped with a warning, instead of DataLost.
+            wait_ms: The time to wait for an unavailable queue manager.
+            skip_lost: Whether lost rows are skipped with a warning instead of an error.
         """
         super().__init__(address, wait_ms, "qmgr history")
         self._skip_lost = skip_lost
@@ -53,31 +53,31 @@ class HistoryFeed(Connection):
         """Returns the current state of the journal.
 
         Args:
-            wait_ms: None waits as long as the feed does.
+            wait_ms: The time to wait. None: the wait_ms of the feed.
 
         Raises:
-            ManagerAway: the queue manager does not answer.
+            ManagerAway: The queue manager does not answer.
         """
         row = self.ask(lambda client: client.admin.history_show(), wait_ms)
         cursors = {cursor["cursor"]: cursor["position"] for cursor in row["cursors"]}
         return State(row["manager"], row["store_id"], row["first"], row["next"], cursors)
 
     def commit(self, cursor: str, position: int, wait_ms: int | None = None) -> int:
-        """Moves *cursor* to *position*, which is exported; returns its new position.
+        """Moves *cursor* to *position*, up to which rows are exported. Returns its new position.
 
         Raises:
-            ManagerAway: the queue manager does not answer.
-            RequestError: HISTORY_DROPPED and CURSORS_EXHAUSTED for a new cursor, HISTORY_AHEAD.
+            ManagerAway: The queue manager does not answer.
+            RequestError: HISTORY_DROPPED or CURSORS_EXHAUSTED for a new cursor; HISTORY_AHEAD.
         """
         row = self.ask(lambda client: client.admin.cursor_commit(cursor, position), wait_ms)
         return int(row["position"])
 
     def rows(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, bytes]]:
-        """Yields number and bytes of each row after *after* up to and including *until*.
+        """Yields the number and the bytes of each row after *after* up to and including *until*.
 
         Raises:
-            ManagerAway: the queue manager does not answer.
-            DataLost: the store is another one, or a row is missing.
+            ManagerAway: The queue manager does not answer.
+            DataLost: The store is a different one, or a row is missing.
         """
         while after < until:
             try:
@@ -98,18 +98,18 @@ class HistoryFeed(Connection):
         page = self.ask(lambda client: client.admin.history_read(after, until, PAGE_BYTES))
         if page["store_id"] != store_id:
             raise DataLost(
-                f"{self.address}: found store {page['store_id']} of "
+                f"{self.address} has store {page['store_id']} of "
                 f"{page['manager']}, not {store_id}: "
-                "name the address of that one, or start again with a new checkpoint and cursor"
+                "name the address of that store, or start again with a new checkpoint and cursor"
             )
         return page
 
     def _passed(self, error: RequestError, after: int, until: int) -> int:
-        """Returns the row after which to continue if the one after *after* cannot be read."""
+        """Returns the row after which to continue if the row after *after* cannot be read."""
         if error.code == ErrorCode.HISTORY_DROPPED:
             last = min(max(self.state().first - 1, after + 1), until)
         elif error.code == ErrorCode.STORE_DAMAGED:
-            last = after + 1  # The requested rows end before a damaged one.
+            last = after + 1  # The rows of a page end before a damaged row.
         elif error.code == ErrorCode.HISTORY_AHEAD:
             last = until
         else:
@@ -118,9 +118,9 @@ class HistoryFeed(Connection):
         return last
 
     def _lost(self, why: str, first: int, last: int) -> None:
-        """Warns of skipped rows, or raises DataLost."""
+        """Warns about skipped rows, or raises DataLost."""
         if not self._skip_lost:
             raise DataLost(f"{self.address}: rows {first} to {last} of history: {why}")
         log.warning(
-            "qmgr: %s: rows %d to %d of history skipped: %s", self.address, first, last, why
+            "qmgr: %s: skipped rows %d to %d of history: %s", self.address, first, last, why
         )

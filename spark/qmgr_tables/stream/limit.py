@@ -1,10 +1,10 @@
-"""Limits the size of one batch of a stream."""
+"""The limit for the size of one batch of a stream."""
 
 from collections.abc import Callable, Iterator
 
 from qmgr_tables.stream.source import Offsets
 
-# Yields number, rows and bytes of the rows of a store, or queue, in a range of numbers.
+# Yields the number, the rows and the bytes of each row of a store or queue in a range of numbers.
 Sizes = Callable[[str, int, int], Iterator[tuple[int, int, int]]]
 _NO_LIMIT = 2**63 - 1
 
@@ -14,10 +14,10 @@ def admitted(
 ) -> Offsets:
     """Returns the end of a batch that begins after *start*.
 
-    Stores, or queues, get equal shares of the limit. One's unused share goes to the next. Shares
-    that were too small for a row are used at the end. If the limit is below the number of queues,
-    they take turns; the total progress determines whose turn it is. A row of history is not cut. If
-    there is anything to read, at least one row is read, however long it is.
+    Stores or queues get equal shares of the limit. The unused part of a share passes to the next
+    one. Shares that were too small for a row are used at the end. If the limit is below the number
+    of queues, the queues take turns, in an order given by the total progress. A row of history is
+    not divided. If there is data to read, the batch has at least one row of any length.
     """
     if rows_max is None and bytes_max is None:
         return ends
@@ -33,12 +33,12 @@ def admitted(
     for place, name in enumerate([*waiting, *turns]):
         left, is_again = len(waiting) - place, place >= len(waiting)
         share = 1 if is_again else left
-        if left == 1:  # The unused rest is not only for the last one.
+        if left == 1:  # The rest is shared with those that got nothing.
             share += sum(found[other] == start[other] for other in waiting[:place])
         rows_most, bytes_most = rows_left // share, bytes_left // share
         is_due = is_one_due and (is_again or share == 1)
         if found[name] > start[name] or not ((rows_most and bytes_most) or is_due):
-            continue  # not even asked
+            continue  # No request is needed for this name.
         found[name], rows, size = _taken(
             sizes(name, start[name], ends[name]),
             start[name],
@@ -59,7 +59,7 @@ def _taken(
     *,
     is_one_due: bool,
 ) -> tuple[int, int, int]:
-    """Returns the last row within both limits, and the totals up to it."""
+    """Returns the last row within both limits, and the totals up to that row."""
     position, rows, size = after, 0, 0
     for seq, events, length in sizes:
         is_over = rows + events > rows_max or size + length > bytes_max

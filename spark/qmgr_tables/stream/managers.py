@@ -8,8 +8,9 @@ from typing import Generic, Protocol, TypeVar
 from qmgr_tables.stream.connection import DataLost, ManagerAway
 
 REST_S = 1.0  # minimum pause before an unavailable queue manager is asked again
-REST_DIALS = 10  # in multiples of the time that the attempt took
-REST_ASKS = 9  # in multiples of the slowest answer, before all are asked again; at most REST_S
+REST_DIALS = 10  # the same pause in multiples of the time that the attempt took
+# pause before all are asked again, in multiples of the slowest answer; at most REST_S
+REST_ASKS = 9
 log = logging.getLogger(__name__)
 
 
@@ -19,35 +20,36 @@ class _State(Protocol):
 
 
 State = TypeVar("State", bound=_State)
-# Asks one queue manager for its state, waiting that many ms; None waits as long as a stream does.
+# Asks a queue manager for its state and waits for the given ms; None waits for the stream's time.
 Ask = Callable[[int | None], State]
 
 
 class Managers(Generic[State]):
     """Queue managers by address.
 
-    Invariant: ``at`` has the last address and state of each store that was seen.
+    Invariant: ``at`` has the last known address and state of each store.
     """
 
     def __init__(self, asks: Mapping[str, Ask[State]], wait_ms: int) -> None:
-        """Prepares calls of *asks*; a queue manager may be unavailable for *wait_ms*."""
+        """Prepares calls of *asks*. A queue manager may be unavailable for *wait_ms*."""
         self.at: dict[str, tuple[str, State]] = {}
-        self.away: dict[str, tuple[float, float]] = {}  # since when, and when to ask again
+        # unavailable queue managers: (start of the outage, time of the next attempt)
+        self.away: dict[str, tuple[float, float]] = {}
         self._asks = asks
         self._wait_ms = wait_ms
-        self._again_s = 0.0  # when those that answered may be asked again
+        self._again_s = 0.0  # time from which available queue managers may be asked again
 
     def states(self, *, wait: bool) -> list[tuple[str, State]]:
-        """Returns address and state of all queue managers that answer.
+        """Returns the address and the state of all queue managers that answer.
 
-        Without *wait* there is a pause between two calls: a query without a trigger asks a hundred
+        Without *wait*, there is a pause between two calls. A query without a trigger asks a hundred
         times per second, and the answer is large if there are many queues.
 
         Args:
-            wait: whether to wait for unavailable queue managers.
+            wait: Whether to wait for unavailable queue managers.
 
         Raises:
-            ManagerAway: one has been unavailable for too long.
+            ManagerAway: A queue manager has been unavailable for too long.
         """
         found, slowest_s = [], 0.0
         if not wait:
@@ -63,7 +65,9 @@ class Managers(Generic[State]):
                 spent_s, now_s = time.monotonic() - now_s, time.monotonic()
                 if wait or (now_s - since_s) * 1_000 >= self._wait_ms:
                     raise
-                log.warning("qmgr: %s; the stream continues without it for now", error)
+                log.warning(
+                    "qmgr: %s; the stream continues without this queue manager for now", error
+                )
                 # A slow connection attempt must not delay the others repeatedly.
                 self.away[url] = since_s, now_s + max(REST_S, REST_DIALS * spent_s)
                 continue
@@ -75,17 +79,17 @@ class Managers(Generic[State]):
         return found
 
     def find(self, store_id: str) -> tuple[str, State]:
-        """Returns address and state of a store, waiting for queue managers.
+        """Returns the address and the state of a store. Waits for unavailable queue managers.
 
         Raises:
-            ManagerAway: one has been unavailable for too long.
-            DataLost: all answer, and none of them has the store.
+            ManagerAway: A queue manager has been unavailable for too long.
+            DataLost: All queue managers answer, and none has the store.
         """
         if store_id not in self.at:
             self.states(wait=True)
         if store_id not in self.at:
             raise DataLost(
-                f"{', '.join(self._asks)}: store {store_id} of the checkpoint is at none of these: "
+                f"{', '.join(self._asks)}: none of these has store {store_id} of the checkpoint: "
                 "name the address of its queue manager"
             )
         return self.at[store_id]

@@ -1,4 +1,4 @@
-"""A stream's source: a directory of snapshots, with the history that each of them has."""
+"""A source of a stream: a directory of snapshots with the history that each of them contains."""
 
 import logging
 import time
@@ -19,29 +19,31 @@ log = logging.getLogger(__name__)
 
 
 class SpanPart(NamedTuple):
-    """Rows of history of one snapshot."""
+    """Rows of history from one snapshot."""
 
     span: Span
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yields the events of these rows, without naming a snapshot."""
+        """Yields the events of the rows. Their snapshot_id is null."""
         whose = Whose(self.span.snapshot.queue_manager, self.span.store_id)
         yield from batches_of(self.span, whose, options, schema)
 
 
 class Snapshots:
-    """The journals in snapshots, including later snapshots."""
+    """The journals in snapshots, including later snapshots, as a source."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
-        self._spans: list[Span] = []  # each row of history once
-        self._seen: tuple[tuple[str, str], ...] = ()  # the directories and ids
+        self._spans: list[Span] = []  # spans that cover each row of history once
+        # pairs of (directory, id) of the known snapshots
+        self._seen: tuple[tuple[str, str], ...] = ()
 
     def begin(self) -> Offsets:
-        """Returns where the stream begins.
+        """Returns the start of the stream.
 
-        Spark does not store this. It asks again if it reads its first batch again, and "latest"
-        would then give another answer. So "latest" is in the end of the first batch.
+        Spark does not store the start. Spark requests the start again if it reads the first batch
+        again, and "latest" would then have another result. So with "latest", the end of the first
+        batch has the position.
         """
         if self._options.from_latest:
             return {}
@@ -51,10 +53,11 @@ class Snapshots:
     def lasts(self) -> Offsets:
         """Returns the last row of history of each store."""
         self._look()
-        return {span.store_id: span.stop - 1 for span in self._spans}  # Their stops ascend.
+        # The stops of a store's spans ascend.
+        return {span.store_id: span.stop - 1 for span in self._spans}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns up to where history can be read now; see source.py."""
+        """Returns the end positions of the history that can be read now. See source.py."""
         if not start and self._options.from_latest:
             return self.lasts()
         self._look()
@@ -67,13 +70,13 @@ class Snapshots:
         return found
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yields number, events and bytes of rows."""
+        """Yields the number, the events and the bytes of each row."""
         for span in self._between(name, after, until):
             for seq, data in data_rows(span):
                 yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
-        """Returns parts with each row after *start* up to *end*, once."""
+        """Returns parts that cover each row after *start* up to *end* once."""
         if not self._spans:
             self._look()
         found = [
@@ -93,16 +96,16 @@ class Snapshots:
         ]
 
     def commit(self, end: Offsets) -> None:
-        """Does nothing: the stream does not delete snapshots."""
+        """Does nothing, because the stream does not delete snapshots."""
 
     def close(self) -> None:
-        """Does nothing: data files stay open for the next reader."""
+        """Does nothing, because data files stay open for the next reader."""
 
     def _first(self, span: Span) -> int:
         return min(one.first for one in self._spans if one.store_id == span.store_id)
 
     def _look(self) -> None:
-        """Finds the snapshots; ignores those that are removed in the meantime."""
+        """Finds the snapshots. Retries if a snapshot is removed in the meantime."""
         until_s = time.monotonic() + self._options.wait_ms / 1_000
         while True:
             try:
@@ -121,7 +124,7 @@ class Snapshots:
         """Returns spans with the rows after *after* up to *until*, in order.
 
         Raises:
-            DataLost: some rows are in no snapshot.
+            DataLost: No snapshot has some of the rows.
         """
         found = []
         expected = after + 1
@@ -140,7 +143,7 @@ class Snapshots:
         why = (
             f"{', '.join(self._options.of.paths)}: rows {first} to {last} of the history of store "
             f"{store_id} are in no snapshot: take snapshots more often, or keep more "
-            f"history; to continue after them: failOnDataLoss=false"
+            f"history; to skip the missing rows, use failOnDataLoss=false"
         )
         if not self._options.skip_lost:
             raise DataLost(why)

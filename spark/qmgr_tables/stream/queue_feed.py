@@ -10,7 +10,7 @@ from qmgr_protocol.messages import DELIVERY
 from qmgr_tables.stream.connection import Connection, DataLost
 
 PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
-NO_QUEUE = 0  # an id that no queue has
+NO_QUEUE = 0  # queue id that does not exist
 
 
 class QueueExtent(NamedTuple):
@@ -21,37 +21,37 @@ class QueueExtent(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """The queues of a queue manager, by their ids."""
+    """The queues of a queue manager, by queue id."""
 
     queue_manager: str
     store_id: str
     queues: dict[int, QueueExtent]
-    others: dict[str, str]  # queues of other kinds: kinds by name
+    others: dict[str, str]  # kinds of the queues that are not local, by name
 
 
 class Page(NamedTuple):
-    """Browsed messages."""
+    """A page of browsed messages."""
 
     items: list[bytes]
-    delays: dict[int, int]  # index of a delayed message: ms until it becomes available
-    wall_us: int  # the time from which delays and remaining times count
+    delays: dict[int, int]  # ms until a delayed message becomes available, by index of the message
+    wall_us: int  # wall-clock time from which delays and remaining times count
 
 
 class QueueFeed(Connection):
     """The messages on the queues of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int) -> None:
-        """Prepares requests to the queue manager at *address*; waits if it is unavailable."""
+        """Prepares requests to the queue manager at *address*. Requests wait up to *wait_ms*."""
         super().__init__(address, wait_ms, "qmgr messages")
 
     def state(self, wait_ms: int | None = None) -> Queues:
-        """Returns the queues that applications put to, and their positions.
+        """Returns the local queues, to which applications put, and their positions.
 
         Args:
-            wait_ms: None waits as long as the feed does.
+            wait_ms: The time to wait. None: the wait_ms of the feed.
 
         Raises:
-            ManagerAway: the queue manager does not answer.
+            ManagerAway: The queue manager does not answer.
         """
         status, rows = self.ask(
             lambda client: (client.admin.status(), client.admin.queue_list()), wait_ms
@@ -75,21 +75,21 @@ class QueueFeed(Connection):
     ) -> Iterator[Page]:
         """Yields the messages of a queue after *after* up to *until*, in pages.
 
-        Yields nothing if that queue was deleted, even if another has its name.
+        Yields no page if the queue was deleted, even if a new queue has the same name.
 
         Args:
-            messages_max: of the first page; each following one may be twice as long.
+            messages_max: The size of the first page. Each later page may be twice as long.
 
         Raises:
-            ManagerAway: the queue manager does not answer.
-            DataLost: the store is another one.
+            ManagerAway: The queue manager does not answer.
+            DataLost: The store is a different one.
         """
         while after < until:
             page = self.ask(partial(_page, queue, after, messages_max))
             if page["store_id"] != store_id:
                 raise DataLost(
-                    f"{self.address}: found store {page['store_id']}, not {store_id}: "
-                    "name the address of that one, or start again with a new checkpoint"
+                    f"{self.address} has store {page['store_id']}, not {store_id}: "
+                    "name the address of that store, or start again with a new checkpoint"
                 )
             if page["queue_id"] != queue_id:
                 return
@@ -104,7 +104,7 @@ class QueueFeed(Connection):
 
 
 def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str, Any]:
-    """Returns a page of the queue of that name; without such a queue, only the store's id."""
+    """Returns a page of *queue*. If the queue does not exist, only the store's id is valid."""
     try:
         return client.admin.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
     except RequestError as error:
@@ -114,6 +114,6 @@ def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str
 
 
 def arrival_of(item: bytes) -> int:
-    """Returns the arrival of the message in a delivery item."""
+    """Returns the arrival number of the message in a delivery item."""
     arrival: int = DELIVERY.unpack_from(item)[1]
     return arrival

@@ -1,9 +1,9 @@
 """The sources of a stream: running queue managers, or snapshots of them.
 
-An offset has the last row of history that was read from each store: {store id: number}; for
-messages, the last arrival of each queue: {store id/queue id: number}. A new store or queue first
-appears in an offset with its start position. So the data between two offsets never depends on the
-time of the request.
+An offset has the last row of history that was read from each store: {store id: number}. For
+messages, it has the last arrival of each queue: {store id/queue id: number}. A new store or queue
+first appears in an offset with its start position. So the data between two offsets never depends on
+the time of the request.
 """
 
 from collections.abc import Iterator
@@ -13,58 +13,59 @@ import pyarrow as pa
 
 from qmgr_tables.options import Options
 
-Offsets = dict[str, int]  # the last row of history, or arrival, that was read
+# the last row of history, or the last arrival, that was read, by name of the store or queue
+Offsets = dict[str, int]
 
 
 class StreamPart(Protocol):
-    """The part that one task reads. Spark sends it there by pickle."""
+    """The part of a stream that one task reads. Spark sends the part to the task by pickle."""
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yields its rows; their snapshot_id is null, wherever they are from."""
+        """Yields the rows of the part. Their snapshot_id is null for all sources."""
         ...
 
 
 class Source(Protocol):
-    """The data of a stream: journals, or queues."""
+    """The data of a stream: journals or queues."""
 
     def begin(self) -> Offsets:
-        """Returns where a stream without a checkpoint begins; history is kept from there on.
+        """Returns the start of a stream without a checkpoint. History is kept from the start on.
 
-        For the same data, the result is the same until the first batch is written.
+        While the data does not change, all calls before the first batch return the same start.
         """
         ...
 
     def lasts(self) -> Offsets:
-        """Returns the last number of each store or queue, waiting for queue managers."""
+        """Returns the last number of each store or queue. Waits for unavailable queue managers."""
         ...
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns up to where data can be read now.
+        """Returns the end positions of the data that can be read now.
 
         Args:
-            start: the current offsets; unavailable sources keep theirs. New sources get their
-                start position, deleted ones are left out.
-            wait: whether to wait for unavailable queue managers.
+            start: The current offsets. Unavailable sources keep their offsets. New sources get
+                their start position, and deleted sources are left out.
+            wait: Whether to wait for unavailable queue managers.
 
         Raises:
-            DataLost: data after *start* is lost.
-            ManagerAway: a queue manager has been unavailable for too long.
+            DataLost: Data after *start* is lost.
+            ManagerAway: A queue manager has been unavailable for too long.
         """
         ...
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yields number, rows and bytes of the data after *after* up to *until*."""
+        """Yields the number, the rows and the bytes of each row after *after* up to *until*."""
         ...
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
-        """Returns parts with all data after *start* up to *end*, once.
+        """Returns parts that cover all data after *start* up to *end* once.
 
-        The rows are the same at each call, except that consumed messages are missing.
+        Each call returns the same rows, except for messages that were consumed in the meantime.
         """
         ...
 
     def commit(self, end: Offsets) -> None:
-        """Releases the data that a stream has stored. May be repeated."""
+        """Releases the data that a stream has stored. The call may be repeated."""
         ...
 
     def close(self) -> None:

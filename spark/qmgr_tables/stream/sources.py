@@ -1,4 +1,4 @@
-"""Selects the source of a stream by its options."""
+"""The choice of the source of a stream by its options."""
 
 from qmgr_tables.stream.browse import Browsing
 from qmgr_tables.stream.options import StreamOptions
@@ -8,7 +8,7 @@ from qmgr_tables.stream.url import Journals
 
 
 def source_of(options: StreamOptions) -> Source:
-    """Returns the source of a stream with these options."""
+    """Returns the source of a stream with *options*."""
     if not options.urls:
         return Snapshots(options)
     return Journals(options) if options.of.table == "history" else Browsing(options)

@@ -1,4 +1,4 @@
-"""A stream's source: running queue managers, each with an export cursor for this stream."""
+"""A source of a stream: running queue managers, each with an export cursor for this stream."""
 
 import logging
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import cut, rows_per_partition, wants
 from qmgr_tables.tables.history_batch import Whose, batches, events_in
 
-ANEW = "start again with a new checkpoint and cursor, or continue after it: failOnDataLoss=false"
+ANEW = "start again with a new checkpoint and cursor, or continue with failOnDataLoss=false"
 log = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ class RowRange(NamedTuple):
     skip_lost: bool
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yields the events of these rows."""
+        """Yields the events of the rows."""
         whose = Whose(self.queue_manager, self.store_id)
         with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
@@ -41,7 +41,7 @@ class RowRange(NamedTuple):
 
 
 class Journals:
-    """The journals of running queue managers."""
+    """The journals of running queue managers, as a source."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -54,23 +54,21 @@ class Journals:
         self._committed: Offsets = {}
 
     def begin(self) -> Offsets:
-        """Returns where the stream begins; the cursors keep the history and the position from
-        there on.
-        """
+        """Returns the start of the stream. The cursors keep the history from this position on."""
         return {
             state.store_id: self._new(url, state) for url, state in self._managers.states(wait=True)
         }
 
     def lasts(self) -> Offsets:
-        """Returns the last row of history of each store, waiting for queue managers."""
+        """Returns the last row of history of each store. Waits for unavailable queue managers."""
         return {state.store_id: state.last for _, state in self._managers.states(wait=True)}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Returns up to where history can be read now; see source.py."""
+        """Returns the end positions of the history that can be read now. See source.py."""
         if any("/" in name for name in start):
             raise DataLost(
                 f"the checkpoint has {next(iter(start))[:80]!r}, which is not a "
-                f"journal: it belongs to a stream of messages; name another checkpointLocation"
+                f"journal: it belongs to a stream of messages; choose another checkpointLocation"
             )
         found, met = dict(start), set()
         for url, state in self._managers.states(wait=wait):
@@ -85,19 +83,19 @@ class Journals:
         missing = sorted(start.keys() - met)
         if missing and not self._managers.away:
             self._lose(
-                f"{', '.join(self._options.urls)}: store {missing[0]} is at none of these any "
+                f"{', '.join(self._options.urls)}: none of these has store {missing[0]} any "
                 f"more: name the address of its queue manager, or {ANEW}"
             )
         return found
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yields number, events and bytes of rows."""
+        """Yields the number, the events and the bytes of each row."""
         url, _ = self._managers.find(name)
         for seq, data in self._feeds[url].rows(name, after, until):
             yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[StreamPart]:
-        """Returns parts with each row after *start* up to *end*, once."""
+        """Returns parts that cover each row after *start* up to *end* once."""
         wanted = {
             store_id: (start[store_id], until)
             for store_id, until in sorted(end.items())
@@ -123,7 +121,7 @@ class Journals:
         return found
 
     def commit(self, end: Offsets) -> None:
-        """Moves the cursors. If that fails now, the next commit repeats it."""
+        """Moves the cursors. If a move fails, the next commit repeats it."""
         for store_id, position in end.items():
             url, _ = self._managers.at.get(store_id, ("", None))
             if (
@@ -135,7 +133,9 @@ class Journals:
             try:
                 self._feeds[url].commit(self._options.cursor, position, 0)
             except (ManagerAway, RequestError) as error:
-                log.warning("qmgr: cursor %s is not moved yet: %s", self._options.cursor, error)
+                log.warning(
+                    "qmgr: cursor %s could not be moved yet: %s", self._options.cursor, error
+                )
             else:
                 self._committed[store_id] = position
 
@@ -145,7 +145,7 @@ class Journals:
             feed.close()
 
     def _new(self, url: str, state: State) -> int:
-        """Returns where to begin in a store that is new to the stream, and keeps the rest."""
+        """Returns the start in a store that is new to the stream, and keeps the rows after it."""
         cursor = self._options.cursor
         while cursor not in state.cursors:
             position = state.last if self._options.from_latest else state.first - 1
@@ -154,13 +154,13 @@ class Journals:
             except RequestError as error:
                 if error.code != ErrorCode.HISTORY_DROPPED:
                     raise
-            # The history's limit may have removed rows in that moment.
+            # The limit of the history may have removed rows in the meantime.
             state = self._feeds[url].state()
         self._managers.at[state.store_id] = url, state
         return max(state.cursors[cursor], state.first - 1)
 
     def _keep(self, url: str, state: State, after: int) -> None:
-        """Creates the cursor if it was deleted."""
+        """Creates the cursor again if it was deleted."""
         cursor, feed = self._options.cursor, self._feeds[url]
         if cursor in state.cursors:
             return
@@ -173,21 +173,21 @@ class Journals:
         self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raises DataLost if the journal is not the one that was read up to *after*."""
+        """Raises DataLost if the journal differs from the one that was read up to *after*."""
         if state.last < after:
             self._lose(
-                f"{url}: history was read up to row {after}, and ends with row "
+                f"{url}: history was read up to row {after}, but ends with row "
                 f"{state.last}: the store was restored to an earlier state; {ANEW}"
             )
         elif state.first > after + 1:
             self._lose(
-                f"{url}: rows {after + 1} to {state.first - 1} of history are deleted; {ANEW}"
+                f"{url}: rows {after + 1} to {state.first - 1} of history were deleted; {ANEW}"
             )
         position = state.cursors.get(self._options.cursor)
         if position is not None and position < self._committed.get(state.store_id, 0):
             self._committed.pop(state.store_id)
             self._lose(
-                f"{url}: cursor {self._options.cursor} went back to row {position}: "
+                f"{url}: cursor {self._options.cursor} moved back to row {position}: "
                 f"the store was restored to an earlier state; {ANEW}"
             )
 

@@ -1,1 +1,1 @@
-"""The tables: one module for each."""
+"""The tables. Each table has a module."""

@@ -1,4 +1,4 @@
-"""Browsed messages as rows of the table of messages."""
+"""Browsed messages as rows of table messages."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _MS_US = 1_000
 
 
 def rows_of(page: Page, queue: str, queue_manager: str, options: Options) -> Iterator[Row]:
-    """Yields the selected messages of *page*; columns that only a snapshot knows are null."""
+    """Yields the selected messages of *page*. Columns that only a snapshot has are null."""
     whose = queue_manager, None, None
     for at, item in enumerate(page.items):
         row = _row(item, page.delays.get(at), page.wall_us, queue, whose, options)
@@ -36,7 +36,7 @@ def _row(
     try:
         fields = records.decode(record)
     except RequestError:
-        if not put_us:  # All that was known of it is damaged.
+        if not put_us:  # All metadata of the message is damaged.
             return rows.damaged(place, rows.NO_TIMES, (None, None), "", whose)
         return rows.damaged(place, (*times, None), (delivered, failed), "", whose)
     is_on_its_way = queue == PUBLICATIONS or queue.startswith("@")

@@ -1,6 +1,6 @@
 """The table of dead letters: messages with a note that gives the reason, read like messages.
 
-Only messages with such a note are read: the runs of a task are first reduced to these.
+Only messages with such a note are read. The runs of a task are first reduced to these messages.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,8 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-GAP_MAX = 16  # arrivals between two dead letters that are read rather than skipped
+# maximum number of other arrivals between two dead letters that are read and not skipped
+GAP_MAX = 16
 _FIRST = "dead_"
 _STATES = frozenset(state for state in STATES if state != PARKED)
 
@@ -55,7 +56,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def _is_wanted(found: pa.RecordBatch, options: Options) -> pa.Array:
-    """Returns which rows of a batch are dead letters of the selected time."""
+    """Returns a mask of the rows that are dead letters of the selected time range."""
     codes, times = found.column("dead_code"), found.column("dead_at")
     wanted = pc.is_valid(codes)
     for bound, compare in ((options.since_us, pc.greater_equal), (options.until_us, pc.less)):
@@ -66,7 +67,7 @@ def _is_wanted(found: pa.RecordBatch, options: Options) -> pa.Array:
 
 
 def _noted(share: Share) -> Iterator[Run]:
-    """Yields the runs of *share* without messages that cannot be dead letters."""
+    """Yields the runs of *share*, reduced to messages that can be dead letters."""
     try:
         with image(share.snapshot).transaction() as tx:
             for run in share.runs:
@@ -77,7 +78,7 @@ def _noted(share: Share) -> Iterator[Run]:
 
 
 def _dead(tx: LmdbTransaction, run: Run) -> Iterator[int]:
-    """Yields the arrivals, within *run*, of the notes of dead letters."""
+    """Yields the arrivals within *run* that have the note of a dead letter."""
     first, stop = keys.note(run.queue_id, run.first), keys.note(run.queue_id, run.stop)
     for key, value in tx.scan(first, stop):
         note, _ = unpacked(key, value)
@@ -86,7 +87,7 @@ def _dead(tx: LmdbTransaction, run: Run) -> Iterator[int]:
 
 
 def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Yields ranges, from first up to stop, of *arrivals* that are close together."""
+    """Yields ranges of *arrivals* that are close together, from first up to stop (exclusive)."""
     first = last = None
     for arrival in arrivals:
         if first is None or last is None:

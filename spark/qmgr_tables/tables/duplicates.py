@@ -1,11 +1,11 @@
-"""The table of UIDs: the messages that a queue would refuse as duplicates. Read in bulk.
+"""The table of UIDs: the messages that a queue would refuse as duplicates, read in bulk.
 
-    UID index   queue id, origin, timestamp ──▶ place          its message exists
-    schedule    due, queue id, lane 14, place ──▶ origin, ts    only its UID is remembered
+    UID index   queue id, origin, timestamp ──▶ position       the message exists
+    schedule    due, queue id, lane 14, position ──▶ origin, ts only the UID is remembered
 
-The index is cut by samples: messages at even distances on the queue give cuts with about the same
-number of UIDs between them. Each task takes the same samples, so planning opens no file. The
-schedule is cut by time; a row counts only if the index leads to the same place.
+The index is divided by samples. Messages at even distances on the queue give parts with about the
+same number of UIDs. Each task takes the same samples, so planning opens no file. The schedule is
+divided by time. A row counts only if the index refers to the same position.
 """
 
 from collections.abc import Iterator
@@ -24,47 +24,54 @@ from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 10_000
-# for each part of a queue, and in all, because each task takes all samples
+# samples for each part of a queue, and in total, because each task takes all samples
 SAMPLES_EACH, SAMPLES_MAX = 8, 4_000
-PART_MIN = 50  # UIDs; smaller parts are not worth their samples
-PARTS_MAX = SAMPLES_MAX  # of a queue
-# The minimum size of a remembered UID and of a message in a data file, to estimate their number.
+PART_MIN = 50  # number of UIDs; smaller parts are not worth their samples
+PARTS_MAX = SAMPLES_MAX  # maximum number of parts of a queue
+# Minimum sizes of a remembered UID and of a message in a data file, to estimate their number.
 REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
-RETENTION_MAX_MS = 3_650 * 86_400_000  # of dedup_retention_ms
+RETENTION_MAX_MS = 3_650 * 86_400_000  # maximum of dedup_retention_ms
 
 COLUMNS = (
     *texts(
         (
             "queue",
-            "the queue that would refuse a message with that UID; subscriptions have no such table",
+            "the queue that would refuse a message with this UID; subscriptions have no UIDs",
         ),
         (
             "target",
-            "on a transmission queue: the destination queue; the same UID may exist once for each",
+            "on a transmission queue: the destination queue; each may have the same UID once",
         ),
         ("message_id", "the UID: ORIGIN.TIMESTAMP"),
         ("origin", "the creator of the message"),
     ),
-    *longs(("timestamp", "the UID's number at its origin, usually microseconds; null beyond 2^63")),
-    *times(("created_at", "the same as a time; null from the year 10000 on")),
+    *longs(
+        (
+            "timestamp",
+            "the number of the UID at its origin, usually microseconds; null from 2^63 on",
+        )
+    ),
+    *times(("created_at", "the timestamp as a time; null from the year 10000 on")),
     *texts(
-        ("state", "here (its message is on the queue) or remembered (its message was consumed)")
+        ("state", "here (the message is on the queue) or remembered (the message was consumed)")
     ),
     *longs(
-        ("priority", "the priority of its message"),
-        ("arrival", "the position of its message within that priority"),
+        ("priority", "the priority of the message"),
+        ("arrival", "the position of the message within its priority"),
     ),
-    *times(("until", "when a remembered UID is forgotten, by the queue manager's own clock")),
-    *longs(("highest", "the highest timestamp of its origin on that queue: see the table origins")),
+    *times(
+        ("until", "the time at which a remembered UID is forgotten, by the queue manager's clock")
+    ),
+    *longs(("highest", "the highest timestamp of the origin on this queue: see the table origins")),
     *DAMAGE,
     *SNAPSHOT,
 )
 
 
 class Slice(NamedTuple):
-    """One part of the UIDs of some queues: with a message, or remembered."""
+    """One part of the UIDs of some queues: UIDs with a message, or remembered UIDs."""
 
-    snapshot: StoredSnapshot  # without its queues
+    snapshot: StoredSnapshot  # snapshot to read, without its queues
     queues: tuple[QueueInfo, ...]
     remembered: bool
     part: int = 0
@@ -72,7 +79,7 @@ class Slice(NamedTuple):
 
 
 def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Slice]:
-    """Returns slices that have each UID once."""
+    """Returns slices that cover each UID once."""
     return [found for snapshot in snapshots for found in _slices(snapshot, options)]
 
 
@@ -101,7 +108,7 @@ def _slices(snapshot: StoredSnapshot, options: Options) -> Iterator[Slice]:
         if options.wants(queue.name) and queue.kind != "subscription"
     )
     most = max(snapshot.data_bytes - messages * MESSAGE_BYTES, 0) // REMEMBERED_BYTES
-    parts = min(max(-(-most // (4 * rows)), 1), PARTS_MAX)  # Most stores have none at all.
+    parts = min(max(-(-most // (4 * rows)), 1), PARTS_MAX)  # Most stores have no remembered UIDs.
     yield from (Slice(of, known, True, part, parts) for part in range(parts) if known)
 
 
@@ -148,23 +155,23 @@ def _is_lost(tx: LmdbTransaction, queue: QueueInfo, position: bytes) -> bool:
 def _cuts(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, part: int, parts: int
 ) -> tuple[bytes, bytes]:
-    """Returns where that part starts and stops in the order of UIDs; empty: no bound."""
+    """Returns the start and the stop of the part in the order of UIDs. b"" means no bound."""
     if parts == 1:
         return b"", b""
     samples = sorted(_samples(tx, queue, has_target, min(parts * SAMPLES_EACH, SAMPLES_MAX)))
-    if not samples:  # None can be read: the first part has all UIDs.
+    if not samples:  # No sample can be read, so the first part has all UIDs.
         return (_LAST, b"") if part else (b"", b"")
     first, stop = (samples[len(samples) * at // parts] for at in (part, min(part + 1, parts - 1)))
     return first if part else b"", stop if part + 1 < parts else b""
 
 
-_LAST = b"\xff" * 200  # after every UID
+_LAST = b"\xff" * 200  # sorts after every UID
 
 
 def _samples(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, count: int
 ) -> Iterator[bytes]:
-    """Yields the UIDs, as in the index, of about *count* messages at even distances on *queue*."""
+    """Yields the UIDs of about *count* messages at even distances on *queue*, as in the index."""
     messages = max(sum(found.messages for found in queue.ranges), 1)
     for found in queue.ranges:
         samples = -(-count * found.messages // messages)
@@ -210,11 +217,11 @@ def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
-    """Returns the keys of the schedule between which that part is: equal pieces of time."""
+    """Returns the keys of the schedule that enclose the part. Parts have equal lengths of time."""
     space = keys.SPACE_DUE
     head = next(tx.scan(space, keys.after(space)), None)
     first = 0 if head is None else int.from_bytes(head[0][keys.DUE_MS], "big")
-    # A row that expires in a thousand years is not a UID.
+    # A row that is due after this limit is not a remembered UID.
     last = _last_due(tx, first, share.snapshot.clock_ms + RETENTION_MAX_MS)
     at = [first + (last + 1 - first) * part // share.parts for part in (share.part, share.part + 1)]
     start = space + (at[0] if share.part else 0).to_bytes(8, "big")

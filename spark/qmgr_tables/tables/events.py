@@ -1,4 +1,4 @@
-"""The table of events: the notifications for operators, from the queue SYSTEM.EVENTS."""
+"""The table of events: the notifications for operators from the queue SYSTEM.EVENTS."""
 
 import json
 from collections.abc import Iterator
@@ -29,21 +29,20 @@ _OWN = ("event", "count", "manager")
 _READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "snapshot_id", "turn")
 
 COLUMNS = (
-    *times(("at", "when it was put on the queue of events: at the end of the turn")),
-    *texts(("event", "what happened, such as queue full")),
-    *longs(("count", "how often it happened in that turn, with the same facts")),
+    *times(("at", "the time at which the event was put on its queue, at the end of the turn")),
+    *texts(("event", "the kind of the event, such as queue full")),
+    *longs(("count", "the number of equal events in that turn")),
     *texts(
         (
             "manager",
-            "the queue manager where it happened, even if the event was sent here from there",
+            "the queue manager where the event happened, which may have sent the event here",
         )
     ),
-    Column("facts", TEXTS, "what it happened to; numbers and flags as text"),
+    Column("facts", TEXTS, "details of the event; numbers and flags as text"),
     *texts(
-        ("queue", "the queue that holds the event"),
-        ("message_id", "the identity of the event itself"),
+        ("queue", "the queue that has the event"), ("message_id", "the message id of the event")
     ),
-    *longs(("arrival", "its position on that queue")),
+    *longs(("arrival", "the position of the event on that queue")),
     *DAMAGE,
     *SNAPSHOT,
 )
@@ -51,11 +50,11 @@ _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
 def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
-    """Returns the shares of SYSTEM.EVENTS, or of the queues selected instead."""
+    """Returns the shares of SYSTEM.EVENTS, or of the selected queues."""
     if not (options.queues or options.queues_pattern):
         snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]
         if not snapshots:
-            return []  # No events exist.
+            return []  # There are no events.
         options = options._replace(queues=frozenset([EVENTS]))
     return plan(snapshots, options)
 
@@ -74,15 +73,15 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def _event_columns(body: bytes | None) -> dict[str, Any]:
-    """Returns the columns of an event's body."""
+    """Returns the columns from the body of an event."""
     if body is None:
-        return {"damage": "the checksum of its record is wrong"}
+        return {"damage": "the checksum of the record does not match"}
     try:
         facts = json.loads(body)
     except ValueError as error:
-        return {"damage": f"not an event: {error}"}
+        return {"damage": f"the body is not an event: {error}"}
     if type(facts) is not dict:
-        return {"damage": "not an event: the body is not a map"}
+        return {"damage": "the body is not an event: it is not a map"}
     event, count, manager = (facts.pop(name, None) for name in _OWN)
     return {
         "event": event if type(event) is str else None,
@@ -101,7 +100,7 @@ def _text(value: Any) -> str | None:
 EVENTS_TABLE = Table(
     "events",
     1,
-    "one row per event on SYSTEM.EVENTS, or on the queues that you select",
+    "one row per event on SYSTEM.EVENTS, or on the selected queues",
     COLUMNS,
     _plan,
     read,

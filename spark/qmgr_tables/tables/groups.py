@@ -1,4 +1,4 @@
-"""The table of message groups: the present, removed and missing messages of each."""
+"""The table of message groups: the present, consumed and missing messages of each group."""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,20 +17,20 @@ RUNS_SHOWN_MAX = 100
 COLUMNS = (
     *texts(
         ("queue", "the queue of the group"),
-        ("group_id", "its id, in hexadecimal"),
+        ("group_id", "the id of the group, in hexadecimal"),
         (
             "state",
-            "open (the last message is not known), complete (no message is missing), gap, "
-            "paused or parked (waits because a message failed)",
+            "open (the last message is unknown), complete (no message is missing), gap, "
+            "paused, or parked (a message failed)",
         ),
     ),
     *longs(
-        ("present", "messages of the group on the queue"),
-        ("ready", "of these: available or leased"),
-        ("delayed", "of these: not yet available"),
-        ("left", "messages that left for good: consumed, purged, moved"),
-        ("missing", "messages missing between the next and the highest number"),
-        ("next_number", "the number that is next, whether or not its message is present"),
+        ("present", "the number of messages of the group on the queue"),
+        ("ready", "the number of present messages that are available or leased"),
+        ("delayed", "the number of present messages that are not yet available"),
+        ("left", "the number of messages that left permanently: consumed, purged or moved"),
+        ("missing", "the number of messages missing between the next and the highest number"),
+        ("next_number", "the next number of the group, whether or not its message is present"),
         ("last_number", "the number of the last message; null while it is unknown"),
         ("highest_number", "the highest number that ever arrived"),
     ),
@@ -40,18 +40,21 @@ COLUMNS = (
         ("closed", "whether an operator closed the group, so no more messages are expected"),
     ),
     *texts(
-        ("present_numbers", "the numbers that are present, such as 4-9, 12; up to 100 ranges"),
-        ("left_numbers", "the numbers that left, in the same format"),
+        ("present_numbers", "the numbers of present messages, such as 4-9, 12; up to 100 ranges"),
+        ("left_numbers", "the numbers of messages that left, in the same format"),
     ),
-    *longs(("parked_number", "the number of the message that failed, if the group is parked")),
-    *texts(("parked_code", "why it failed, such as BACKOUT_THRESHOLD_REACHED")),
+    *longs(("parked_number", "the number of the failed message, if the group is parked")),
+    *texts(("parked_code", "the reason of the failure, such as BACKOUT_THRESHOLD_REACHED")),
     *times(
-        ("first_at", "when its first message arrived"),
-        ("changed_at", "when a message last arrived or left, by the queue manager's own clock"),
+        ("first_at", "the time at which the first message arrived"),
+        (
+            "changed_at",
+            "the time at which a message last arrived or left, by the queue manager's clock",
+        ),
     ),
     *longs(
-        ("age_ms", "the time since its first message arrived, as of the snapshot"),
-        ("lowest_arrival", "the lowest position that any of its messages ever had"),
+        ("age_ms", "the time from the arrival of the first message to the snapshot"),
+        ("lowest_arrival", "the lowest position that a message of the group ever had"),
     ),
     *DAMAGE,
     *SNAPSHOT,
@@ -104,7 +107,7 @@ def _row(
 
 
 def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tuple[int, int]]:
-    """Yields the first and last number of each run of present members; skips damaged rows."""
+    """Yields the first and last number of each run of present members. Skips damaged rows."""
     prefix = group_index.prefix_of(queue_id, group_id)
     for key, value in tx.scan(prefix, keys.after(prefix)):
         if group_index.is_sound(key, value):
@@ -113,7 +116,7 @@ def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tu
 
 
 def shown(runs: Iterable[tuple[int, int]]) -> str:
-    """Returns *runs* in the form 4-9, 12; adjacent ones are joined."""
+    """Returns *runs* in the form 4-9, 12. Adjacent runs are joined."""
     joined: list[list[int]] = []
     for first, last in runs:
         if joined and joined[-1][1] + 1 == first:
@@ -131,7 +134,7 @@ def _texts(runs: list[list[int]]) -> str:
 
 GROUPS = table(
     "groups",
-    "one row per message group of a queue, while the queue remembers the group",
+    "one row per message group of a queue, as long as the queue remembers the group",
     COLUMNS,
     rows_of,
     time="first_at",

@@ -1,7 +1,7 @@
 """The table of history: the events of messages, from the journals in snapshots.
 
-Snapshots of one store overlap: each has what the journal kept then. A query reads each row of
-history once, from the newest snapshot that has it.
+Snapshots of one store overlap, because each contains the journal's rows of its time. A query reads
+each row of history once, from the newest snapshot that contains it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,14 +20,14 @@ from qmgrd.core.layout import row as rows
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-# The approximate number of events per row of history under load. At rest there are fewer; the
-# partitions are then short, and cost little.
+# The approximate number of events per row of history under load. An idle queue manager writes fewer
+# events per row. The partitions are then short and cost little.
 EVENTS_PER_ROW = 100
 _SEQ_BYTES = 8
 
 
 class HistoryExtent(NamedTuple):
-    """The rows of history in a snapshot: first up to next, exclusive."""
+    """The rows of history in a snapshot, from first up to next (exclusive)."""
 
     store_id: str
     first: int
@@ -35,24 +35,26 @@ class HistoryExtent(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Rows of history of one snapshot, from first up to stop, exclusive."""
+    """Rows of history of one snapshot, from first up to stop (exclusive)."""
 
-    snapshot: StoredSnapshot  # without its queues
+    snapshot: StoredSnapshot  # snapshot to read, without its queues
     store_id: str
     first: int
     stop: int
 
     @property
     def events(self) -> int:
-        """The approximate number of events in these rows."""
+        """Returns the approximate number of events in the rows."""
         return (self.stop - self.first) * EVENTS_PER_ROW
 
 
 def extent(snapshot: StoredSnapshot) -> HistoryExtent:
-    """Returns the rows of history in *snapshot*; opens it if its manifest does not have them.
+    """Returns the rows of history in *snapshot*.
+
+    The data file is opened only if the manifest does not have these numbers.
 
     Raises:
-        SnapshotUnreadable: it is missing or damaged.
+        SnapshotUnreadable: The snapshot is missing or damaged.
     """
     if snapshot.history is not None:
         return HistoryExtent(snapshot.store_id, *snapshot.history)
@@ -69,13 +71,14 @@ def extent(snapshot: StoredSnapshot) -> HistoryExtent:
 
 
 def spans(snapshots: Iterable[StoredSnapshot]) -> list[Span]:
-    """Returns spans with each row of history in *snapshots* once, by store and number."""
+    """Returns spans that cover each row of history in *snapshots* once, by store and number."""
     found: list[Span] = []
     ends: dict[str, int] = {}
     newest_first = sorted(snapshots, key=lambda one: (one.wall_us, one.turn), reverse=True)
     for snapshot in newest_first:
         store_id, first, next_ = extent(snapshot)
-        # Rows of an older snapshot after those of the newest: the store was restored in between.
+        # If an older snapshot has later rows than the newest one, the store was restored in
+        # between.
         next_ = min(next_, ends.setdefault(store_id, next_))
         taken = [span for span in found if span.store_id == store_id]
         for start, stop in _without(first, next_, sorted((one.first, one.stop) for one in taken)):
@@ -84,7 +87,7 @@ def spans(snapshots: Iterable[StoredSnapshot]) -> list[Span]:
 
 
 def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yields the parts of the range that are in none of *taken*, which are ascending."""
+    """Yields the parts of the range outside the ascending ranges *taken*."""
     for start, end in taken:
         if first < min(start, stop):
             yield first, min(start, stop)
@@ -94,7 +97,7 @@ def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tu
 
 
 def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges of at most *length* numbers, about equally long."""
+    """Yields ranges of at most *length* numbers, with about equal lengths."""
     pieces = -(-(stop - first) // length)
     for piece in range(pieces):
         yield (
@@ -104,14 +107,14 @@ def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def rows_per_partition(count: int, options: Options) -> int:
-    """Returns how many of *count* rows of history a partition has."""
+    """Returns the number of rows of history in a partition, out of *count* rows."""
     length = max(options.rows_per_partition // EVENTS_PER_ROW, 1)
     length = min(length, count // options.min_partitions)
     return max(length, -(-count // PARTITIONS_MAX), 1)
 
 
 def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
-    """Returns spans for one task each, with each row of history once."""
+    """Returns a span for each task. Together they cover each row of history once."""
     found = spans(snapshots)
     length = rows_per_partition(sum(span.stop - span.first for span in found), options)
     return [
@@ -131,10 +134,10 @@ def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordB
 def batches_of(
     span: Span, whose: Whose, options: Options, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the events of *span*, attributed to *whose*.
+    """Yields the events of *span* with the columns of *whose*.
 
     Raises:
-        SnapshotUnreadable: the snapshot is missing or damaged.
+        SnapshotUnreadable: The snapshot is missing or damaged.
     """
     try:
         yield from batches(data_rows(span), whose, schema, partial(wants, options))
@@ -143,10 +146,10 @@ def batches_of(
 
 
 def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
-    """Yields number and bytes of the rows of *span*.
+    """Yields the number and the bytes of each row of *span*.
 
     Raises:
-        SnapshotUnreadable: the snapshot is missing or damaged.
+        SnapshotUnreadable: The snapshot is missing or damaged.
     """
     try:
         with image(span.snapshot).transaction() as tx:

@@ -1,7 +1,7 @@
 """Rows of history as Arrow batches, for snapshots, streams and exports.
 
 A row of history describes many messages in few bytes, and is expanded column by column. Values
-common to a section are repeated, and ascending ones are counted. Only values that differ between
+common to a section are repeated, and ascending values are counted. Only values that differ between
 messages are decoded one by one.
 """
 
@@ -19,60 +19,67 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME, Column
 
-BATCH_ROWS = 32_768  # about 6 MiB of Arrow; up to one row of history more
+BATCH_ROWS = 32_768  # about 6 MiB of Arrow; a batch may have up to one row of history more
 
 COLUMNS = (
     Column(
         "event",
         pa.string(),
         "put, available (a delay ended), delivered, returned (after a delivery), settled "
-        "(consumed), expired, dead-lettered, transferred (a link's peer has it), published, "
-        "republished, parked, moved, removed (purge, overflow, drop), lost (in a restart, because "
-        "it was not persistent), damaged",
+        "(consumed), expired, dead-lettered, transferred (the peer of a link has stored it), "
+        "published, republished, parked, moved, removed (by a purge or an overflow, or with its "
+        "queue), lost (in a restart, because it was not persistent), damaged",
     ),
-    Column("at", TIME, "when it happened, by the wall clock"),
+    Column("at", TIME, "the wall-clock time of the event"),
     Column(
         "queue",
         pa.string(),
-        "the queue where it happened; for a subscription or a link, the name of its queue",
+        "the queue of the event; for a subscription or a link, the name of its queue",
     ),
-    Column("arrival", pa.int64(), "the message's position there within its priority"),
-    Column("priority", pa.int32(), "0 to 9, 9 first"),
-    Column(
-        "message_id", pa.string(), "the message's identity: ORIGIN.TIMESTAMP; null if it is damaged"
-    ),
+    Column("arrival", pa.int64(), "the position of the message on that queue within its priority"),
+    Column("priority", pa.int32(), "0 to 9; 9 is delivered first"),
+    Column("message_id", pa.string(), "the message id: ORIGIN.TIMESTAMP; null if it is damaged"),
     Column("origin", pa.string(), "the creator of the message"),
     Column(
         "created_at",
         TIME,
-        "when it was created, by the creator's clock: the timestamp in message_id",
+        "the time of creation by the creator's clock, which is the timestamp in message_id",
     ),
-    Column("put_at", TIME, "when it was put on this queue, if known"),
-    Column("record_bytes", pa.int64(), "the size of its record"),
-    Column("delivered", pa.int32(), "how often it had been returned by then, if known"),
-    Column("failed", pa.int32(), "how often of these it was released or its lease ended"),
-    Column("peer", pa.string(), "the client that had it, or the queue manager that has it"),
-    Column("target", pa.string(), "the queue where it went; for a publication, its topic"),
-    Column("code", pa.string(), "why, such as MESSAGE_EXPIRED; null if there is no reason"),
+    Column("put_at", TIME, "the time of the put on this queue, if known"),
+    Column("record_bytes", pa.int64(), "the size of the record"),
+    Column("delivered", pa.int32(), "the number of earlier returns after a delivery, if known"),
+    Column(
+        "failed",
+        pa.int32(),
+        "the number of these returns because of a release or the end of a lease",
+    ),
+    Column("peer", pa.string(), "the client or the queue manager that received the message"),
+    Column(
+        "target", pa.string(), "the queue to which the message went; for a publication, its topic"
+    ),
+    Column("code", pa.string(), "the reason, such as MESSAGE_EXPIRED; null if there is no reason"),
     Column("seq", pa.int64(), "the number of the history row, ascending in each store"),
-    Column("turn", pa.int64(), "the queue manager's turn that wrote the row"),
+    Column("turn", pa.int64(), "the turn of the queue manager that wrote the row"),
     Column("queue_manager", pa.string(), "the queue manager that wrote the history"),
     Column(
-        "store_id", pa.string(), "the id of its store; store_id, seq and number identify the event"
+        "store_id", pa.string(), "the id of the store; store_id, seq and number identify the event"
     ),
-    Column("snapshot_id", pa.string(), "the snapshot it was read from; null in a stream"),
+    Column(
+        "snapshot_id", pa.string(), "the snapshot from which the row was read; null in a stream"
+    ),
     Column(
         "queue_id",
         pa.int64(),
-        "distinguishes queues of the same name; queue_id and arrival identify one stay there",
+        "the id of the queue, which differs from all other queues of the same name; queue_id and "
+        "arrival identify one stay of a message on a queue",
     ),
-    Column("number", pa.int32(), "its number within the history row, from 1"),
+    Column("number", pa.int32(), "the number of the event within the history row, from 1"),
 )
 SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
 
 
 class Whose(NamedTuple):
-    """The store of the history, and where it was read."""
+    """The store of the history, and the snapshot from which it was read."""
 
     queue_manager: str
     store_id: str
@@ -80,11 +87,11 @@ class Whose(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A section to be shown, and its position."""
+    """A selected section and its position."""
 
     seq: int
     turn: int
-    before: int  # messages of that row in earlier sections
+    before: int  # number of the row's messages in earlier sections
     section: Section
 
 
@@ -101,12 +108,12 @@ def batches(
     """Yields the events of stored *rows*, in their order, about BATCH_ROWS at a time.
 
     Args:
-        rows: number and stored bytes of each.
-        schema: some of COLUMNS, in any order.
-        wants: selects sections; default: all.
+        rows: The number and the stored bytes of each row.
+        schema: Some of COLUMNS, in any order.
+        wants: The function that selects sections. Default: all sections.
 
     Raises:
-        HistoryMalformed: a row cannot be read.
+        HistoryMalformed: A row cannot be read.
     """
     held: list[_Part] = []
     count = 0
@@ -126,7 +133,7 @@ def events_in(data: bytes) -> int:
     """Returns the number of events in a stored row.
 
     Raises:
-        HistoryMalformed: the row cannot be read.
+        HistoryMalformed: The row cannot be read.
     """
     return sum(section.messages for section in history.decode(data).sections)
 
@@ -147,7 +154,7 @@ def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatc
     try:
         arrays = [
             _MAKERS[field.name](expansion).cast(field.type) for field in schema
-        ]  # Checked: a value that does not fit raises an error.
+        ]  # The cast raises an error if a value does not fit.
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         first, last = parts[0].seq, parts[-1].seq
         raise HistoryMalformed(f"rows {first} to {last} of history: {error}") from error
@@ -155,7 +162,7 @@ def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatc
 
 
 class _Expansion:
-    """Sections, expanded into each column of the table."""
+    """Sections that are expanded into the columns of the table."""
 
     def __init__(self, parts: list[_Part], whose: Whose) -> None:
         self.parts = parts
@@ -168,26 +175,26 @@ class _Expansion:
         self.offsets = np.arange(self.rows) - np.repeat(ends - self.counts, self.counts)
 
     def constant(self, value: str | None) -> pa.Array:
-        """Returns *value* for all messages."""
+        """Returns a column with *value* for all messages."""
         return pa.repeat(pa.scalar(value, pa.string()), self.rows)
 
     def texts(self, values: Sequence[str | None]) -> pa.Array:
-        """Returns the text of each section for each of its messages."""
+        """Returns a column of texts. Each message has the text of its section."""
         known: dict[str | None, int] = {}
         codes = [known.setdefault(value, len(known)) for value in values]
         return _looked_up(known, np.repeat(np.array(codes, np.int32), self.counts))
 
     def shared(self, values: Sequence[int]) -> npt.NDArray[Any]:
-        """Returns the number of each section for each of its messages."""
+        """Returns an array of numbers. Each message has the number of its section."""
         return np.repeat(np.array(values, np.int64), self.counts)
 
     def numbers(self, name: str) -> pa.Array:
-        """Returns a column of numbers, one for each message."""
+        """Returns the column of numbers *name*, with one number for each message."""
         numbers, mask = self.spread([getattr(section, name) for section in self.sections])
         return pa.array(numbers, mask=mask)
 
     def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
-        """Returns the value of *columns* for each message, and where it is missing.
+        """Returns the value of *columns* for each message, and a mask of missing values.
 
         Single values and runs are expanded for all sections at once.
         """
@@ -223,17 +230,17 @@ class _Expansion:
         return _looked_up(known, self.spread(codes, np.int32)[0])
 
     def timestamps(self) -> pa.Array:
-        """Returns the timestamps of UIDs."""
+        """Returns the timestamps of the UIDs."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         return pa.array(numbers, mask=mask)
 
     def message_ids(self) -> pa.Array:
-        """Returns the UIDs as text; null for damaged ones."""
+        """Returns the UIDs as text. Damaged UIDs are null."""
         text = self.timestamps().cast(pa.string())
         return pc.binary_join_element_wise(self.origins(), text, ".")
 
     def created(self) -> pa.Array:
-        """Returns the timestamps of UIDs as times, where a datetime can represent them."""
+        """Returns the timestamps of the UIDs as times, or null if they are too late."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         is_none = pc.is_null(self.origins()).to_numpy(zero_copy_only=False)
         is_none |= numbers >= TIME_END_US
@@ -243,7 +250,7 @@ class _Expansion:
         return pa.array(numbers.astype(np.int64), mask=is_none).cast(TIME)
 
     def put(self) -> pa.Array:
-        """Returns when each message was put on its queue."""
+        """Returns the time of each message's put on its queue."""
         ages, mask = self.spread([section.ages_us for section in self.sections])
         return pa.array(self.shared([part.at_us for part in self.sections]) - ages, mask=mask).cast(
             TIME
@@ -255,7 +262,7 @@ class _Expansion:
 
 
 def _first(column: Any) -> Any:
-    """Returns the first value of a column that is not decoded one by one."""
+    """Returns the first value of *column*, or 0 if its values are decoded one by one."""
     if type(column) is list:
         return column[0] if len(column) == 1 else 0
     return 0 if column is None else column
@@ -266,7 +273,7 @@ def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Arra
 
 
 def _name(name: str) -> Callable[[_Expansion], pa.Array]:
-    """Returns the function for a text column of sections; an empty text is null."""
+    """Returns the function for a text column of sections. An empty text becomes null."""
     return lambda of: of.texts([getattr(section, name) or None for section in of.sections])
 
 

@@ -1,4 +1,4 @@
-"""The table of links: both ends, sending and receiving."""
+"""The table of links: the sending and the receiving ends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,47 +21,47 @@ COLUMNS = (
         ("peer", "the queue manager at the other end"),
         (
             "direction",
-            "out (messages sent from here, over the link of that name) or in (messages "
+            "out (messages sent from here over the link of that name) or in (messages "
             "received from there)",
         ),
         ("state", "out: stopped or started; whether the link is connected is not stored"),
     ),
     *longs(
-        ("commit_id", "the id up to which all messages are stored: by the peer (out) or here (in)"),
-        ("next_id", "out: the id that the next message gets"),
+        ("commit_id", "the id up to which all messages are stored by the peer (out) or here (in)"),
+        ("next_id", "out: the id of the next message"),
         ("highest_id", "in: the highest id that is or was held"),
         (
             "backlog",
-            "out: messages that wait for the peer's commit; in: messages held beyond a gap",
+            "out: messages that the peer has not committed; in: messages held beyond a gap",
         ),
-        ("backlog_bytes", "out: the size of their records"),
-        ("transferred", "out: messages that the peer has ever committed"),
+        ("backlog_bytes", "out: the size of the records in the backlog"),
+        ("transferred", "out: messages that the peer has committed since the link was created"),
         (
             "lost",
-            "messages that were committed there (out) or here (in), and lost when a store was "
-            "restored to an older state",
+            "messages that were committed by the peer (out) or here (in), but lost when a store "
+            "was restored to an older state",
         ),
     ),
-    *times(("lost_at", "when a loss was last detected")),
+    *times(("lost_at", "the time at which a loss was last detected")),
     *texts(
         ("held_numbers", "in: the ids held beyond a gap, such as 4-9, 12; up to 100 ranges"),
         (
             "last_message_id",
-            "the message at the commit id (out) or at the highest id (in); null if not known",
+            "the message id at the commit id (out) or at the highest id (in); null if unknown",
         ),
         ("queue", "out: the transmission queue"),
         ("stream_id", "in: the id of the stream, in hexadecimal"),
-        ("peer_store_id", "the id of the store that the peer's name is bound to, in hexadecimal"),
+        ("peer_store_id", "the id of the store to which the peer's name is bound, in hexadecimal"),
     ),
     *flags(("ordered", "out: whether messages are kept in order")),
-    *texts(("attributes", "out: the link's options, as JSON")),
+    *texts(("attributes", "out: the options of the link, as JSON")),
     *DAMAGE,
     *SNAPSHOT,
 )
 
 
 def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
-    """Yields the outgoing links, then the incoming streams."""
+    """Yields a row for each outgoing link, then a row for each incoming stream."""
     for key, value in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
         yield _out(tx, key, value)
     for key, value in tx.scan(keys.SPACE_LINK_INBOX, keys.after(keys.SPACE_LINK_INBOX)):
@@ -95,7 +95,10 @@ def _out(tx: LmdbTransaction, key: bytes, value: bytes) -> Row:
 
 
 def _window(tx: LmdbTransaction, key: bytes) -> tuple[list[Any] | None, str]:
-    """Returns commit id, encoded UID of its message, and more; None before the first commit."""
+    """Returns the commit id, the encoded UID of its message, and more fields, and the damage.
+
+    Before the first commit, the commit id is 0 and the UID is None.
+    """
     value = tx.get(key)
     return ([0, None], "") if value is None else unpacked(key, value)
 
@@ -127,14 +130,14 @@ def _store_of(tx: LmdbTransaction, peer: str) -> dict[str, Any]:
     if value is None:
         return {}
     store_id, damage = unsealed(key, value)
-    if not damage and len(store_id) != STORE_ID_BYTES:  # An older version stored nothing else.
+    if not damage and len(store_id) != STORE_ID_BYTES:  # An older version stored only the store id.
         facts, damage = unpacked(key, value)
         store_id = b"" if damage else facts["store_id"]
     return {} if damage or not store_id else {"peer_store_id": store_id.hex()}
 
 
 def message_id(uid: bytes | None) -> str | None:
-    """Returns a message's identity from its encoded UID: ORIGIN.TIMESTAMP."""
+    """Returns the message id for an encoded UID: ORIGIN.TIMESTAMP."""
     if not uid or len(uid) <= 8:
         return None
     return f"{uid[:-8].decode('utf-8', 'backslashreplace')}.{int.from_bytes(uid[-8:], 'big')}"

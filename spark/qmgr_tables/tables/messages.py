@@ -17,10 +17,10 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-# The calls for a batch take 0.4 ms regardless of its size; more rows exceed the processor's cache.
+# The calls for a batch take 0.4 ms regardless of its size. More rows exceed the processor's cache.
 BATCH_ROWS = 4_096
-HALF_ROWS = 2_048  # of plain messages (at most 4,000 bytes each), if they are long
-BATCH_BYTES = 4 << 20  # of other messages; Spark's own batches only count rows
+HALF_ROWS = 2_048  # rows of plain messages (at most 4,000 bytes each), if a batch is long
+BATCH_BYTES = 4 << 20  # size of a batch of other messages; Spark's own batches only count rows
 LONG_BYTES = 8 << 20
 ROW_BYTES = 200  # approximate size of a row without its body and headers
 
@@ -28,41 +28,41 @@ COLUMNS = (
     Column(
         "queue",
         pa.string(),
-        "the queue that holds the message; @NYC is the transmission queue of the link to NYC",
+        "the queue of the message; @NYC is the transmission queue of the link to NYC",
     ),
     Column(
         "priority",
         pa.int32(),
-        "0 to 9, 9 first; null if the destination queue determines the priority",
+        "0 to 9; 9 is delivered first; null if the destination queue determines the priority",
     ),
-    Column("arrival", pa.int64(), "its position on the queue within its priority"),
+    Column("arrival", pa.int64(), "the position on the queue within the priority"),
     Column(
-        "message_id", pa.string(), "its identity: ORIGIN.TIMESTAMP; null if the record is damaged"
+        "message_id", pa.string(), "the message id: ORIGIN.TIMESTAMP; null if the record is damaged"
     ),
     Column("origin", pa.string(), "the creator of the message"),
     Column(
         "created_at",
         TIME,
-        "when it was created, by the creator's clock: the timestamp in message_id; null from the "
-        "year 10000 on, for origins that count something else",
+        "the time of creation by the creator's clock, which is the timestamp in message_id; null "
+        "from the year 10000 on, for origins that use other numbers",
     ),
-    Column("put_at", TIME, "when it was put on this queue, by the queue manager's clock"),
+    Column("put_at", TIME, "the time of the put on this queue, by the queue manager's clock"),
     Column(
         "expires_at",
         TIME,
-        "when it expires; null if it never does. This and deliver_at use the queue manager's own "
-        "clock, converted to wall-clock time as of the snapshot",
+        "the time of expiry; null if the message does not expire. expires_at and deliver_at are "
+        "times of the queue manager's own clock, converted to wall-clock time as of the snapshot",
     ),
     Column(
         "deliver_at",
         TIME,
-        "when a delayed message becomes available; also null if it expires first",
+        "the time at which a delayed message becomes available; also null if it expires first",
     ),
-    Column("persistent", pa.bool_(), "whether it survives a restart"),
+    Column("persistent", pa.bool_(), "whether the message survives a restart"),
     Column(
         "correlation_id",
         pa.string(),
-        "as text, with bytes that are not UTF-8 as \\xNN; null if it has none",
+        "the correlation id as text, with bytes that are not UTF-8 as \\xNN; null if not set",
     ),
     Column(
         "headers",
@@ -71,43 +71,61 @@ COLUMNS = (
     ),
     Column("reply_to", pa.string(), "the queue for replies"),
     Column("content_type", pa.string(), "the type of the body, as the producer states it"),
-    Column("group_id", pa.string(), "its message group, in hexadecimal"),
-    Column("group_number", pa.int64(), "its number in that group"),
-    Column("delivered", pa.int32(), "how often it was returned after a delivery"),
-    Column("failed", pa.int32(), "how often of these it was released or its lease ended"),
+    Column("group_id", pa.string(), "the id of the message group, in hexadecimal"),
+    Column("group_number", pa.int64(), "the number of the message in its group"),
+    Column("delivered", pa.int32(), "the number of returns after a delivery"),
+    Column(
+        "failed",
+        pa.int32(),
+        "the number of these returns because of a release or the end of a lease",
+    ),
     Column(
         "state",
         pa.string(),
-        "ready, delayed (not yet available), transmission (waits for a link), parked (its "
-        "subscriber failed on it), publication (stored once for all its subscriptions) or damaged "
-        "(its checksum is wrong)",
+        "ready, delayed (not yet available), transmission (waiting for a link), parked (the "
+        "subscriber failed on it), publication (stored once for all subscriptions) or damaged "
+        "(the checksum does not match)",
     ),
     Column(
         "dead_code",
         pa.string(),
-        "why it is a dead letter, such as MESSAGE_EXPIRED; this and the other dead_ columns are "
-        "null if it is not one",
+        "the reason why the message is a dead letter, such as MESSAGE_EXPIRED; all dead_ columns "
+        "are null for other messages",
     ),
     Column(
-        "dead_reason", pa.string(), "the reason given by the consumer that rejected it, in one word"
+        "dead_reason",
+        pa.string(),
+        "the reason of the consumer that rejected the message, in one word",
     ),
-    Column("dead_text", pa.string(), "the text given by that consumer"),
-    Column("dead_queue", pa.string(), "the queue that it was on"),
+    Column("dead_text", pa.string(), "the text of the consumer that rejected the message"),
+    Column("dead_queue", pa.string(), "the queue where the message became a dead letter"),
     Column("dead_manager", pa.string(), "the queue manager of that queue"),
-    Column("dead_at", TIME, "when it became a dead letter, by that queue manager's clock"),
-    Column("dead_delivered", pa.int32(), "how often it was returned there"),
-    Column("dead_failed", pa.int32(), "how often of these it was released or its lease ended"),
-    Column("dead_retries", pa.int32(), "how often it was already retried"),
+    Column(
+        "dead_at",
+        TIME,
+        "the time at which the message became a dead letter, by the clock of dead_manager",
+    ),
+    Column("dead_delivered", pa.int32(), "the number of returns after a delivery on dead_queue"),
+    Column(
+        "dead_failed",
+        pa.int32(),
+        "the number of these returns because of a release or the end of a lease",
+    ),
+    Column("dead_retries", pa.int32(), "the number of earlier retries"),
     Column(
         "target",
         pa.string(),
-        "on a transmission queue, the destination queue; for a publication, its topic",
+        "on a transmission queue: the destination queue; for a publication: its topic",
     ),
-    Column("body", pa.binary(), "null if omitted: includePayload, maxBodyBytes, a damaged record"),
+    Column(
+        "body",
+        pa.binary(),
+        "the body; null if omitted by includePayload or maxBodyBytes, or if the record is damaged",
+    ),
     Column("body_bytes", pa.int64(), "the size of the body, even if the body is omitted"),
     Column("queue_manager", pa.string(), "the queue manager of the snapshot"),
     Column("snapshot_id", pa.string(), "the id of the snapshot"),
-    Column("turn", pa.int64(), "the queue manager's turn that the snapshot shows"),
+    Column("turn", pa.int64(), "the turn of the queue manager that the snapshot shows"),
 )
 
 
@@ -126,7 +144,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 def _chunks(
     tx: LmdbTransaction, runs: Iterable[Run]
 ) -> Iterator[tuple[list[Pair], list[tuple[Run, int]]]]:
-    """Yields BATCH_ROWS entries (fewer at the end), and their runs with the number in each."""
+    """Yields lists of BATCH_ROWS entries or less, and their runs with the number of entries."""
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run in runs:
@@ -142,7 +160,7 @@ def _chunks(
 
 
 def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yields *batch*, which has at most BATCH_ROWS; in halves if it is long."""
+    """Yields *batch*, in halves if it is long. *batch* must not exceed BATCH_ROWS."""
     rows = HALF_ROWS if batch.nbytes > LONG_BYTES else BATCH_ROWS
     for first in range(0, len(batch), rows):
         yield batch.slice(first, rows)
@@ -164,16 +182,17 @@ def batches(
     options: Options,
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields *pairs* as rows of *schema*: plain ones at once, all others one by one.
+    """Yields *pairs* as rows of *schema*. Plain messages are read at once, all others one by one.
 
     Args:
-        counts: their runs, and the number in each.
+        counts: The runs of the pairs, with the number of pairs in each run.
     """
     runs, many = zip(*counts, strict=True)
     run_of = np.repeat(np.arange(len(runs)), many)
     chunk, where = plain(pairs)
     sound = Plain(chunk, runs, run_of[where], snapshot, options)
-    is_lost = sound.is_volatile & sound.of_run(lambda run: bool(run.lost))  # maybe
+    # Some of these messages may be lost.
+    is_lost = sound.is_volatile & sound.of_run(lambda run: bool(run.lost))
     is_wanted = sound.of_run(lambda run: options.wants_state(run.state)) & ~is_lost
     is_wanted &= sound.is_of_time
     batch = sound.batch(schema)
@@ -199,7 +218,7 @@ def batches(
 
 
 def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> pa.RecordBatch:
-    """Returns *batch*, whose rows have those *places*, merged with the rows of *held*."""
+    """Returns *batch*, whose rows are at *places*, merged with the rows of *held*."""
     if not held:
         return batch
     others = batch_of(held.values(), batch.schema)
@@ -208,14 +227,14 @@ def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> 
 
 
 def batch_of(found: Iterable[rows.Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns rows as a batch."""
+    """Returns the rows *found* as a batch."""
     columns = dict(zip(rows.Row._fields, zip(*found, strict=True), strict=True))
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def bytes_of(row: rows.Row) -> int:
-    """Returns the approximate size of a row."""
+    """Returns the approximate size of *row*."""
     headers = sum(len(key) + len(value or "") for key, value in row.headers or ())
     return ROW_BYTES + len(row.body or b"") + headers
 

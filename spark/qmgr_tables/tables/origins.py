@@ -1,4 +1,4 @@
-"""The table of origins: the highest timestamp of each on a queue."""
+"""The table of origins: the highest timestamp of each origin on each queue."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ COLUMNS = (
     *longs(
         (
             "highest",
-            "its highest timestamp there: a message above it is new, without a lookup; "
-            "null beyond 2^63",
+            "the highest timestamp of the origin on this queue; a message above it is new without "
+            "a lookup; null from 2^63 on",
         )
     ),
-    *times(("highest_at", "the same as a time; null from the year 10000 on")),
+    *times(("highest_at", "the column highest as a time; null from the year 10000 on")),
     *DAMAGE,
     *SNAPSHOT,
 )

@@ -15,41 +15,47 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 _READY = (keys.LANE_READY, keys.LANE_GROUPED)
 _WAITING = (*_READY, keys.LANE_DELAYED, keys.LANE_PARKED)
-_OWN = ("kind", "queue_id", "first", "suspended", "used_ms")  # of a row: not attributes
+# fields of a row that are not attributes
+_OWN = ("kind", "queue_id", "first", "suspended", "used_ms")
 
 COLUMNS = (
     *texts(
-        ("queue", "its name; @NYC is the transmission queue of the link to NYC"),
+        ("queue", "the name of the queue; @NYC is the transmission queue of the link to NYC"),
         ("kind", "local, transmission, subscription or publications"),
     ),
     *longs(
         ("depth", "available and leased messages"),
         ("delayed", "messages that are not yet available"),
-        ("parked", "for a subscription: publications that its subscriber returned too often"),
-        ("set_aside", "messages that were found damaged, kept for analysis"),
+        ("parked", "for a subscription: publications that the subscriber returned too often"),
+        ("set_aside", "damaged messages that are kept for analysis"),
         ("bytes", "the size of the records of available, leased and delayed messages"),
-        ("first_arrival", "the lowest position of all waiting messages, whatever their priority"),
-        ("last_arrival", "the highest position of all waiting messages"),
+        (
+            "first_arrival",
+            "the lowest position of all pending messages, regardless of their priority",
+        ),
+        ("last_arrival", "the highest position of all pending messages"),
     ),
     *times(
         (
             "oldest_put_at",
-            "when the oldest of these was put, judged by the first message of each priority",
+            "the put time of the oldest pending message, among the first of each priority",
         )
     ),
-    *texts(("config", "the queue's options, as JSON; missing options have their defaults")),
+    *texts(
+        ("config", "the options of the queue, as JSON; missing options have their default values")
+    ),
     *longs(
-        ("next_arrival", "the position that the next message gets"),
-        ("puts", "messages put; the columns puts to missed count over the queue's life"),
-        ("fast", "puts that needed no lookup of a message to be known as new"),
+        ("next_arrival", "the position of the next message"),
+        ("puts", "messages put; the columns puts to missed count since the queue was created"),
+        ("fast", "puts recognized as new without a lookup of a message"),
         ("slow", "puts that needed a lookup in the UID index"),
-        ("duplicates", "puts refused because a message with that UID existed"),
+        ("duplicates", "puts that were refused because a message with the same UID existed"),
         ("acked", "messages consumed; for a transmission queue, messages that the peer committed"),
-        ("purged", "messages removed by an operator, or because the queue overflowed"),
-        ("damaged", "messages set aside because their checksum was wrong"),
+        ("purged", "messages removed by an operator or because the queue overflowed"),
+        ("damaged", "messages set aside because their checksum did not match"),
         ("delivered", "deliveries"),
         ("returned", "messages returned after a delivery"),
-        ("refused", "puts refused for other reasons: no room, inhibited, malformed"),
+        ("refused", "puts refused for other reasons: no space, inhibited, malformed"),
         ("expired", "messages that expired"),
         ("dead", "messages moved to a backout queue or to the dead letters"),
         ("moved", "messages moved to another queue"),
@@ -59,16 +65,16 @@ COLUMNS = (
         ("volatile", "messages of the depth that are not persistent"),
         ("volatile_delayed", "delayed messages that are not persistent"),
         ("volatile_bytes", "bytes of messages that are not persistent"),
-        ("volatile_from", "no message that is not persistent has a lower position"),
+        ("volatile_from", "the position below which all messages are persistent"),
         (
             "maybe_before",
-            "messages at lower positions may have been delivered before the last crash",
+            "the position below which messages may have been delivered before the last crash",
         ),
     ),
     *DAMAGE,
     *SNAPSHOT,
 )
-# The counters may still include what a restart lost; the ranges of the snapshot do not.
+# The counters may still include messages that a restart lost. The ranges of the snapshot do not.
 _OF_RANGES = {
     "depth": _READY,
     "delayed": (keys.LANE_DELAYED,),
@@ -108,7 +114,7 @@ def in_lanes(queue: QueueInfo) -> dict[str, int]:
 
 
 def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[LaneRange]) -> int | None:
-    """Returns when the oldest of the first messages of each lane and priority was put."""
+    """Returns the put time of the oldest of the first messages of each lane and priority."""
     found = []
     for first in waiting:
         value = tx.get(keys.message(queue_id, first.lane, first.priority, first.first_arrival))
@@ -132,7 +138,7 @@ def counters_of(tx: LmdbTransaction, queue_id: int) -> tuple[dict[str, int], str
 
 
 def as_json(definition: dict[str, Any] | None, own: tuple[str, ...]) -> str | None:
-    """Returns the attributes in a *definition*, without the queue manager's internal fields."""
+    """Returns the attributes of *definition* as JSON, without the fields in *own*."""
     if definition is None:
         return None
     given = {name: value for name, value in definition.items() if name not in own}

@@ -1,4 +1,4 @@
-"""The table of parked publications: those on which a subscriber failed."""
+"""The table of parked publications, on which a subscriber failed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,25 +26,25 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 COLUMNS = (
     *texts(
-        ("message_id", "its identity: ORIGIN.TIMESTAMP"),
-        ("topic", "the topic that it was published to"),
-        ("subscription", "the subscription that failed on it"),
+        ("message_id", "the message id: ORIGIN.TIMESTAMP"),
+        ("topic", "the topic of the publication"),
+        ("subscription", "the subscription whose subscriber failed"),
     ),
     *longs(
-        ("arrival", "its number among all publications"),
-        ("priority", "0 to 9, 9 first"),
-        ("failed", "how often the subscriber failed on it since it was last sent"),
-        ("delivered", "how often it was returned in that time"),
-        ("republished", "how often it was already republished"),
+        ("arrival", "the number of the publication among all publications"),
+        ("priority", "0 to 9; 9 is delivered first"),
+        ("failed", "the number of failures of the subscriber since the publication was last sent"),
+        ("delivered", "the number of returns since the publication was last sent"),
+        ("republished", "the number of times that it was already republished"),
     ),
     *texts(
-        ("code", "why it was parked, such as REDELIVERY_LIMIT_EXCEEDED"),
-        ("reason", "the reason given by the subscriber that rejected it, in one word"),
-        ("text", "the text given by that subscriber"),
-        ("client", "the client that last failed on it"),
+        ("code", "the reason of the parking, such as REDELIVERY_LIMIT_EXCEEDED"),
+        ("reason", "the reason of the subscriber that rejected the publication, in one word"),
+        ("text", "the text of the subscriber that rejected the publication"),
+        ("client", "the client that last failed on the publication"),
     ),
-    *times(("since", "when it was parked"), ("put_at", "when it was published")),
-    *flags(("awaited", "whether it is sent as soon as its subscriber is back")),
+    *times(("since", "the time of the parking"), ("put_at", "the time of the publication")),
+    *flags(("awaited", "whether the publication is sent as soon as its subscriber returns")),
     *longs(("record_bytes", "the size of the publication's record, which is stored once")),
     *DAMAGE,
     *SNAPSHOT,
@@ -52,7 +52,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
-    """Yields a row for each subscription that a publication is parked for."""
+    """Yields a row for each parked publication and each subscription for which it is parked."""
     wanted = queues_by_id(snapshot)
     for key, rank in tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)):
         if len(key) != keys.PARKED.size:
@@ -67,13 +67,13 @@ def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Ro
     of: Row = {"subscription": queue.name, "arrival": arrival}
     priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else None
     if priority is None:
-        return of | {"damage": "the row of the index names no priority"}
+        return of | {"damage": "the index row has no valid priority"}
     value = tx.get(keys.message(queue.id, keys.LANE_PARKED, priority, arrival))
     if value is None:
-        return of | {"damage": "the row of the index leads to no message"}
+        return of | {"damage": "the index row refers to a message that does not exist"}
     entry = entries.decode(value)
     if entry.flags == entries.UNREADABLE:
-        return of | {"priority": priority, "damage": "its entry cannot be read"}
+        return of | {"priority": priority, "damage": "the entry of the message cannot be read"}
     held = entries.publication(tx, entry)
     return of | {
         "message_id": message_id(entries.uid_trailer(entry)),
@@ -84,13 +84,13 @@ def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Ro
         "put_at": time_us(entry.put_us),
         "awaited": bool(entry.flags & entries.AWAITED),
         "record_bytes": entries.record_bytes(entry),
-        "damage": None if held.target else "its publication is missing or damaged",
+        "damage": None if held.target else "the publication is missing or damaged",
         **_note_columns(notes.read(tx, queue.id, arrival)),
     }
 
 
 def _note_columns(note: notes.Note) -> dict[str, Any]:
-    """Returns the fields of a parked message's note; all null if it is damaged."""
+    """Returns the columns from the note of a parked message. Invalid fields are null."""
     code, retries = note.get("code"), note.get("retries", 0)
     attempts = note.get("attempts")
     last: Any = attempts[-1] if type(attempts) is list and attempts else None
@@ -111,7 +111,7 @@ def _text(value: object) -> str | None:
 
 REPUBLISH = table(
     "republish",
-    "one row per parked publication and subscription that it is parked for",
+    "one row per parked publication and subscription for which it is parked",
     COLUMNS,
     rows_of,
     time="since",

@@ -1,4 +1,4 @@
-"""Tables with few rows, made one by one: a task reads a snapshot's whole table."""
+"""Tables with few rows, which are made one by one. A task reads the whole table of a snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -17,15 +17,15 @@ from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 5_000
-Row = dict[str, Any]  # by column; what is absent is null
-# Yields the rows of a snapshot, whose queues are the selected ones.
+Row = dict[str, Any]  # values by column; missing columns are null
+# Yields the rows of a snapshot, whose queues are the selected queues.
 RowsOf = Callable[[LmdbTransaction, StoredSnapshot, Options], Iterator[Row]]
 
 
 class SnapshotPart(NamedTuple):
     """The part of a table in one snapshot."""
 
-    snapshot: StoredSnapshot  # with the selected queues
+    snapshot: StoredSnapshot  # snapshot with the selected queues
 
 
 def plan(snapshots: list[StoredSnapshot], options: Options) -> list[SnapshotPart]:
@@ -48,7 +48,7 @@ def table(
     takes: tuple[str, ...] = (),
     pushed: Mapping[str, str] = OF_SNAPSHOT,
 ) -> Table:
-    """Returns a table, of version 1, whose rows come from *rows_of*."""
+    """Returns a table of version 1 with the rows of *rows_of*."""
 
     def read(part: SnapshotPart, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         return batches(_rows(part.snapshot, options, rows_of, time), schema)
@@ -72,20 +72,20 @@ def _rows(snapshot: StoredSnapshot, options: Options, rows_of: RowsOf, time: str
 
 
 def batches(found: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields *found* in batches of exactly that *schema*."""
+    """Yields *found* in batches with exactly the columns of *schema*."""
     while held := list(islice(found, BATCH_ROWS)):
         yield pa.RecordBatch.from_pylist(held, schema=schema)
 
 
 def queues_by_id(snapshot: StoredSnapshot) -> dict[int, QueueInfo]:
-    """Returns the selected queues of *snapshot*."""
+    """Returns the selected queues of *snapshot* by id."""
     return {queue.id: queue for queue in snapshot.queues}
 
 
 def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
-    """Returns the content of *value*, the row of *key*, and its damage."""
+    """Returns the content of *value*, the row of *key*, and its damage, or "" if intact."""
     if value is None:
-        return b"", "it is missing"
+        return b"", "the row is missing"
     try:
         return rows.unseal(key, value), ""
     except rows.RowDamaged as error:
@@ -93,21 +93,21 @@ def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
 
 
 def unpacked(key: bytes, value: bytes | None) -> tuple[Any, str]:
-    """Returns the unpacked row of *key*, and its damage; None if it is damaged."""
+    """Returns the unpacked row of *key* and its damage. The row is None if it is damaged."""
     row, damage = unsealed(key, value)
     if damage:
         return None, damage
     try:
         return unpack(row), ""
     except FrameMalformed as error:
-        return None, f"not a map or list: {error}"
+        return None, f"the row is not a map or list: {error}"
 
 
 def wall_us(clock_ms: int, snapshot: StoredSnapshot) -> int | None:
-    """Returns the wall clock at *clock_ms* of the store's clock, if a datetime can represent it."""
+    """Returns the wall-clock time at *clock_ms* of the store's clock, or None if it is too late."""
     return time_us(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def time_us(us: object) -> int | None:
-    """Returns *us* if it is a time that a datetime can represent."""
+    """Returns *us* if a datetime can represent it, otherwise None."""
     return us if type(us) is int and 0 <= us < TIME_END_US else None

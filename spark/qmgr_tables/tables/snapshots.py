@@ -1,4 +1,4 @@
-"""The table of snapshots: one row each, including damaged ones that are left out."""
+"""The table of snapshots: one row for each, including damaged snapshots that are left out."""
 
 from collections.abc import Iterator
 
@@ -14,16 +14,16 @@ from qmgrd.snapshot.finder import StoredSnapshot
 _WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
 COLUMNS = (
-    *texts(("path", "the location of the snapshot")),
-    *times(("at", "when the turn that it shows ran")),
+    *texts(("path", "the path or the URL of the snapshot")),
+    *times(("at", "the time of the turn that the snapshot shows")),
     *longs(
-        ("queues", "its number of queues, including subscriptions and transmission queues"),
+        ("queues", "the number of queues, including subscriptions and transmission queues"),
         (
             "messages",
-            "messages on these queues; a publication counts once, and once for each of "
-            "its subscriptions",
+            "the number of messages on these queues; a publication counts once for itself and "
+            "once for each of its subscriptions",
         ),
-        ("data_bytes", "the size of its data file"),
+        ("data_bytes", "the size of the data file"),
     ),
     *DAMAGE,
     *SNAPSHOT,
@@ -31,13 +31,13 @@ COLUMNS = (
 
 
 def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Row]:
-    """Returns the rows themselves: the manifests have all values."""
+    """Returns the rows themselves, because the manifests have all values."""
     del options
     return [_row(snapshot) for snapshot in snapshots]
 
 
 def read(share: Row | Skipped, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the row of one snapshot, or of one that was left out."""
+    """Yields the row of one snapshot, which may have been left out."""
     del options
     row = {"path": share.directory, "damage": share.why} if isinstance(share, Skipped) else share
     return batches(iter([row]), schema)

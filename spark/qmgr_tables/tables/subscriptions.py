@@ -1,4 +1,4 @@
-"""The table of subscriptions: their topics, and their pending publications."""
+"""The table of subscriptions: their topics and their pending publications."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
-# The fields of its row that are not attributes.
+# The fields of a subscription's row that are not attributes.
 _OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 _DYNAMIC = "~"  # first character of the name of a subscription that ends with its connection
 
@@ -19,39 +19,39 @@ COLUMNS = (
     *texts(
         (
             "subscription",
-            "its name: CLIENT:NAME, :NAME for an administrator, ~LIFE.NUMBER for a "
+            "the name: CLIENT:NAME, :NAME for an administrator, ~LIFE.NUMBER for a "
             "connection, :NAME@MANAGER for another queue manager",
         ),
-        (
-            "client",
-            "the client that created it; empty for an administrator's, null for a connection's own",
-        ),
-        ("topic", "its topic filter, with + and #"),
-        ("selector", "its selector for these publications; null if it receives all"),
-        ("manager", "the queue manager that its publications are forwarded to over a link"),
+        ("client", "the client that created it; empty for an administrator, null for a connection"),
+        ("topic", "the topic filter, with + and #"),
+        ("selector", "the selector for the publications; null if all are received"),
+        ("manager", "the queue manager to which publications are forwarded over a link"),
     ),
     *flags(
-        ("durable", "whether it outlives its connection"),
-        ("suspended", "whether it receives nothing until it is declared healthy again"),
+        ("durable", "whether the subscription outlives its connection"),
+        (
+            "suspended",
+            "whether the subscription receives nothing until it is declared healthy again",
+        ),
     ),
     *longs(
         ("backlog", "available and leased publications; null if they are forwarded"),
         ("delayed", "publications that are not yet available"),
-        ("parked", "publications that it failed on, kept for republishing"),
+        ("parked", "publications on which the subscriber failed, kept for republishing"),
         ("bytes", "the size of the records of available, leased and delayed publications"),
-        ("missed", "publications missed because it was full or suspended"),
-        ("acked", "publications ever consumed"),
-        ("first", "the first publication after it was created"),
+        ("missed", "publications missed because the subscription was full or suspended"),
+        ("acked", "publications consumed since the subscription was created"),
+        ("first", "the first publication after the subscription was created"),
     ),
-    *times(("used_at", "when it was last used, by the queue manager's own clock")),
-    *texts(("attributes", "its options, as JSON; missing options have their defaults")),
+    *times(("used_at", "the time of the last use, by the queue manager's own clock")),
+    *texts(("attributes", "the options, as JSON; missing options have their default values")),
     *DAMAGE,
     *SNAPSHOT,
 )
 
 
 def rows_of(tx: LmdbTransaction, snapshot: StoredSnapshot, options: Options) -> Iterator[Row]:
-    """Yields a row for each subscription, including those without a queue here."""
+    """Yields a row for each subscription, including subscriptions without a queue here."""
     kinds = {queue.name: queue.kind for queue in snapshot.queues}
     space = keys.SPACE_QUEUE
     for key, value in tx.scan(space, keys.after(space)):

@@ -1,4 +1,4 @@
-"""UIDs of a queue as an Arrow batch, thousands at once."""
+"""The UIDs of a queue as an Arrow batch, thousands at a time."""
 
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -20,13 +20,14 @@ _PLACES = np.dtype([("lane", "u1"), ("rank", "u1"), ("arrival", ">u8")])
 
 
 class Uids(NamedTuple):
-    """UIDs of one queue, grouped by origin, and their places."""
+    """UIDs of one queue, grouped by origin, and the positions of their messages."""
 
     queue: QueueInfo
     has_target: bool
-    uids: list[bytes]  # as in the index, after the queue id
+    uids: list[bytes]  # UIDs as in the index, without the queue id
     places: list[bytes]
-    due_ms: list[int] | None = None  # for remembered UIDs
+    # times at which remembered UIDs are forgotten; None for UIDs with a message
+    due_ms: list[int] | None = None
 
 
 class _Origin(NamedTuple):
@@ -38,7 +39,7 @@ class _Origin(NamedTuple):
 def batch(
     tx: LmdbTransaction, found: Uids, snapshot: StoredSnapshot, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Returns *found* as a batch of exactly that *schema*."""
+    """Returns *found* as a batch with exactly the columns of *schema*."""
     count = len(found.uids)
     columns: dict[str, Any] = {
         "queue": found.queue.name,
@@ -55,7 +56,7 @@ def batch(
 
 
 def _array(values: Any, type_: pa.DataType, count: int) -> pa.Array:
-    """Returns a column; a value that is not an array is repeated in all rows."""
+    """Returns a column. A value that is not an array is repeated in all rows."""
     if isinstance(values, pa.Array):
         return values
     return pa.repeat(pa.scalar(values, type_), count) if count else pa.array([], type_)
@@ -110,7 +111,10 @@ def _masked(stamps: Any, mask: Any, type_: pa.DataType) -> pa.Array:
 
 
 def _origin(tx: LmdbTransaction, found: Uids, start: bytes) -> _Origin:
-    """Returns the part before the timestamp of a UID of the index."""
+    """Returns the origin, the target and the highest timestamp for *start*.
+
+    *start* is the part of a UID in the index before the timestamp.
+    """
     target = None
     if found.has_target:
         end = 1 + (start[0] if start else 0)

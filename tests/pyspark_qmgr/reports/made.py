@@ -1,4 +1,4 @@
-"""Tables made by hand for the tests of reports: rows of what a test names, the rest as usual."""
+"""Tables for the tests of reports. A test sets some columns, and the others have default values."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -88,12 +88,12 @@ USUAL: dict[str, dict[str, Any]] = {
 
 
 def at(seconds: float) -> datetime:
-    """The time so many seconds after START."""
+    """Returns the time *seconds* after START."""
     return START + timedelta(seconds=seconds)
 
 
 def frame(spark: SparkSession, table: str, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """A table of *rows*; what they do not say is as usual, or null."""
+    """Returns *rows* as a table. Missing columns have default values or null."""
     names = [part.split()[0] for part in SCHEMAS[table].split(", ")]
     told = [USUAL[table] | dict(row) for row in rows]
     assert all(row.keys() <= set(names) for row in told)
@@ -103,7 +103,7 @@ def frame(spark: SparkSession, table: str, rows: Iterable[Mapping[str, Any]]) ->
 
 
 def history(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Events with ids by their arrival, `at` in seconds after START, and the rows numbered."""
+    """Returns numbered history rows with ids by arrival. `at` is in seconds after START."""
     told = []
     for number, row in enumerate(rows):
         arrival = row.get("arrival", 1)
@@ -113,12 +113,12 @@ def history(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame
 
 
 def empty(spark: SparkSession) -> dict[str, DataFrame]:
-    """All tables, without any rows."""
+    """Returns all tables without rows."""
     return {table: frame(spark, table, ()) for table in SCHEMAS}
 
 
 def rows(found: DataFrame, *columns: str) -> list[Any]:
-    """The rows of *found* in order of their values; of several *columns* tuples."""
+    """Returns the sorted rows of *found*, as values for one column and tuples for several."""
     taken = found.select(*columns) if columns else found
     plain = [tuple(row) for row in taken.collect()]
     told = sorted(plain, key=lambda row: [(value is None, str(value)) for value in row])

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
-    """Returns the arrivals in each of these hours; other hours have no row."""
+    """Returns the arrivals in the given hours. Other hours have no row."""
     rows = [
         ("QM", "Q", made.START + timedelta(hours=hour), count, 0, 0, 0)
         for hour, count in arrived.items()
@@ -26,14 +26,14 @@ def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
 
 @pytest.mark.long
 def test_hour_is_held_against_that_hour_of_all_other_days(spark: SparkSession) -> None:
-    """Five days; in the fourth hour of the third one far too much comes."""
+    """In five days, the fourth hour of the third day has unusually many arrivals."""
     arrived = {day * 24 + hour: 10 * hour + 7 * (day % 2) for day in range(5) for hour in range(24)}
     arrived[2 * 24 + 3] = 400
-    del arrived[1 * 24 + 3]  # Nothing came then: a count as well.
+    del arrived[1 * 24 + 3]  # An hour without arrivals counts as well.
     found = anomalies(hours(spark, arrived)).where("what = 'arrived'")
     assert found.columns == [column.name for column in COLUMNS]
     told = {(row.hour.day, row.hour.hour): row for row in found.collect()}
-    assert len(told) == 5 * 24 - 2  # The first and the last one may not be whole.
+    assert len(told) == 5 * 24 - 2  # The first and the last hour may be incomplete.
     ((key, worst),) = [item for item in told.items() if item[1].is_unusual]
     others = [30, 0, 30, 37]
     usual = statistics.mean(others)
@@ -75,7 +75,7 @@ def test_title_names_the_hour_or_says_that_none_is_odd() -> None:
     }
     title = ANOMALIES.parts[0].title
     said = title([row])
-    assert said == "Q: 400 arrived in the hour of 2024-05-06 10:00, where 24 are usual"
+    assert said == "Q: 400 arrived in the hour of 2024-05-06 10:00; usual: 24"
     assert title([row | {"is_unusual": False}]) == (
         "no hour is 3 deviations or more from the usual value"
     )

@@ -68,9 +68,9 @@ def test_reasons_are_counted(spark: SparkSession) -> None:
 def test_titles_tell_who_failed_and_why() -> None:
     row = {"subscription": "a:x", "parked": 1, "oldest_age_ms": 8_000.0}
     title = BACKLOG.parts[0].title
-    assert title([row]) == ("a:x has failed on most: 1 publication, the oldest parked for 8 s")
-    assert title([row | {"parked": 0}]) == "nothing is parked for any of 1 subscriber"
+    assert title([row]) == ("a:x has failed most often: 1 publication, the oldest parked for 8 s")
+    assert title([row | {"parked": 0}]) == "no publication is parked for 1 subscriber"
     row = {"subscription": "a:x", "parked": 2, "code": None, "reason": "no-amount"}
     assert BACKLOG.parts[1].title([row]) == (
-        "no code, no-amount: why 2 publications of a:x were parked"
+        "no code, no-amount: the reason for parking 2 publications of a:x"
     )

@@ -63,5 +63,5 @@ def test_hours_are_counted(spark: SparkSession) -> None:
 def test_title_tells_of_what_is_new() -> None:
     row = {"dead_queue": "A", "dead_code": "EXPIRED", "messages": 1, "is_new": True}
     assert DEAD.parts[0].title([row, row | {"is_new": False}]) == (
-        "1 dead letter of A for EXPIRED; 1 kind of failure first seen within 24 h"
+        "1 dead letter of A with EXPIRED; 1 kind of failure first seen within 24 h"
     )

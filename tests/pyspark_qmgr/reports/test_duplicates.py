@@ -29,6 +29,6 @@ def test_shares_are_of_what_was_put_and_of_what_was_offered(spark: SparkSession)
 def test_title_tells_the_share_of_the_fast_path() -> None:
     title = DUPLICATES.parts[0].title
     assert title([{"puts": 4, "fast": 3, "duplicates": 1}]) == (
-        "75 % of the puts were known to be new without a lookup; 1 duplicate refused"
+        "75 % of the puts were recognized as new without a lookup; 1 duplicate refused"
     )
     assert title([{"puts": 0, "fast": 0, "duplicates": 2}]).endswith("2 duplicates refused")

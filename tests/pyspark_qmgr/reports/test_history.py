@@ -38,7 +38,7 @@ def test_stay_is_reported_from_its_put_to_its_end(spark: SparkSession) -> None:
 
 
 def test_place_that_another_message_has_later_is_another_stay(spark: SparkSession) -> None:
-    """Of a queue that was deleted and made anew."""
+    """The queue is deleted and created again between the stays."""
     events = [
         {"event": "put", "at": 0, "message_id": "A.1"},
         {"event": "put", "at": 1, "message_id": "A.2"},

@@ -76,6 +76,6 @@ def test_title_names_the_slowest_way() -> None:
         "link_p99_ms": 70.0,
     }
     assert HOPS.parts[0].title([row]) == (
-        "NYC to LON is the slowest: of 1 message half were committed within 5 ms, "
-        "one in a hundred after 70 ms or more"
+        "NYC to LON is the slowest link: of 1 message, half were committed within 5 ms, "
+        "and one in a hundred after 70 ms or more"
     )

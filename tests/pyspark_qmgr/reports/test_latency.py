@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 def message(
     arrival: int, put: float, wait: float, work: float, **more: object
 ) -> list[dict[str, object]]:
-    """Returns the history of a message created a second before its put, and consumed."""
+    """Returns the history of a message that is created a second before its put, and consumed."""
     of = {"arrival": arrival, "created_at": made.at(put - 1), **more}
     return [
         of | {"event": "put", "at": put},
@@ -62,7 +62,7 @@ def test_message_of_which_only_the_end_is_known_counts_without_a_time(spark: Spa
 def test_title_tells_of_the_slowest() -> None:
     row = {"queue": "A", "queue_p99_ms": 2_000.0, "queue_p50_ms": 1.5}
     assert LATENCY.parts[0].title([row]) == (
-        "A: one message in a hundred took 2 s or more on the queue, half of them 1.5 ms or less"
+        "A: one message in a hundred took 2 s or more on the queue, and half took 1.5 ms or less"
     )
     unknown = LATENCY.parts[0].title([row | {"queue_p99_ms": None}])
-    assert unknown == "no settled message has a known put"
+    assert unknown == "the put time of the settled messages is unknown"

@@ -48,7 +48,7 @@ def test_what_was_begun_before_a_crash_is_no_obstacle(spark: SparkSession, tmp_p
 
 def test_directory_that_cannot_be_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(PlaceUnusable, match=f"^{tmp_path}/file/deeper: .*; name another"):
+    with pytest.raises(PlaceUnusable, match=f"^{tmp_path}/file/deeper: .*; choose another"):
         Place(spark, f"{tmp_path}/file/deeper")
     with pytest.raises(PlaceUnusable, match=r'^nowhere://x/y: No FileSystem for scheme "nowhere"'):
         Place(spark, "nowhere://x/y")

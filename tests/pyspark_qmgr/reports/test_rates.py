@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_rates_are_those_of_the_whole_time_and_of_the_best_minute(spark: SparkSession) -> None:
-    puts = [{"event": "put", "at": n * 10} for n in range(12)]  # to 110 s
+    puts = [{"event": "put", "at": n * 10} for n in range(12)]  # the last put is at 110 s
     served = [{"event": "settled", "at": at} for at in (1, 2, 3, 61, 62, 120)]
     history = made.history(
         spark,
@@ -44,7 +44,7 @@ def test_rates_are_those_of_the_whole_time_and_of_the_best_minute(spark: SparkSe
         ("LATE", 1, 0, 0, 0, None, None, 0.0, 0),
         ("Q", 12, 6, 1, 0, 12 / 200, 6 / 200, 3 / 60, 6),
     ]
-    # More comes than could ever be served: it is never empty.
+    # More messages arrive than can be served, so the queue never becomes empty.
     assert made.rows(found, "utilisation", "drain_ms") == [(12 / 200 / (3 / 60), None), (None, 0.0)]
     assert found.columns == [column.name for column in COLUMNS]
 
@@ -59,7 +59,8 @@ def test_time_to_drain_counts_what_comes_meanwhile(spark: SparkSession) -> None:
         [("QM", "Q", 8)], "queue_manager string, queue string, depth long"
     )
     found = rates(made.history(spark, events), depths)
-    assert made.rows(found, "drain_ms") == [8 / (1 - 0.2) * 1000]  # one a second served, 0.2 come
+    # one message per second is served, 0.2 per second arrive
+    assert made.rows(found, "drain_ms") == [8 / (1 - 0.2) * 1000]
 
 
 @settings(
@@ -99,6 +100,6 @@ def test_title_tells_of_what_never_ends() -> None:
     row = {"queue_manager": "QM", "queue": "A", "utilisation": 0.5, "drain_ms": None}
     assert RATES.parts[0].title([row, row | {"drain_ms": 1}]) == (
         "A of QM has the highest utilisation: 50 % of its best minute; "
-        "1 queue would never be empty at this rate"
+        "at this rate, 1 queue would never become empty"
     )
-    assert RATES.parts[0].title([row | {"utilisation": None}]) == "nothing was served on A"
+    assert RATES.parts[0].title([row | {"utilisation": None}]) == "no message was served on A"

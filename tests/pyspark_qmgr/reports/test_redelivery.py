@@ -64,5 +64,5 @@ def test_title_tells_whether_anything_came_back() -> None:
     title = REDELIVERY.parts[0].title
     assert title([row]) == "no delivery was returned"
     assert title([row | {"returned": 1, "returned_share": 0.1, "returns_max": 1}]) == (
-        "1 delivery returned to A of QM, 10 % of its deliveries; one message 1 time"
+        "1 delivery returned to A of QM, 10 % of its deliveries; one message was returned 1 time"
     )

@@ -1,4 +1,4 @@
-"""The rules for every report: its words, its columns, and empty input."""
+"""The rules for every report: its texts, its columns, and empty input."""
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ def test_report_is_described(report: Report) -> None:
 @pytest.mark.spark
 @EACH
 def test_report_of_nothing_has_its_columns_and_no_rows(spark: SparkSession, report: Report) -> None:
-    """Also: what is documented is what is there, in that order, of a type that can be shown."""
+    """The frames have the documented columns in the documented order, with valid types."""
     tables = made.empty(spark)
     frames = report.make(tables)
     assert list(frames) == [part.name for part in report.parts]

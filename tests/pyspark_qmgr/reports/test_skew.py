@@ -35,5 +35,5 @@ def test_titles_tell_of_both() -> None:
     )
     row = {"group_id": "c", "queue": "Q", "age_ms": 80, "missing": 3}
     assert SKEW.parts[1].title([row]) == (
-        "group c of Q has waited longest: 80 ms, 3 members missing"
+        "group c of Q has waited longest: 80 ms, with 3 missing members"
     )

@@ -34,7 +34,10 @@ def test_tables_are_those_of_the_snapshots(spark: SparkSession, snapshot: Path) 
 
 
 def lived(directory: Path) -> list[str]:
-    """Two snapshots of a queue on which messages waited 1, 2 and 3 s; the first came back once."""
+    """Returns two snapshots of a queue on which messages waited 1, 2 and 3 s.
+
+    The first message was returned once.
+    """
     with managed(directory / "store") as manager:
         app, camera = manager.connect(), Camera(manager)
         app.ask(m.QueueCreate, "Q", {"accounting": "on"})

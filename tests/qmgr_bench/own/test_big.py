@@ -29,7 +29,7 @@ def test_bigs_are_judged_by_turn_and_by_what_others_see() -> None:
     none, small = BigOf(0, 0, 90, 0.5, 1, 1, []), BigOf(65_536, 40, 2, 0.5, 1.5, 1.5, [])
     found = Bigs([none, small, BigOf(4 << 20, 40, 60, 1, 30, 30, [])])
     assert [target.reached for target in found.targets()] == [True, True, False, False]
-    assert found.targets()[2].what == "longest turn, 4,096 KiB"
+    assert found.targets()[2].what == "longest turn with 4,096 KiB messages"
     assert [bar[0] for bar in found.bars()[1]] == ["none", "64 KiB", "4,096 KiB"]
 
 

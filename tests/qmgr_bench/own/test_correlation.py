@@ -33,12 +33,12 @@ def test_gets_are_to_be_flat() -> None:
     ]
     flat, steep = Correlations(series, 1.2, 1.21).targets()
     assert (flat.reached, steep.reached) == (True, False)
-    assert flat.what == "a get at depth 1,000,000, to one at 100, CPU"
+    assert flat.what == "CPU time of a get at depth 1,000,000, relative to depth 100"
     assert steep.missing_percent == 0.8
 
 
 def test_growth_is_that_within_each_turn() -> None:
-    """The machine slowed down tenfold between the turns: the growth does not see it."""
+    """The growth does not change if the machine becomes ten times slower between turns."""
     times = {100: [GetBurst(9, us, 9, 1) for us in (10, 100, 100)], 500: [GetBurst(9, 1, 9, 1)] * 3}
     high = {1_000: [GetBurst(9, us, 9, 3) for us in (12, 120, 90)]}
     assert growth(times | high, "hit_cpu_us") == 1.2
@@ -70,7 +70,9 @@ def test_burst_gets_what_is_there_and_leaves_it(tmp_path: Path) -> None:
 def test_message_that_is_missing_is_reported(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "test") as wire:
         host.ask(m.QueueCreate, QUEUE)
-        with pytest.raises(LoadFailed, match="not the requested message: Ok"):
+        with pytest.raises(
+            LoadFailed, match="received a different answer than the requested message: Ok"
+        ):
             Asker(host, wire, BURST).burst()
 
 

@@ -1,4 +1,4 @@
-"""A6, A7: the check for duplicates looks nothing up, and the search that it replaces."""
+"""The check for duplicates needs no lookups, unlike the search that it replaces (A6, A7)."""
 
 from pathlib import Path
 
@@ -33,11 +33,11 @@ def test_growth_lookups_and_duplicates_are_judged() -> None:
     assert [target.reached for target in good.targets()] == [True] * 3
     bad = Duplicates(series, 1_799, 1, 39, 40, 1.21)
     assert [target.reached for target in bad.targets()] == [False] * 3
-    assert bad.targets()[1].what == "a put at depth 1,000,000, to one at 10"
+    assert bad.targets()[1].what == "time of a put at depth 1,000,000, relative to depth 10"
 
 
 def test_growth_is_that_within_each_turn() -> None:
-    """The disk slowed down tenfold between the turns: the growth does not see it."""
+    """The growth does not change if the disk becomes ten times slower between turns."""
     times = {100: [PutBurst(3, 1)] * 3, 10: [PutBurst(us, 1) for us in (10, 100, 100)]}
     assert growth(times | {1_000: [PutBurst(us, 1) for us in (12, 120, 90)]}) == 1.2
 
@@ -54,7 +54,7 @@ def test_search_takes_a_time() -> None:
 
 
 def _settle(wire: Wire, sender: UidSender, frame: bytes, count: int) -> None:
-    """Sends *count* puts and wait for their answers."""
+    """Sends *count* puts and waits for their answers."""
     wire.sock.sendall(frame)
     while count:
         count -= sender.take(wire.sock.recv(65_536))

@@ -14,7 +14,7 @@ EXPIRED = Expired(1_000_000, 50_000, 49, 12, 1, 12, 2, 13, 1, 13, 60_000)
 
 def test_longest_turn_is_judged() -> None:
     (target,) = EXPIRED.targets()
-    assert (target.what, target.reached) == ("longest turn while 1,000,000 expire", True)
+    assert (target.what, target.reached) == ("longest turn while 1,000,000 messages expire", True)
 
 
 @pytest.mark.process

@@ -10,7 +10,7 @@ from qmgr_bench.setting import Setting
 
 
 class Absent:
-    """A peer that nobody installed, or one that does not start."""
+    """A peer that is not installed, or that does not start."""
 
     about = "its way"
     subscriptions_max = 5

@@ -26,12 +26,12 @@ def test_steps_are_to_be_flat_and_groups_to_keep_their_rate() -> None:
         rates=[replace(RATE, ratio=0.69)],
     )
     assert not any(target.reached for target in steep.targets())
-    assert GROUPS.targets()[0].what.startswith("the next member, by a reader, beside 1,000,000")
+    assert GROUPS.targets()[0].what.startswith("next member by a reader, CPU time among 1,000,000")
 
 
 def test_bars_are_of_what_is_to_be_flat() -> None:
     unit, bars = GROUPS.bars()
-    assert unit.startswith("us of processor")
+    assert unit.startswith("CPU time in us")
     assert [value for _, value, _ in bars] == [40, 20, 60, 44, 21, 66]
 
 

@@ -25,7 +25,7 @@ from qmgr_protocol.record import decode
 
 
 def test_growth_is_that_within_each_turn() -> None:
-    """The machine slowed down tenfold between the turns: the growth does not see it."""
+    """The growth does not change if the machine becomes ten times slower between turns."""
     times = {100: [StepBurst(us, 2, 1) for us in (10, 100, 100)], 500: [StepBurst(1, 1, 1)] * 3}
     high = {1_000: [StepBurst(us, 3, 4) for us in (12, 120, 90)]}
     assert growth(times | high, "next_cpu_us") == 1.2
@@ -60,7 +60,9 @@ def test_burst_steps_through_groups_and_leaves_them(tmp_path: Path) -> None:
 def test_member_that_is_missing_is_reported(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "test") as wire:
         host.ask(m.QueueCreate, QUEUE)
-        with pytest.raises(LoadFailed, match="not the requested message: Ok"):
+        with pytest.raises(
+            LoadFailed, match="received a different answer than the requested message: Ok"
+        ):
             Stepper(host, wire).burst()
 
 

@@ -18,7 +18,7 @@ def host(tmp_path: Path) -> Host:
 def test_frame_made_beforehand_is_the_frame_but_for_its_id(host: Host) -> None:
     with host, Wire(host.address, "test") as wire:
         frame, id_at = template(wire, 3, "Q", [b"record"])
-        number = 2**40  # An id that takes eight bytes anyway.
+        number = 2**40  # an id whose encoding needs eight bytes
         ID.pack_into(frame, id_at, number)
         assert frame == wire.connection.send(m.Put(3, number, 0, "Q", [b"record"]))
 
@@ -45,5 +45,5 @@ def test_lean_sender_does_not_count_a_refusal(host: Host) -> None:
         wire.sock.sendall(sender.put(1))
         assert sender.take(wire.sock.recv(4_096)) == 1
         wire.sock.sendall(sender.put(1))
-        with pytest.raises(LoadFailed, match="not the answer to put 2"):
+        with pytest.raises(LoadFailed, match="unexpected answer to put 2"):
             sender.take(wire.sock.recv(4_096))

@@ -35,5 +35,7 @@ def test_link_that_does_not_go_on_says_why(tmp_path: Path, monkeypatch: pytest.M
         to.ask(m.LinkAllow, "FROM")
         source.ask(m.LinkCreate, TO, {"addresses": [to.address], "stopped": True})
         source.ask(m.QueueCreate, REMOTE)
-        with pytest.raises(LoadFailed, match="3 messages did not arrive over the link: it is "):
+        with pytest.raises(
+            LoadFailed, match="3 messages did not arrive over the link: its state is "
+        ):
             transfer(source, to, 3, lambda words: None)

@@ -21,7 +21,8 @@ def test_one_of_a_hundred_matches_and_it_is_the_last() -> None:
 
 @pytest.mark.process
 def test_selecting_is_measured_beside_getting(tmp_path: Path) -> None:
-    found = select(Setting(tmp_path, 0.1, 1, 0.1))  # Much more than a tick of processor time.
+    # The work uses much more processor time than a clock tick.
+    found = select(Setting(tmp_path, 0.1, 1, 0.1))
     assert (found.depth, found.matching) == (10_000, 100)
     assert min(found.looked_at_per_s, found.cpu_us, found.turn_longest_ms, found.get_cpu_us) > 0
     assert found.ratio == pytest.approx(found.looked_at_per_s / found.get_per_s, rel=0.01)

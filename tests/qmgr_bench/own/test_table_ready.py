@@ -1,4 +1,4 @@
-"""Batches that are ready: as many rows as asked for, in the columns of the table."""
+"""Ready batches have the requested number of rows, in the columns of the table."""
 
 from collections.abc import Iterator
 from pathlib import Path

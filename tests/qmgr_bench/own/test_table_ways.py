@@ -10,7 +10,7 @@ from qmgr_bench.setting import Setting
 
 
 class Sums:
-    """Replaces a session, and returns prepared answers."""
+    """A replacement for a session that returns prepared results."""
 
     def __init__(self, *answers: list[int]) -> None:
         self.answers = [*answers]
@@ -38,5 +38,5 @@ def test_tables_that_differ_stop_the_benchmark() -> None:
     same: object = Sums([1, 2], [1, 2])
     check_same(same, here, there)  # type: ignore[arg-type]
     other: object = Sums([1, 2], [1, 3])
-    with pytest.raises(LoadFailed, match=r"parquet says \[1, 3\] where qmgr says \[1, 2\]"):
+    with pytest.raises(LoadFailed, match=r"parquet returned \[1, 3\], but qmgr returned \[1, 2\]"):
         check_same(other, here, there)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def test_targets_are_about_room_matching_and_who_gets_copies() -> None:
 
 def test_bars_are_of_connections_of_their_own() -> None:
     unit, bars = TOPIC.bars()
-    assert "deliveries a second" in unit
+    assert "deliveries per second" in unit
     assert bars == [
         ("qmgrd, 10 subscriptions", 50_000, True),
         ("redis, 10 subscriptions", 50_000, False),

@@ -42,7 +42,7 @@ def test_ratios_are_those_of_a_round_and_are_held_against_their_targets(
         FOUR_NARROW: 4_000.0,
     }
     rates = least | {leg: rate}
-    # The second round is of a disk twice as fast.
+    # The disk is twice as fast in the second round.
     pulls = {leg: [Pull(rate, 1, 2), Pull(rate * 2, 1, 2)] for leg, rate in rates.items()}
     found = of_pulls(pulls, [2_000.0, 4_000.0], SETTING, [])
     judged = [target.reached for target in found.targets()]

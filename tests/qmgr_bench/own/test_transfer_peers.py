@@ -10,7 +10,7 @@ from qmgr_bench.setting import Setting
 
 
 class Mover:
-    """Moves at a rate; the second round is of a disk twice as fast."""
+    """A mover with a constant rate. The disk is twice as fast in the second round."""
 
     about = "its way"
 

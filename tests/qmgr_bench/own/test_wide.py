@@ -28,7 +28,7 @@ def test_connections_are_measured_beside_w1b(tmp_path: Path) -> None:
 
 def test_files_that_the_system_does_not_allow_are_reported() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with pytest.raises(LoadFailed, match=f"ulimit -Hn allows {hard}"):
+    with pytest.raises(LoadFailed, match=f"the limit is {hard}: raise it with ulimit -Hn"):
         allow_files(hard + 1)
     allow_files(1)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1

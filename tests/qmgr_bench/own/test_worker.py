@@ -55,5 +55,5 @@ def test_pieces_without_a_source_only_put(in_units: bool, tmp_path: Path) -> Non
 def test_refusal_is_reported(in_units: bool, tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         host.ask(m.QueueCreate, "TO", {"depth_max": 1})
-        with pytest.raises(LoadFailed, match="a piece of work was not done: "):
+        with pytest.raises(LoadFailed, match="a piece of work failed: "):
             _work(host, Job("TO", 2, 1, in_units), 1)

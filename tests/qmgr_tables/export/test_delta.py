@@ -63,7 +63,7 @@ def test_several_snapshots_of_a_store_are_each_told_once(tmp_path: Path) -> None
 
 
 def test_an_export_beside_this_one_is_seen(snapshot: Path, tmp_path: Path) -> None:
-    """deltalake accepts a transaction twice, so the sink checks it before a commit."""
+    """deltalake accepts a transaction twice, so the sink checks the table before a commit."""
     run(snapshot, tmp_path, format=DELTA, queues="MANY")
 
     def meanwhile(rows: int) -> AbstractContextManager[Callable[[int], object]]:
@@ -73,25 +73,27 @@ def test_an_export_beside_this_one_is_seen(snapshot: Path, tmp_path: Path) -> No
         return nullcontext(lambda more: None)
 
     options = parse({"path": str(snapshot), "queues": "ALL"})
-    with pytest.raises(ExportRefused, match="another export writes there"):
+    with pytest.raises(ExportRefused, match="another export writes to this table"):
         export(options, str(tmp_path), format=DELTA, bar=meanwhile)
 
 
 def test_a_table_of_others_is_refused(snapshot: Path, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "messages", MESSAGES.schema.empty_table())
-    with pytest.raises(ExportRefused, match="a Delta table that was not created by qmctl"):
+    with pytest.raises(ExportRefused, match="qmctl did not create this Delta table"):
         run(snapshot, tmp_path, format=DELTA)
 
 
 def test_other_options_are_refused(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path, format=DELTA)
-    with pytest.raises(ExportRefused, match="full is True, but its content has False"):
+    with pytest.raises(ExportRefused, match="full is True, but the existing content has False"):
         run(snapshot, tmp_path, format=DELTA, full=True)
 
 
 def test_a_place_that_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ExportFailed, match=r"file/messages: .*; fix that, and run it again"):
+    with pytest.raises(
+        ExportFailed, match=r"file/messages: .*; fix the cause and run the export again"
+    ):
         run(snapshot, tmp_path / "file", format=DELTA)
 
 
@@ -99,5 +101,7 @@ def test_without_deltalake_it_says_what_to_install(
     snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(ExportRefused, match=r"install it: pip install 'qmgr-spark\[delta\]'"):
+    with pytest.raises(
+        ExportRefused, match=r"not installed: run pip install 'qmgr-spark\[delta\]'"
+    ):
         run(snapshot, tmp_path, format=DELTA)

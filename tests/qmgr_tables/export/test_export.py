@@ -1,4 +1,4 @@
-"""Exports as a whole: each row once, whatever is exported again, and however it was stopped."""
+"""Exports as a whole: each row is exported once, even if exports are repeated or killed."""
 
 import os
 import random
@@ -41,7 +41,7 @@ from tests.qmgrd.snapshot.shot import managed
 
 TINY = Sizes(file_bytes=5_000, group_bytes=3_000, group_rows=7)
 OLD = Path(__file__).parents[1] / "data"
-# Ends itself with SIGKILL at the nth thing that it does to files.
+# This program kills itself with SIGKILL at its nth file operation.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -72,7 +72,9 @@ def test_a_directory_of_the_other_format_is_refused(
     held, wanted = formats
     run(snapshot, tmp_path, format=held)
     before = tree(tmp_path)
-    with pytest.raises(ExportRefused, match=f"format is {wanted}, but the directory has {held}; "):
+    with pytest.raises(
+        ExportRefused, match=f"format is {wanted}, but the directory contains {held}; "
+    ):
         run(snapshot, tmp_path, format=wanted)
     assert tree(tmp_path) == before
 
@@ -91,7 +93,7 @@ def test_the_next_snapshot_adds_what_was_put_since(tmp_path: Path) -> None:
         store.app.put("A", b"late", delay_ms=60_000)
         first = store.shot()
         store.app.ack(*store.app.get("A"))
-        store.manager.turn(70_000)  # The delayed one can be got now: in another lane.
+        store.manager.turn(70_000)  # The delayed message becomes available, in another lane.
         store.app.put("A", b"3", priority=9)
         store.app.put("B", b"4")
         second = store.shot()
@@ -106,7 +108,7 @@ def test_the_next_snapshot_adds_what_was_put_since(tmp_path: Path) -> None:
     other = tmp_path / "at once"
     run(f"{first},{second}", other)
     assert rows_of(other / "messages") == rows_of(out / "messages")
-    assert run(first, out).written == []  # An older one has nothing that is new.
+    assert run(first, out).written == []  # An older snapshot has no new rows.
 
 
 def test_full_has_each_snapshot_as_it_is(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_full_has_each_snapshot_as_it_is(tmp_path: Path) -> None:
     run(f"{second},{first}", out, full=True)
     assert tree(out) == before
     assert rows_of(out / "messages") == rows_read(f"{first},{second}")
-    with pytest.raises(ExportRefused, match="full is False, but its content has True"):
+    with pytest.raises(ExportRefused, match="full is False, but the existing content has True"):
         run(second, out)
 
 
@@ -177,15 +179,17 @@ def test_a_store_that_was_restored_is_seen(tmp_path: Path) -> None:
 def test_options_hold_for_a_directory(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path, queues="ALL", includePayload="false")
     assert {row["body"] for row in rows_of(tmp_path / "messages")} == {None}
-    with pytest.raises(ExportRefused, match=r"include_body is none, but it was created with False"):
+    with pytest.raises(
+        ExportRefused, match=r"include_body is none, but the export was created with False"
+    ):
         run(snapshot, tmp_path)
-    # Queues may come later: each goes on from where it is.
+    # Queues may be added later. Each continues from its own position.
     run(snapshot, tmp_path, includePayload="false")
     assert rows_of(tmp_path / "messages") == rows_read(snapshot, includePayload="false")
 
 
 def test_each_option_is_known_to_hold_or_not() -> None:
-    """Of a new one it is to be said, in _NOT_KEPT or here: may the next run have another?"""
+    """For each new option, _NOT_KEPT or this test must state whether the next run may change it."""
     assert set(Options._fields) - _NOT_KEPT == {
         "queues",
         "queues_pattern",
@@ -262,7 +266,7 @@ def test_other_tables_are_whole_by_snapshot(tmp_path: Path, table: str, format: 
 
 
 def two_snapshots(directory: Path) -> tuple[Path, Path]:
-    """Two snapshots of a store with something in most tables."""
+    """Returns two snapshots of a store with rows in most tables."""
     directory.mkdir(parents=True)
     with managed(directory / "store") as manager:
         fill(manager)
@@ -293,7 +297,7 @@ def test_queues_may_be_in_one_snapshot_alone(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionInvalid, match=r"no queue ALLL in .*; did you mean ALL"):
+    with pytest.raises(OptionInvalid, match="queue ALLL not found in .*; did you mean ALL"):
         run(snapshot, tmp_path, queues="ALLL")
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportFailed, match="Not a directory; choose a path below a directory"):
@@ -302,7 +306,7 @@ def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_killed_at_each_step_it_is_whole_in_the_end(tmp_path: Path) -> None:
-    """Killed at its first step, the next time at its second one, until it comes to its end."""
+    """The export is killed at its first step, then at its second step, until it finishes."""
     with life(tmp_path / "qm", "A", "B") as store:
         store.app.put("A", *(random.Random(n).randbytes(500) for n in range(90)))
         store.app.put("B", b"x")
@@ -331,11 +335,11 @@ def test_killed_at_random_it_is_whole_in_the_end(
     snapshot: Path, tmp_path: Path, format: str
 ) -> None:
     kills = kill_until_done(snapshot, tmp_path, format, random.Random(8))
-    assert kills  # How many depends on how fast this machine is.
+    assert kills  # The number of kills depends on the speed of the machine.
 
 
 def kill_until_done(path: Path, directory: Path, format: str, chance: random.Random) -> int:
-    """Kills exports again and again until one comes to its end: the output is as of one run."""
+    """Kills exports until one finishes. The output must match the output of a single run."""
     whole, out = directory / "whole", directory / "out"
     run(path, whole, sizes=SMALL, format=format)
     words = [sys.executable, "-c", KILLED, str(path), str(out), format, "0"]
@@ -343,7 +347,7 @@ def kill_until_done(path: Path, directory: Path, format: str, chance: random.Ran
     while True:
         with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            process.stdout.read(1)  # It has read its modules.
+            process.stdout.read(1)  # The process has imported its modules.
             try:
                 assert process.wait(chance.uniform(0, patience_s)) == 0
                 break
@@ -357,7 +361,7 @@ def kill_until_done(path: Path, directory: Path, format: str, chance: random.Ran
 
 
 class Span(NamedTuple):
-    """Rows of a journal that a test made up, as a table of history plans them."""
+    """Rows of an invented journal, in the form in which table history plans them."""
 
     snapshot: StoredSnapshot
     first: int
@@ -365,7 +369,7 @@ class Span(NamedTuple):
 
 
 def journal(first: int, stop: int) -> Table:
-    """Returns a table of history: each number of its journal describes three messages."""
+    """Returns a table of history in which each number of the journal describes three messages."""
     columns = (Column("seq", pa.int64(), ""), Column("body", pa.binary(), ""))
 
     def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
@@ -392,14 +396,15 @@ def test_history_goes_on_by_its_numbers(
         done = run(snapshot, tmp_path, table="history", format=format, sizes=TINY)
         told.append((sum(part.rows for part in done.written), len(done.skipped)))
     assert told == [(90, 0), (0, 0), (60, 0), (60, 1)]
-    assert "seq 51 to 59 of QM1 were dropped before they were exported" in done.skipped[0]
+    assert "seq 51 to 59 of QM1 were deleted before they were exported" in done.skipped[0]
     if format == "parquet":
         files = [pq.read_table(path)["seq"].to_pylist() for path in tmp_path.rglob("*.parquet")]
         assert len(files) > 4
         assert sorted(seq for seqs in files for seq in seqs) == [
             seq for seq in (*range(1, 51), *range(60, 80)) for _ in range(3)
         ]
-        # Messages of one number are in one file: what a run takes up again is whole.
+        # Messages with the same number are in one file, so an interrupted run continues without
+        # gaps.
         assert len({seq for seqs in files for seq in set(seqs)}) == sum(map(len, map(set, files)))
 
 

@@ -13,10 +13,10 @@ from qmgr_tables.export.failure import failure_of
     [
         (
             errno.ENOSPC,
-            "DIR: No space left on device; free some space, and run it again: it continues",
+            "DIR: No space left on device; free some space, and run the export again: it continues",
         ),
-        (errno.EACCES, "DIR: Permission denied; let this user write there, or choose another"),
-        (errno.EIO, "DIR: Input/output error; check that disk, and run it again"),
+        (errno.EACCES, "DIR: Permission denied; give this user write access, or choose another"),
+        (errno.EIO, "DIR: Input/output error; check the disk, and run the export again"),
     ],
 )
 def test_an_error_of_the_disk_says_what_to_do(number: int, text: str) -> None:

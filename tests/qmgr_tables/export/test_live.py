@@ -1,4 +1,4 @@
-"""History exported from a daemon: each event once, and the cursor never ahead of the files."""
+"""History exported from a daemon: each event once, with the cursor never ahead of the files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +44,7 @@ def run(
 
 
 def position(daemon: Daemon) -> tuple[int, int]:
-    """How far the cursor is, and the last row that there is."""
+    """Returns the position of the cursor, and the last existing row."""
     with connect(daemon.unix) as client:
         found = client.admin.history_show()
     (cursor,) = found["cursors"]
@@ -77,7 +77,9 @@ def test_the_cursor_passes_what_nobody_wants(daemon: Daemon, tmp_path: Path, for
 
 def test_a_queue_manager_that_is_away_is_reported(daemon: Daemon, tmp_path: Path) -> None:
     daemon.program.stop()
-    with pytest.raises(ExportUnavailable, match="waited for 0 ms; run it again: it continues"):
+    with pytest.raises(
+        ExportUnavailable, match="waited for 0 ms; run the export again: it continues"
+    ):
         run(daemon, tmp_path / "out", wait_ms=0)
 
 
@@ -94,7 +96,7 @@ def test_files_that_are_ahead_of_the_store_are_seen(daemon: Daemon, tmp_path: Pa
 
 
 def test_the_cursor_goes_on_to_what_is_in_the_files(daemon: Daemon, tmp_path: Path) -> None:
-    """A run that was killed before it said so is caught up by the next one."""
+    """If a run was killed before it moved the cursor, the next run moves it."""
     put(daemon, 3)
     run(daemon, tmp_path / "out")
     with connect(daemon.unix) as client:

@@ -32,10 +32,14 @@ def test_a_torn_line_counts_as_not_there(cut: int) -> None:
 
 @pytest.mark.parametrize("bad", [b"{\n", b"[]\n", b'{"key": 1}\n', b"1\n", b"\xff\n"])
 def test_damage_is_named_by_its_line(bad: bytes) -> None:
-    with pytest.raises(ExportFailed, match=r"^m: line 2 is damaged; restore it, or export to a"):
+    with pytest.raises(
+        ExportFailed, match=r"^m: line 2 is damaged; restore the file, or export to a"
+    ):
         Manifest("m", HEADER + bad + FILE)
 
 
 def test_a_newer_one_is_refused() -> None:
-    with pytest.raises(ExportFailed, match=r"^m: format 2, this qmctl writes 1; use the version"):
+    with pytest.raises(
+        ExportFailed, match=r"^m: format 2, but this qmctl supports format 1; use the version"
+    ):
         Manifest("m", line({"format": 2}))

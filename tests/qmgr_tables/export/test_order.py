@@ -1,4 +1,4 @@
-"""Rows put in order, and row groups that a restart cuts the same."""
+"""Rows in order, and row groups that end at the same rows after a restart."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,7 +25,7 @@ def table(*sizes: int) -> pa.Table:
 
 @st.composite
 def parts(draw: st.DrawFn) -> list[list[list[int]]]:
-    """Arrivals, each once, over some parts, in batches, some of them empty."""
+    """Draws unique arrivals, spread over some parts in batches. Some batches are empty."""
     count = draw(st.integers(1, 4))
     found: list[list[list[int]]] = [[[]] for _ in range(count)]
     for arrival in range(draw(st.integers(0, 30))):

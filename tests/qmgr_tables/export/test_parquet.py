@@ -1,4 +1,4 @@
-"""Exported files: where they are, how they are cut, and what they say of themselves."""
+"""Exported files: their paths, their sizes and their metadata."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def test_names_are_those_of_queues_whatever_is_in_them(tmp_path: Path) -> None:
 
 
 def test_any_reader_of_parquet_has_every_column(snapshot: Path, tmp_path: Path) -> None:
-    """Directories by the name of a column would keep pyarrow from it; the manifest is hidden."""
+    """A directory with the name of a column would make pyarrow fail. The manifest is hidden."""
     run(snapshot, tmp_path)
     found = pq.read_table(tmp_path / "messages")
     assert found.column_names[:-2] == MESSAGES.schema.names
@@ -115,13 +115,13 @@ def test_files_of_others_are_left_alone(snapshot: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_the_manifest_has_lost_are_not_removed(snapshot: Path, tmp_path: Path) -> None:
-    """Their rows may be in no snapshot any more."""
+    """The rows of the files may be in no snapshot any more."""
     run(snapshot, tmp_path)
     manifest, before = tmp_path / "messages" / "_manifest", rows_of(tmp_path / "messages")
     whole = manifest.read_bytes()
     for lines in (0, 1, 2):
         manifest.write_bytes(b"".join(whole.splitlines(keepends=True)[:lines]))
-        with pytest.raises(ExportRefused, match=r"_manifest does not know of [1-9]"):
+        with pytest.raises(ExportRefused, match=r"_manifest does not list [1-9]"):
             run(snapshot, tmp_path)
         assert rows_of(tmp_path / "messages") == before
 

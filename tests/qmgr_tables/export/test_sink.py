@@ -1,4 +1,4 @@
-"""A place is held to what it was begun with."""
+"""An export must continue with the options with which it was created."""
 
 from typing import Any
 
@@ -17,11 +17,17 @@ def test_the_same_is_fine() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"version": 2}, "DIR: version is 2, but its content has 1; export to another directory"),
-        ({"options": {}}, "DIR: states is none, but it was created with ready; use the same, or"),
+        (
+            {"version": 2},
+            "DIR: version is 2, but the existing content has 1; export to another directory",
+        ),
+        (
+            {"options": {}},
+            "DIR: states is none, but the export was created with ready; use the same",
+        ),
         (
             {"options": {"states": ["damaged", "ready"]}},
-            "DIR: states is damaged,ready, but it was created with ready; use the same, or",
+            "DIR: states is damaged,ready, but the export was created with ready; use the same",
         ),
     ],
 )

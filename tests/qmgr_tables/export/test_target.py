@@ -1,4 +1,4 @@
-"""Destinations of files: each file is complete or absent."""
+"""Destinations of files. Each file is complete or absent."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from qmgr_tables.export.target import LocalTarget, RemoteTarget, Target, open_ta
 
 @pytest.fixture(params=["local", "remote"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place of each kind, not made yet."""
+    """A destination of each kind, which does not exist yet."""
     return str(tmp_path / "out") if request.param == "local" else f"memory://{uuid.uuid4()}/out"
 
 
@@ -70,7 +70,9 @@ def test_each_kind_of_place_has_its_target(tmp_path: Path) -> None:
 
 def test_a_directory_is_of_one_export_at_a_time(tmp_path: Path) -> None:
     first = open_target(str(tmp_path), "messages")
-    with pytest.raises(ExportRefused, match="messages: another export writes there; wait for its"):
+    with pytest.raises(
+        ExportRefused, match="messages: another export writes here; wait for its end"
+    ):
         open_target(str(tmp_path), "messages")
     open_target(str(tmp_path), "queues").close()
     first.close()
@@ -83,7 +85,7 @@ def test_a_url_that_nothing_reaches_is_refused() -> None:
 
 
 def test_a_line_that_does_not_fit_is_not_there(tmp_path: Path) -> None:
-    """A limit to the size of files is as a full disk: half of a line may be written."""
+    """With a limit on file sizes, as on a full disk, half of a line may be written."""
     read, write = os.pipe()
     child = os.fork()
     if not child:

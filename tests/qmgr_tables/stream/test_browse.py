@@ -1,4 +1,4 @@
-"""Messages of queue managers that run, as a stream sees them."""
+"""Messages of running queue managers, as a stream sees them."""
 
 import pickle
 from collections import Counter
@@ -28,7 +28,7 @@ SCHEMA = TABLES["messages"].schema
 
 def browsing(*directories: Path, **options: str) -> Browsing:
     urls = ",".join(address_of(directory) for directory in directories)
-    # SYSTEM queues are streamed as well, where nothing else is asked.
+    # By default, SYSTEM queues are also streamed.
     asked = {"queuesPattern": "[^S].*", "waitMs": "0", **options}
     return Browsing(parse({"url": urls, "table": "messages", **asked}))
 
@@ -42,12 +42,12 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def offset_of(client: Client, queue: str = "Q") -> str:
-    """Returns the name of a queue in an offset."""
+    """Returns the name of *queue* in an offset."""
     return f"{client.admin.status()['store_id']}/{client.admin.queue_show(queue)['queue_id']}"
 
 
 def begun_of(client: Client) -> str:
-    """Returns the mark of a stream's start at the latest position, in an offset."""
+    """Returns the mark of a stream that starts at the latest position, in an offset."""
     return f"{client.admin.status()['store_id']}/0"
 
 
@@ -78,7 +78,7 @@ def rows_of(parts: list[StreamPart], source: Browsing) -> list[tuple[str, int]]:
 
 
 def ranges(source: Browsing, start: Offsets, end: Offsets) -> list[list[tuple[str, int, int]]]:
-    """Returns the ranges of each task: queue, after which arrival, up to which."""
+    """Returns the ranges of each task: queue, arrival before the range, last arrival."""
     found = []
     for part in source.parts(start, end, source._options.of):
         assert isinstance(part, Ranges)
@@ -225,8 +225,8 @@ def test_name_of_what_is_not_streamed_is_reported_once(
         source.ends(source.ends(source.begin(), wait=False), wait=False)
         told = [record.message for record in caplog.records]
         url = address_of(tmp_path)
-        why = "is not streamed, it is of kind alias: name local queues"
-        assert told == [f"qmgr: {url}: ALIAS {why}"]
+        why = "is not streamed, because its kind is alias: name local queues"
+        assert told == [f"qmgr: {url}: queue ALIAS {why}"]
 
 
 def test_store_that_was_restored_is_an_error_or_gone_on_with(
@@ -235,7 +235,9 @@ def test_store_that_was_restored_is_an_error_or_gone_on_with(
     with served(tmp_path) as client:
         put(client, 3)
         name = offset_of(client)
-        with pytest.raises(DataLost, match="queue Q was read up to arrival 9, and is at 3: the st"):
+        with pytest.raises(
+            DataLost, match="queue Q was read up to arrival 9, but ends at 3: the st"
+        ):
             browsing(tmp_path).ends({name: 9}, wait=False)
         source = browsing(tmp_path, failOnDataLoss="false")
         assert source.ends({name: 9}, wait=False) == {name: 3}
@@ -247,12 +249,12 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
     with served(tmp_path) as client:
         put(client, 1)
         start = {offset_of(client): 0, "0000/7": 5}
-        with pytest.raises(DataLost, match="store 0000 is at none of these any more: name the"):
+        with pytest.raises(DataLost, match="none of these has store 0000 any more: name the"):
             browsing(tmp_path).ends(start, wait=False)
         source = browsing(tmp_path, failOnDataLoss="false")
-        # It would continue from there if it existed again.
+        # If the store existed again, the stream would continue from this position.
         assert source.ends(start, wait=False) == {offset_of(client): 1, "0000/7": 5}
-        with pytest.raises(DataLost, match="store 0000 of the checkpoint is at none of these"):
+        with pytest.raises(DataLost, match="none of these has store 0000 of the checkpoint"):
             read(source, {"0000/7": 1}, {"0000/7": 2})
 
 
@@ -262,12 +264,13 @@ def test_task_that_meets_another_store_says_so(tmp_path: Path) -> None:
         source, name = browsing(tmp_path), offset_of(client)
         (part,) = source.parts({name: 0}, {name: 3}, source._options.of)
     with served(tmp_path / "other") as client:
-        for queue in ("Q", "R", "S"):  # Of another id, of the same, none of that name.
+        # queues with a different id, with the same id, and without that name
+        for queue in ("Q", "R", "S"):
             moved = part._replace(  # type: ignore[attr-defined]
                 address=address_of(tmp_path / "other"),
                 ranges=tuple(one._replace(queue=queue) for one in part.ranges),  # type: ignore[attr-defined]
             )
-            with pytest.raises(DataLost, match=r", not .*: name the address of that one"):
+            with pytest.raises(DataLost, match=r", not .*: name the address of that store"):
                 rows_of([moved], source)
             if queue == "Q":
                 client.admin.queue_create("R")
@@ -342,7 +345,7 @@ def test_queue_of_which_little_is_left_has_few_tasks(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         put(client, 2_000)
         client.put("Q", b"first to go", priority=9)
-        consume(client, 1_998)  # Of 2,001, of which the last went first.
+        consume(client, 1_998)  # Of 2,001 messages, the last one was consumed first.
         put(client, 10)
         source, name = browsing(tmp_path, rowsPerPartition="10"), offset_of(client)
         end = source.ends({name: 0}, wait=False)
@@ -416,7 +419,7 @@ def sizes(source: Browsing, name: str) -> list[Any]:
 def test_each_message_that_stays_comes_exactly_once_whatever_happens(
     tmp_path: Path, seed: int
 ) -> None:
-    """Tasks are run again, by chance, and what the first or the second try had is what counts."""
+    """Tasks run again at random, and the result of either the first or the second run counts."""
     chance = Random(seed)
     traffic = RandomTraffic(tmp_path, seed)
     rows_max = chance.choice([None, 7, 40])

@@ -1,4 +1,4 @@
-"""A connection to a queue manager that may be unavailable: waits, retries, errors."""
+"""A connection to a queue manager that may be unavailable: waits, retries and errors."""
 
 import time
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_nobody_there_is_reported_after_the_wait(tmp_path: Path) -> None:
     with Connection(address_of(tmp_path), 300, NAME) as line:
         with pytest.raises(ManagerAway, match=r"is qmgrd running there.*waited for 300 ms"):
             line.ask(name_of)
-        assert time.monotonic() - began_s > 0.25  # 300 ms; timers are coarse
+        assert time.monotonic() - began_s > 0.25  # The wait is 300 ms, but timers are coarse.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""History over the protocol: all of it, in order, over restarts; losses are reported."""
+"""History over the protocol: complete and in order, across restarts. Losses are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from tests.qmgr_client.served import Server, address_of
 
 @contextmanager
 def served(directory: Path) -> Iterator[tuple[Client, HistoryFeed]]:
-    """A daemon, a client of it, and its feed."""
+    """Yields a client of a daemon, and a feed from that daemon."""
     address = address_of(directory)
     with Server(directory), connect(address) as client, HistoryFeed(address, 0) as feed:
         yield client, feed
@@ -71,7 +71,7 @@ def test_rows_that_were_dropped_are_lost_or_skipped(
     with Server(tmp_path) as server, connect(server.address) as client:
         happen(client, 8)
         client.admin.cursor_commit("other", 5)
-        client.put("Q", b"x")  # The turn in which they go.
+        client.put("Q", b"x")  # The turn of this put deletes the rows.
         with HistoryFeed(server.address, 0) as feed:
             assert feed.state().first == 6
             with pytest.raises(DataLost, match="rows 1 to 5 of history: HISTORY_DROPPED: "):
@@ -79,7 +79,7 @@ def test_rows_that_were_dropped_are_lost_or_skipped(
         with HistoryFeed(server.address, 0, skip_lost=True) as feed:
             assert seqs(feed) == [6, 7, 8, 9]
             assert seqs(feed, 1, 4) == []
-            assert "rows 1 to 5 of history skipped" in caplog.text
+            assert "skipped rows 1 to 5 of history" in caplog.text
             assert seqs(feed, 20, 30) == []
         with HistoryFeed(server.address, 0) as feed, pytest.raises(DataLost, match="HISTORY_AHEAD"):
             seqs(feed, 20, 30)
@@ -93,7 +93,7 @@ def test_other_store_is_no_answer(tmp_path: Path) -> None:
 
 
 class Scripted(HistoryFeed):
-    """A feed of a journal that is damaged."""
+    """A feed of a damaged journal."""
 
     def __init__(self, rows: dict[int, bytes | RequestError], *, skip_lost: bool) -> None:
         super().__init__("nowhere:1", 0, skip_lost=skip_lost)

@@ -1,4 +1,4 @@
-"""Queue managers that come and go: none of them holds up the others, and none is forgotten."""
+"""Queue managers that stop and return. They delay no other, and none is forgotten."""
 
 from typing import NamedTuple
 
@@ -12,14 +12,14 @@ HOUR_MS = 3_600_000
 
 
 class Status(NamedTuple):
-    """How a queue manager is."""
+    """The state of a queue manager."""
 
     store_id: str
     number: int
 
 
 class Fleet:
-    """Queue managers by address; None is away. ``waits`` has how long each was to be waited for."""
+    """Queue managers by address. None is unavailable. ``waits`` has the requested waits."""
 
     def __init__(self, **found: Status | None) -> None:
         self.found = found
@@ -41,7 +41,7 @@ class Fleet:
 
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets unavailable queue managers be asked again at once."""
+    """Allows requests to unavailable queue managers without a pause."""
     monkeypatch.setattr(stream_managers, "REST_S", 0.0)
     monkeypatch.setattr(stream_managers, "REST_DIALS", 0)
 
@@ -50,7 +50,7 @@ ONE, TWO = Status("s1", 1), Status("s2", 1)
 
 
 class Clock:
-    """Replaces the module `time`: it moves only while somebody sleeps."""
+    """A replacement for the module `time`. Its time advances only with sleep()."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -87,11 +87,11 @@ def test_all_are_asked_and_where_they_are_is_known() -> None:
     assert fleet.waits == [("a", 0), ("b", 0)]
     assert (managers.find("s2"), managers.away) == (("b", TWO), {})
     assert len(fleet.waits) == 2
-    fleet.found |= {"a": TWO, "b": Status("s3", 1)}  # s2 went elsewhere.
+    fleet.found |= {"a": TWO, "b": Status("s3", 1)}  # Store s2 moved to another address.
     managers.states(wait=True)
     assert fleet.waits[2:] == [("a", None), ("b", None)]
     assert managers.find("s2") == ("a", TWO)
-    with pytest.raises(DataLost, match="a, b: store s9 of the checkpoint is at none of these: na"):
+    with pytest.raises(DataLost, match="a, b: none of these has store s9 of the checkpoint: na"):
         managers.find("s9")
 
 
@@ -103,7 +103,12 @@ def test_unavailable_manager_is_left_alone_for_a_while_and_holds_up_no_other(
     for _ in range(3):
         assert managers.states(wait=False) == [("a", ONE)]
     assert [url for url, _ in fleet.waits] == ["a", "b", "a", "a"]
-    assert caplog.text.count("qmgr: b is away; the stream continues without it for now") == 1
+    assert (
+        caplog.text.count(
+            "qmgr: b is away; the stream continues without this queue manager for now"
+        )
+        == 1
+    )
     assert list(managers.away) == ["b"]
 
 
@@ -124,7 +129,7 @@ def test_who_was_away_for_too_long_is_reported() -> None:
         fleet.managers(0).states(wait=False)
     managers = fleet.managers()
     with pytest.raises(ManagerAway, match="b is away"):
-        managers.states(wait=True)  # It was waited for by whom was asked.
+        managers.states(wait=True)  # The ask function itself waited.
     with pytest.raises(ManagerAway, match="b is away"):
         managers.find("s2")
     assert managers.find("s1") == ("a", ONE)

@@ -1,4 +1,4 @@
-"""The options of streams: what is meant, and what is said of what is wrong."""
+"""The options of streams: values, defaults and errors."""
 
 import pytest
 
@@ -60,9 +60,7 @@ def test_messages_have_no_cursor_and_what_tables_of_them_take() -> None:
 def test_snapshots_take_no_cursor() -> None:
     found = parse({"path": "/snapshots"})
     assert (found.urls, found.cursor, found.of.paths) == ((), "", ("/snapshots",))
-    with pytest.raises(
-        OptionInvalid, match="option cursor: snapshots have no cursor; leave it out"
-    ):
+    with pytest.raises(OptionInvalid, match="option cursor: snapshots have no cursor; omit it"):
         parse({"path": "/snapshots", "cursor": "lake"})
 
 
@@ -72,40 +70,49 @@ def test_snapshots_take_no_cursor() -> None:
         (
             {},
             r"option url is missing; name the addresses .* \"127.0.0.1:7470\"\), "
-            r"or name a directory",
+            r"or a directory",
         ),
-        ({"url": "a:1"}, "option cursor is missing; name one for this stream alone"),
-        ({**URL, "path": "/x"}, "options url and path: a stream reads one of them; leave one out"),
-        ({**URL, "cursor": "a b"}, "option cursor: 'a b' is not a name; write 1 to 64 of"),
+        ({"url": "a:1"}, "option cursor is missing; name a separate cursor for each stream"),
+        ({**URL, "path": "/x"}, "options url and path: a stream reads only one of them; omit one"),
+        ({**URL, "cursor": "a b"}, "option cursor: 'a b' is not a valid name; use 1 to 64 of"),
         ({**URL, "url": "nowhere"}, 'option url: "nowhere" is not host:port or unix:/path; write'),
-        ({**URL, "url": "a:1,a:1"}, "option url: a:1 is listed twice; name it once"),
-        ({**URL, "startingOffsets": "new"}, "'new' is not earliest or latest; write one of them"),
-        ({**URL, "failOnDataLoss": "no"}, "failOnDataLoss: 'no' is not true or false"),
+        ({**URL, "url": "a:1,a:1"}, "option url: a:1 is listed twice; list it once"),
+        ({**URL, "startingOffsets": "new"}, "'new' is not a valid value; use earliest or latest"),
+        (
+            {**URL, "failOnDataLoss": "no"},
+            "failOnDataLoss: 'no' is not a valid value; use true or false",
+        ),
         ({**URL, "maxRowsPerTrigger": "0"}, "maxRowsPerTrigger: '0' is not an integer from 1 to"),
         ({**URL, "maxBytesPerTrigger": "9" * 20}, "maxBytesPerTrigger: '9+' is not an integer"),
-        ({**URL, "waitMs": "-1"}, "waitMs: '-1' is not an integer from 0 to 86400000; correct it"),
+        (
+            {**URL, "waitMs": "-1"},
+            "waitMs: '-1' is not an integer from 0 to 86400000; correct the value",
+        ),
         ({**URL, "cursr": "x"}, "option 'cursr' is unknown for streams; did you mean cursor?"),
         ({**URL, "onDamaged": "skip"}, "option 'onDamaged' is unknown for streams; "),
-        ({**URL, "includePayload": "false"}, "includePayload: history has no bodies and states; l"),
+        ({**URL, "includePayload": "false"}, "includePayload: history has no bodies and states; o"),
         ({**URL, "maxBodyBytes": "1"}, "option maxBodyBytes: history has no bodies and states"),
-        ({**URL, "table": "queues"}, "table: queues is not streamed, only history, messages; read"),
+        (
+            {**URL, "table": "queues"},
+            "table: queues cannot be streamed, only history, messages; read",
+        ),
         (
             {**URL, "table": "message"},
-            "option table: 'message' is not a table; did you mean messages",
+            "option table: 'message' is not a valid table; did you mean messages",
         ),
         (
             {**URL, "table": "messages"},
-            "option cursor: streams of messages have no cursor; leave it",
+            "option cursor: streams of messages have no cursor; omit it",
         ),
         (
             {"path": "/x", "table": "messages"},
-            "option table: messages, the default, is streamed only from a url",
+            "option table: messages, the default, can be streamed only from a url",
         ),
-        ({**MESSAGES, "path": "/x"}, "options url and path: a stream reads one of them; leave one"),
         (
-            {**MESSAGES, "states": "lost"},
-            "option states: 'lost' is not a state of a message; there",
+            {**MESSAGES, "path": "/x"},
+            "options url and path: a stream reads only one of them; omit one",
         ),
+        ({**MESSAGES, "states": "lost"}, "option states: 'lost' is not a valid state; the states"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots as a stream sees them, as more of them are taken."""
+"""Snapshots as a stream sees them while more snapshots are taken."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Messages over the protocol in the order of arrival: of which queues, in pages, over restarts."""
+"""Messages over the protocol in the order of arrival, in pages and across restarts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.qmgr_client.served import Server, address_of
 
 @contextmanager
 def served(directory: Path) -> Iterator[tuple[Client, QueueFeed]]:
-    """A daemon, a client of it, and its feed."""
+    """Yields a client of a daemon, and a feed from that daemon."""
     address = address_of(directory)
     with Server(directory), connect(address) as client, QueueFeed(address, 0) as feed:
         yield client, feed
@@ -26,7 +26,7 @@ def served(directory: Path) -> Iterator[tuple[Client, QueueFeed]]:
 def pages(
     feed: QueueFeed, queue: str, after: int = 0, until: int = 1 << 40, messages_max: int = 1_000
 ) -> Iterator[Page]:
-    """The pages of that queue as it is now."""
+    """Returns the pages of *queue* in its current state."""
     state = feed.state()
     (queue_id,) = (queue_id for queue_id, found in state.queues.items() if found.queue == queue)
     return feed.pages(state.store_id, queue, queue_id, after, until, messages_max)
@@ -89,20 +89,21 @@ def test_pages_come_in_the_order_of_arrival_and_end_where_they_are_reported_to(
         assert arrivals(pages(feed, "Q", 7, 7)) == []
         assert arrivals(pages(feed, "Q", 10, 1_000)) == []
         (page,) = pages(feed, "Q", 1, 5)
-        assert list(page.delays) == [0, 2]  # Arrivals 2 and 4.
+        assert list(page.delays) == [0, 2]  # The delayed messages have arrivals 2 and 4.
         assert all(0 < ms <= 60_000 for ms in page.delays.values())
-        for message in client.get_many("Q", 3):  # 9, 7 and 5.
+        for message in client.get_many("Q", 3):  # The messages have arrivals 9, 7 and 5.
             client.ack(message)
         assert arrivals(pages(feed, "Q", messages_max=4)) == [[1, 2, 3, 4], [6, 8, 10]]
         assert arrivals(pages(feed, "Q", 0, 5, 4)) == [[1, 2, 3, 4]]
-        monkeypatch.setattr(queue_feed, "PAGE_BYTES", 1)  # One message is one page at least.
+        monkeypatch.setattr(queue_feed, "PAGE_BYTES", 1)  # A page has at least one message.
         assert arrivals(pages(feed, "Q", 5)) == [[6], [8], [10]]
 
 
 def test_more_that_expired_than_a_page_looks_at_is_skipped(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
         client.admin.queue_create("Q")
-        client.put_many("Q", [Outgoing(b"", expiry_ms=1)] * 2_500)  # Not all are swept at once.
+        # The daemon does not remove all expired messages at once.
+        client.put_many("Q", [Outgoing(b"", expiry_ms=1)] * 2_500)
         client.put("Q", b"there")
         assert arrivals(pages(feed, "Q", messages_max=7))[-1][-1] == 2_501
 
@@ -134,7 +135,7 @@ def test_other_store_is_no_answer_whatever_queues_it_has(tmp_path: Path) -> None
     with served(tmp_path) as (client, feed):
         row = client.admin.queue_create("Q")
         for queue, queue_id in (("Q", row["queue_id"]), ("Q", 99), ("NONE", 99)):
-            with pytest.raises(DataLost, match=r", not 0123: name the address of that one"):
+            with pytest.raises(DataLost, match=r", not 0123: name the address of that store"):
                 list(feed.pages("0123", queue, queue_id, 0, 5))
 
 

@@ -1,4 +1,4 @@
-"""The source of a stream."""
+"""The choice of the source of a stream."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Journals of queue managers that run, as a stream sees them."""
+"""Journals of running queue managers, as a stream sees them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> int:
-    """Creates *count* events, with one row of history each; returns the last row."""
+    """Creates *count* events, with one row of history each. Returns the last row."""
     for _ in range(count):
         client.put("Q", b"x")
     last: int = client.admin.history_show()["next"] - 1
@@ -184,19 +184,19 @@ def test_history_that_is_gone_is_an_error_or_skipped(
         client.admin.cursor_commit("lake", 4)
         happen(client, 1)
         assert client.admin.history_show()["first"] == 5
-        with pytest.raises(DataLost, match="rows 2 to 4 of history are deleted"):
+        with pytest.raises(DataLost, match="rows 2 to 4 of history were deleted"):
             journals(tmp_path).ends({store: 1}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 1}, wait=False) == {store: 7}
         assert [row["seq"] for row in read(source, {store: 1}, {store: 7})] == [5, 6, 7]
-        assert "rows 2 to 4 of history are deleted" in caplog.text
+        assert "rows 2 to 4 of history were deleted" in caplog.text
 
 
 def test_store_that_was_restored_is_an_error_or_gone_on_with(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 3)
         store = store_of(client)
-        with pytest.raises(DataLost, match="up to row 9, and ends with row 3: the"):
+        with pytest.raises(DataLost, match="up to row 9, but ends with row 3: the"):
             journals(tmp_path).ends({store: 9}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 9}, wait=False) == {store: 3}
@@ -214,7 +214,7 @@ def test_cursor_that_went_back_betrays_a_store_that_was_restored(tmp_path: Path)
         client.admin.cursor_delete("lake")
         client.admin.cursor_commit("lake", 3)
         with pytest.raises(
-            DataLost, match="cursor lake went back to row 3: the store was restored"
+            DataLost, match="cursor lake moved back to row 3: the store was restored"
         ):
             source.ends({store: 4}, wait=False)
 
@@ -223,12 +223,12 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
     with served(tmp_path) as client:
         happen(client, 1)
         store = store_of(client)
-        with pytest.raises(DataLost, match="store 0000 is at none of these any more: name the"):
+        with pytest.raises(DataLost, match="none of these has store 0000 any more: name the"):
             journals(tmp_path).ends({store: 0, "0000": 5}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
-        # It goes on where it was, should it be there again.
+        # If the store existed again, the stream would continue from this position.
         assert source.ends({store: 0, "0000": 5}, wait=False) == {store: 1, "0000": 5}
-        with pytest.raises(DataLost, match="store 0000 of the checkpoint is at none of these"):
+        with pytest.raises(DataLost, match="none of these has store 0000 of the checkpoint"):
             source.parts({"0000": 1}, {"0000": 2}, source._options.of)
 
 

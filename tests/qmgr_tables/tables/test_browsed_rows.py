@@ -1,4 +1,4 @@
-"""A browsed message is the row that a snapshot of that very moment has of it."""
+"""A browsed message has the same row as in a snapshot taken at the same moment."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def browsed(app: Client, queue: str, **asked: str) -> Rows:
-    """The rows of a queue as it is now."""
+    """Returns the rows of a queue in its current state."""
     value = app.ask(
         m.Browse, queue, [0, 0, 0, m.ARRIVAL], 10_000, 1 << 30, "", b"", b"", b"", False, m.ARRIVAL
     )
@@ -43,7 +43,7 @@ def browsed(app: Client, queue: str, **asked: str) -> Rows:
 
 
 def photographed(manager: Manager, directory: Path, **asked: str) -> dict[str, Rows]:
-    """The same of a snapshot that is taken now, by queue, in the order of arrival."""
+    """Returns the same rows from a new snapshot, by queue, in the order of arrival."""
     Camera(manager).take(directory)
     found: dict[str, Rows] = {}
     for row in sorted(rows_of_snapshot(directory, None, **asked), key=lambda row: row["arrival"]):
@@ -54,7 +54,7 @@ def photographed(manager: Manager, directory: Path, **asked: str) -> dict[str, R
 
 
 def fill(manager: Manager) -> Client:
-    """Puts messages of all kinds on ALL, TIMES, FAILS and the queue of dead letters."""
+    """Puts messages of all kinds on ALL, TIMES, FAILS and the dead letter queue."""
     app = manager.connect()
     app.ask(m.QueueCreate, "ALL")
     app.put("ALL", b"plain")
@@ -68,7 +68,7 @@ def fill(manager: Manager) -> Client:
     app.put("ALL", b"long delay", delay_ms=315_360_000_000)
     app.put_records("ALL", *(record(b"%05d" % number) for number in range(200)))
     app.release(*app.get("ALL"))
-    app.get("ALL", 3)  # Leased.
+    app.get("ALL", 3)  # The messages stay leased.
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
     app.ask(m.QueueCreate, "FAR@NYC")
     fill_times(app)
@@ -90,7 +90,7 @@ def test_priority_is_what_was_asked_where_all_have_the_same_rank(
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
     app.ask(m.QueueCreate, "FAR@NYC")
     for target in ("/flights/JFK", "FAR@NYC"):
-        app.put(target, b"left to the queue", flags=records.FLAG_PRIORITY_OF_QUEUE)
+        app.put(target, b"priority of the queue", flags=records.FLAG_PRIORITY_OF_QUEUE)
         app.put(target, b"asked", priority=2)
     expected = photographed(manager, tmp_path / "shot")
     ranks = {queue: [row["priority"] for row in rows] for queue, rows in expected.items()}
@@ -139,7 +139,7 @@ def test_damaged_record_has_what_lies_next_to_it(manager: Manager, tmp_path: Pat
     found = browsed(app, "Q")
     expected = photographed(manager, tmp_path / "shot")["Q"]
     assert [row["state"] for row in expected] == ["damaged", "ready", "damaged"]
-    # Whether it outlives a restart says the record itself, which nobody can read.
+    # The persistence is stored in the record, which cannot be read.
     assert found == [
         row | {"persistent": row["persistent"] and known}
         for row, known in zip(expected, (None, True, None), strict=True)

@@ -38,7 +38,8 @@ def test_events_may_be_kept_elsewhere_and_what_is_none_is_damaged(tmp_path: Path
     assert (good["event"], good["count"], good["manager"]) == ("x", 2, None)
     assert dict(good["facts"]) == {"n": "7", "list": "[1]", "none": None}
     assert [row["event"] for row in bad] == [None] * 3
-    assert [str(row["damage"]).partition(":")[0] for row in bad] == ["not an event"] * 2 + ["None"]
+    reasons = [str(row["damage"]).partition(":")[0] for row in bad]
+    assert reasons == ["the body is not an event"] * 2 + ["None"]
 
 
 def test_events_are_chosen_by_time(office: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table of history: each row of each store once, whatever snapshots overlap."""
+"""The table of history. Each row of each store is read once, even if snapshots overlap."""
 
 import shutil
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_damaged_row_is_an_error_with_its_file(tmp_path: Path) -> None:
         happen(manager, 3)
         flip_last_byte(manager, keys.history(2))
         path = picture(manager, tmp_path, 1)
-    with pytest.raises(SnapshotUnreadable, match=r"data.mdb: damaged: .*history row id 2: its"):
+    with pytest.raises(SnapshotUnreadable, match=r"data.mdb is damaged: .*history row id 2: its"):
         rows(path, table="history")
 
 
@@ -198,7 +198,7 @@ def test_filter_on_snapshots_takes_none_away_beneath_the_newest() -> None:
 
 
 def test_what_an_older_snapshot_has_behind_the_newest_is_left_out(tmp_path: Path) -> None:
-    """The store was restored in between: the older snapshot has a history that was discarded."""
+    """The store was restored in between, so the older snapshot has history that was discarded."""
     with managed(tmp_path / "store") as manager:
         app = manager.connect()
         app.ask(m.QueueCreate, "Q", {"accounting": "on"})

@@ -1,4 +1,4 @@
-"""The tables: by name, and what of them was promised."""
+"""The tables by name, and the stability of their columns."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def test_each_table_is_known_by_its_name() -> None:
 
 
 def promised() -> Promised:
-    """The tables as they are: the version of each, its columns and their types."""
+    """Returns the version, the columns and the types of each current table."""
     return {
         table.name: {
             "version": table.version,
@@ -29,17 +29,17 @@ def promised() -> Promised:
 
 
 def broken(before: Promised, now: Promised) -> list[str]:
-    """Returns what changed since *before* without a new version."""
-    faults = [f"table {name} is gone" for name in before if name not in now]
+    """Returns the changes since *before* that need a new version."""
+    faults = [f"table {name} was removed" for name in before if name not in now]
     for name, was in before.items():
         is_now = now.get(name, was)
         if is_now["version"] < was["version"]:
-            faults.append(f"table {name} goes back to version {is_now['version']}")
+            faults.append(f"table {name} went back to version {is_now['version']}")
         if is_now["version"] != was["version"]:
             continue
         ours = is_now["columns"][: len(was["columns"])]
         faults += [
-            f"table {name}: column {old} is changed: add at the end, or raise the version"
+            f"table {name}: column {old} was changed: add columns at the end, or raise the version"
             for old, new in zip(was["columns"], ours + [None] * len(was["columns"]), strict=False)
             if old != new
         ]
@@ -47,17 +47,17 @@ def broken(before: Promised, now: Promised) -> list[str]:
 
 
 def test_columns_are_added_at_the_end_and_never_changed(pytestconfig: pytest.Config) -> None:
-    """`--rewrite` takes in what is new; what is changed it does not."""
+    """`--rewrite` accepts new columns, but not changed ones."""
     before: Promised = json.loads(SCHEMAS.read_text()) if SCHEMAS.exists() else {}
     now = promised()
     assert broken(before, now) == []
     if pytestconfig.getoption("rewrite"):
         SCHEMAS.write_text(_laid_out(now))
-    assert json.loads(SCHEMAS.read_text()) == now, "new columns: pytest --rewrite, once"
+    assert json.loads(SCHEMAS.read_text()) == now, "new columns: run pytest --rewrite once"
 
 
 def _laid_out(now: Promised) -> str:
-    """JSON with a line for each column."""
+    """Returns JSON with a line for each column."""
     tables = []
     for name, table in now.items():
         columns = ",\n".join(f"   {json.dumps(column)}" for column in table["columns"])
@@ -84,7 +84,7 @@ ONE = {"t": {"version": 1, "columns": [["a", "string"], ["b", "int64"]]}}
 def test_change_is_seen(columns: list[list[str]], version: int, faults: int) -> None:
     now = {"t": {"version": version, "columns": columns}}
     assert len(broken(ONE, now)) == faults
-    assert broken(ONE, {}) == ["table t is gone"]
+    assert broken(ONE, {}) == ["table t was removed"]
 
 
 @pytest.mark.parametrize("name", TABLES)

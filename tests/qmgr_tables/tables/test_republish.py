@@ -34,4 +34,4 @@ def test_damage_of_what_it_leads_to_is_reported(tmp_path: Path) -> None:
     note, index = keys.note(queue_id, 1), keys.parked(2, queue_id)
     found = by(rows(damaged_copy(path, note, index), table="republish", verify="false"), "arrival")
     assert (found[1]["code"], found[1]["topic"], found[1]["damage"]) == (None, "flights/UA", None)
-    assert found[2]["damage"] == "the row of the index leads to no message"
+    assert found[2]["damage"] == "the index row refers to a message that does not exist"

@@ -1,4 +1,4 @@
-"""Tables that are read a snapshot at a time."""
+"""Tables whose rows are read by snapshot."""
 
 import shutil
 from pathlib import Path
@@ -37,10 +37,10 @@ def test_batches_are_capped_and_lack_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_row_that_cannot_be_read_says_why() -> None:
     key = keys.SPACE_QUEUE + b"Q"
-    assert unsealed(key, None) == (b"", "it is missing")
+    assert unsealed(key, None) == (b"", "the row is missing")
     assert unsealed(key, b"xxxxx") == (b"", "the definition of queue Q: its checksum is wrong")
     found, why = unpacked(key, rows_.seal(key, b"\xc1"))
-    assert (found, why.partition(":")[0]) == (None, "not a map or list")
+    assert (found, why.partition(":")[0]) == (None, "the row is not a map or list")
 
 
 def test_time_that_no_datetime_holds_is_none() -> None:
@@ -58,5 +58,7 @@ def test_page_that_is_damaged_is_an_error_with_its_file(
         for page in range(2, data.stat().st_size // 4096):
             file.seek(page * 4096 + 8)
             file.write(b"\xff" * 8)
-    with pytest.raises(SnapshotUnreadable, match=r"data\.mdb: damaged: .*; copy or take the snap"):
+    with pytest.raises(
+        SnapshotUnreadable, match=r"data\.mdb is damaged: .*; copy or take the snap"
+    ):
         rows(copy, table=name, verify="false")

@@ -1,4 +1,4 @@
-"""UIDs in bulk: each column of each row is what the bytes say."""
+"""UIDs in bulk. Each column of each row matches the stored bytes."""
 
 from typing import Any
 

@@ -90,10 +90,10 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
         return found.code, found.err
 
     for words, what in (
-        (("--queues", "ALLL"), "option queues: no queue ALLL in "),
-        (("--table", "mesages"), "'mesages' is not a table -- did you mean messages?"),
-        (("--states", "redy"), "'redy' is not a state of a message -- did you mean ready?"),
-        (("--queues-pattern", "("), "'(' is not a regular expression"),
+        (("--queues", "ALLL"), "option queues: queue ALLL not found in "),
+        (("--table", "mesages"), "'mesages' is not a valid table -- did you mean messages?"),
+        (("--states", "redy"), "'redy' is not a valid state -- did you mean ready?"),
+        (("--queues-pattern", "("), "'(' is not a valid regular expression"),
         (("--max-body-bytes", "-1"), "'-1' is not an integer"),
     ):
         code, err = ended(*words)
@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half(snapshot: Path, tmp_path: P
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000)),
     )
     assert limited.returncode == Exit.FAILED
-    assert "messages: File too large -- look at that disk, and run it again" in limited.stderr
+    assert "messages: File too large -- check the disk, and run the export again" in limited.stderr
     assert list(tmp_path.rglob("_partial*")) == []
     subprocess.run(words, check=True, capture_output=True)
     assert rows_in(tmp_path / "messages", "parquet") == rows_read(snapshot)

@@ -32,7 +32,7 @@ def test_reports_are_listed_with_and_without_a_word(qmctl: Qmctl) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dept"], "'dept' is not a report; did you mean depth? -- see: qmctl report ls"),
+        (["dept"], "'dept' is not a valid report; did you mean depth? -- see: qmctl report ls"),
         (
             ["depth", "--to", "/x"],
             "--path is missing -- example: qmctl report depth --path SNAPSHOTS",
@@ -61,7 +61,7 @@ def test_machine_without_java_is_told_what_to_do(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     ended = qmctl("report", "depth", "--path", str(snapshot), "--to", str(tmp_path / "out"))
     assert ended.code == Exit.FAILED
-    assert "no Java: JAVA_HOME is not set and PATH has no java: install Java 17" in ended.err
+    assert "Java not found: JAVA_HOME is not set and PATH has no java: install Java 17" in ended.err
     assert ended.err.endswith(" -- to work without Java, use qmctl export\n")
     assert not (tmp_path / "out").exists()
 

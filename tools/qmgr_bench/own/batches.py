@@ -1,4 +1,4 @@
-"""A producer of different messages in large frames, to fill a queue."""
+"""A producer that fills a queue with different messages in large frames."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ FRAME_RECORDS = 500
 
 
 class BatchSender:
-    """Puts the records of the numbers 0, 1, 2 ..., each created when it is put."""
+    """A producer of numbered records (0, 1, 2 ...). Each record is created when it is put."""
 
     def __init__(self, wire: Wire, queue: str, record_of: Callable[[int], bytes]) -> None:
         """Opens the producer's stream."""
@@ -23,7 +23,7 @@ class BatchSender:
         self._sent = self._answered = 0
 
     def put(self, count: int) -> bytes:
-        """Returns the next *count* puts."""
+        """Returns the frames of the next *count* puts."""
         frames = []
         while count:
             size = min(count, FRAME_RECORDS)
@@ -35,10 +35,10 @@ class BatchSender:
         return b"".join(frames)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* answers.
+        """Returns the number of puts that *data* answers.
 
         Raises:
-            LoadFailed: one was refused.
+            LoadFailed: A put was refused.
         """
         before = self._answered
         for message in self._wire.take(data):

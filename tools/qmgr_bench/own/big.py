@@ -1,13 +1,13 @@
-"""BIG: the effect of one connection's large messages on all others.
+"""BIG: the effect of one connection's large messages on all other connections.
 
-Twenty connections put small messages at an even pace, answered or not. Another one puts a large
-message for each ninety-nine small ones, from a separate thread. The pace is fixed, so a delayed
-daemon finds a backlog, as in reality, and does not slow its own load down.
+Twenty connections put small messages at an even pace, whether or not earlier puts are answered.
+Another connection puts one large message for every ninety-nine small ones, from a separate thread.
+The pace is fixed. A delayed daemon therefore finds a backlog, as in reality, and does not slow down
+its own load.
 
-A few stalls determine the p99 of a thousand puts a second, and the disk has stalls of its own. So
-the sizes take turns every half second, back and forth. The results of a round are pooled by size
-and
-compared within the round, and "none" never directly follows the largest size.
+A few stalls determine the p99 at a thousand puts per second, and the disk causes stalls too.
+Therefore the sizes take turns every half second, back and forth. The results of a round are pooled
+by size and compared within the round. "none" never directly follows the largest size.
 
     none  64 KiB  1 MiB  4 MiB  4 MiB  1 MiB  64 KiB  none  none  64 KiB ...
 """
@@ -30,12 +30,13 @@ from qmgr_bench.target import Bars, Target, at_most
 from qmgr_protocol import messages as m
 
 KIB = 1024
-RECORD_HEAD_BYTES = 512  # reserved, so that a record of 4 MiB is not above the daemon's limit
+# bytes reserved for the head, so that a record of 4 MiB stays within the daemon's limit
+RECORD_HEAD_BYTES = 512
 SIZES = (64 * KIB, 1024 * KIB, 4096 * KIB)
 CONNECTIONS = 20
-RATE_PER_S = 1_000  # small messages, of all connections together
+RATE_PER_S = 1_000  # small messages per second, of all connections together
 SMALL_TO_A_BIG = 99
-SMALL_INFLIGHT = 1_000  # of a connection: more than arrive in any acceptable wait
+SMALL_INFLIGHT = 1_000  # unanswered puts of a connection; more than arrive in any acceptable wait
 SLICE_S = 0.5
 TURN_MAX_MS = 50
 QUEUE = "MIXED"
@@ -43,34 +44,37 @@ QUEUE = "MIXED"
 
 @dataclass(frozen=True, slots=True)
 class BigOf:
-    """BIG with large messages of one size; 0: without any."""
+    """The results with large messages of one size. A size of 0 means no large messages."""
 
     size_bytes: int
-    bigs: int  # put in all rounds
-    turn_longest_ms: float  # of all rounds
-    p50_ms: float  # of all others
+    bigs: int  # large messages put in all rounds
+    turn_longest_ms: float  # the longest turn of all rounds
+    p50_ms: float  # latency of the small puts
     p99_ms: float
-    p99_ratio: float  # to the p99 without large messages
-    turns_below_us: list[list[int]]  # [upper bound in us, turns] of all rounds
+    p99_ratio: float  # p99 relative to the p99 without large messages
+    turns_below_us: list[list[int]]  # pairs of [upper bound in us, number of turns], of all rounds
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Returns the name of the size."""
         return f"{self.size_bytes // KIB:,} KiB" if self.size_bytes else "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Bigs:
-    """BIG."""
+    """The results of row BIG."""
 
     series: list[BigOf]
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         found = []
         for big in self.series:
             if big.size_bytes:
-                turn, p99 = f"longest turn, {big.name}", f"p99 of the others, {big.name}, to none"
+                turn, p99 = (
+                    f"longest turn with {big.name} messages",
+                    f"p99 of small puts with {big.name} messages, relative to without",
+                )
                 found += [
                     at_most(turn, big.turn_longest_ms, TURN_MAX_MS, "ms"),
                     at_most(p99, big.p99_ratio, 2.0),
@@ -78,13 +82,13 @@ class Bigs:
         return found
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns what the other connections measured, as bars."""
-        unit = "ms until a small put is answered, p99, beside large ones of that size"
+        """Returns the p99 of the small puts as bars."""
+        unit = "p99 latency in ms of a small put, by size of the large messages"
         return unit, [(big.name, big.p99_ms, bool(big.size_bytes)) for big in self.series]
 
 
 def big(setting: Setting) -> Bigs:
-    """Measures with large messages of each size, and without, in turns."""
+    """Measures with and without large messages of each size, in turns."""
     rounds = []
     with Host(setting.directory / "big") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -108,13 +112,14 @@ class Mixed:
     turns_below_us: Counter[int] = field(default_factory=Counter)
 
     def percentile_ms(self, percent: float) -> float:
-        """Returns the time that *percent* of the small messages did not exceed."""
+        """Returns the latency in ms that *percent* of the small messages did not exceed."""
         return self.smalls.percentile_ms(percent) or 0.0
 
 
 def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -> BigOf:
-    """Returns one size's figures of all rounds; *without* is the p99 in ms without large
-    messages.
+    """Returns the pooled figures of one size over all rounds.
+
+    *without* is the p99 in ms without large messages, per round.
     """
     p99 = [mixed.percentile_ms(99) for mixed in found]
     turns = sum((mixed.turns_below_us for mixed in found), Counter())
@@ -153,7 +158,7 @@ def _record(size_bytes: int) -> bytes:
 def _slice(
     host: Host, seconds: float, smalls: Sequence[QmgrSender], large: LeanSender | None, seen: Mixed
 ) -> None:
-    """Puts small messages for *seconds*, and *large* ones at the same time; adds to *seen*."""
+    """Puts small and *large* messages for *seconds*, and adds the results to *seen*."""
     count = max(int(seconds * RATE_PER_S), 1)
     loads = [Load(Plan(SMALL_INFLIGHT, FOREVER_S, count, RATE_PER_S), smalls)]
     if large is not None and (bigs := count // SMALL_TO_A_BIG):
@@ -171,7 +176,7 @@ def _slice(
 def turns_between(
     before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
 ) -> dict[int, int]:
-    """Returns the turns of each class between two answers of a daemon."""
+    """Returns the number of turns in each duration class between two status replies."""
     known = {pair[0]: pair[1] for pair in before}
     found = {below_us: turns - known.get(below_us, 0) for below_us, turns in after}
     return {below_us: turns for below_us, turns in found.items() if turns}

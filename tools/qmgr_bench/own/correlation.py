@@ -1,9 +1,10 @@
-"""CORR: get by correlation id on queues of 100 to 1,000,000.
+"""CORR: gets by correlation id on queues of 100 to 1,000,000 messages.
 
 Each depth has its own store, filled once. The depths take turns, burst by burst, so a drift affects
-all of them. A burst requests twenty ids at random places, then twenty missing ones. The received
-messages are returned unread, which is not timed, so each burst finds the queue unchanged. Only the
-second of two consecutive bursts is timed: the first finds another daemon's data in the caches.
+all of them. A burst requests twenty ids at random positions and then twenty missing ids. The
+received messages are returned unread, so each burst finds the queue unchanged. The return is not
+timed. Only the second of two consecutive bursts is timed, because the first finds another daemon's
+data in the processor's caches.
 """
 
 import os
@@ -26,60 +27,61 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 DEPTHS = (100, 10_000, 1_000_000)
-BURST = 20  # gets that are sent in one write, and so are one turn
-BURSTS_MIN = 5  # in a round
+BURST = 20  # gets that are sent in one write, and are therefore processed in one turn
+BURSTS_MIN = 5  # minimum number of bursts per round
 FLAT = 1.2
 QUEUE = "REPLIES"
 BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 
 
 class GetBurst(NamedTuple):
-    """The times of one burst, per get."""
+    """The times of one burst, in us per get."""
 
-    hit_us: float  # until it is delivered
-    hit_cpu_us: float  # the daemon's part of it
+    hit_us: float  # time until the message is delivered
+    hit_cpu_us: float  # processor time of the daemon for that get
     miss_us: float
     miss_cpu_us: float
 
 
 @dataclass(frozen=True, slots=True)
 class CorrelationAtDepth:
-    """One point of the series."""
+    """The results at one depth of the series."""
 
     depth: int
     get_us: float
     get_cpu_us: float
     miss_us: float
     miss_cpu_us: float
-    gets: int  # timed; as many were missing
+    gets: int  # number of timed gets of existing ids; the same number of gets used missing ids
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """CORR."""
+    """The results of row CORR."""
 
     series: list[CorrelationAtDepth]
-    # processor time of a get at the greatest depth, to one at the least in the same turn
+    # Ratio of a get's processor time at the greatest depth to that at the smallest, in the same
+    # turn.
     growth: float
     growth_of_miss: float
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         low, high = self.series[0].depth, self.series[-1].depth
-        what = f"at depth {high:,}, to one at {low:,}, CPU"
+        what = f"at depth {high:,}, relative to depth {low:,}"
         return [
-            at_most(f"a get {what}", self.growth, FLAT),
-            at_most(f"a get of what is not there {what}", self.growth_of_miss, FLAT),
+            at_most(f"CPU time of a get {what}", self.growth, FLAT),
+            at_most(f"CPU time of a get of a missing id {what}", self.growth_of_miss, FLAT),
         ]
 
     def bars(self) -> tuple[str, Bars]:
         """Returns processor times as bars."""
-        return "us of processor of a get by correlation id, medians", [
+        return "CPU time in us of a get by correlation id, medians", [
             bar
             for point in self.series
             for bar in (
                 (f"depth {point.depth:,}", point.get_cpu_us, True),
-                (f"depth {point.depth:,}, not there", point.miss_cpu_us, False),
+                (f"depth {point.depth:,}, missing", point.miss_cpu_us, False),
             )
         ]
 
@@ -109,7 +111,7 @@ def correlation(setting: Setting) -> Correlations:
 
 
 def growth(times: Mapping[int, Sequence[GetBurst]], name: str) -> float:
-    """Returns that figure at the greatest depth, to the one at the least in the same turn."""
+    """Returns *name* at the greatest depth, relative to the smallest in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
@@ -123,7 +125,7 @@ def _point(depth: int, bursts: Sequence[GetBurst]) -> CorrelationAtDepth:
 
 
 def _bursts(hosts: Sequence[Host], times: dict[int, list[GetBurst]], seconds: float) -> None:
-    """Adds the bursts of a round to each depth, as many as *seconds* allow."""
+    """Adds the bursts of a round to the times of each depth, as many as *seconds* allow."""
     with ExitStack() as stack:
         askers = [
             Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)
@@ -138,29 +140,29 @@ def _bursts(hosts: Sequence[Host], times: dict[int, list[GetBurst]], seconds: fl
 
 
 def id_of(number: int) -> bytes:
-    """Returns the correlation id of the message of that number; ids are not in order."""
+    """Returns the correlation id of message *number*. The ids are not in ascending order."""
     return (number * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "big")
 
 
 def record_of(number: int) -> bytes:
-    """Returns the record of the message of that number."""
+    """Returns the record of message *number*."""
     body = BODIES[number % len(BODIES)]
     return encode(Fields(body, correlation_id=id_of(number)))
 
 
 class Asker:
-    """A client that gets by correlation id from the queue of one depth."""
+    """A client that gets messages by correlation id from the queue of one depth."""
 
     def __init__(self, host: Host, wire: Wire, depth: int) -> None:
         self.depth = depth
         self._host = host
         self._wire = wire
-        self._die = Random()  # other places in each round
+        self._die = Random()  # unseeded, so that each round uses different positions
         self._settles = 0
-        self._missed = depth  # a number that no message has
+        self._missed = depth  # number without a message; missing ids start here
 
     def burst(self) -> GetBurst:
-        """Gets existing messages, returns them, and gets missing ones."""
+        """Gets existing messages, returns them to the queue, and gets missing ones."""
         numbers = self._die.sample(range(self.depth), BURST)
         hit_us, hit_cpu_us, answers = self._asked(numbers)
         self._give_back(answers)
@@ -172,7 +174,9 @@ class Asker:
         return GetBurst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
 
     def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[Any]]:
-        """Gets the messages of *numbers*; returns us and us of the daemon per get, and the
+        """Gets the messages of *numbers*.
+
+        Returns the elapsed time and the daemon's processor time, both in us per get, and the
         answers.
         """
         wire = self._wire
@@ -195,15 +199,19 @@ class Asker:
         """Returns the messages to the queue as if they had not been delivered.
 
         Raises:
-            LoadFailed: one was not delivered.
+            LoadFailed: A message was not delivered.
         """
         for answer in answers:
             if type(answer) is not m.Deliver or len(answer.items) != 1:
-                raise LoadFailed(f"not the requested message: {str(answer)[:200]}")
+                raise LoadFailed(
+                    f"received a different answer than the requested message: {str(answer)[:200]}"
+                )
         handles = b"".join([answer.items[0][: m.HANDLE.size] for answer in answers])
         self._settles += 1
         settle = m.Settle(self._settles, m.UNREAD, answers[0].queue_id, handles)
         self._wire.send(settle)
         settled = self._wire.next()
         if type(settled) is not m.Settled or settled.exceptions:
-            raise LoadFailed(f"the messages were not returned: {str(settled)[:200]}")
+            raise LoadFailed(
+                f"the daemon did not return the messages to the queue: {str(settled)[:200]}"
+            )

@@ -1,4 +1,4 @@
-"""Many subscribers to one topic: each with a connection, or all over one."""
+"""Many subscribers to one topic, each with its own connection or all on a shared one."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ DESTINATION = MARK + TOPIC
 
 
 def name_of(number: int) -> str:
-    """Returns the name of a subscription."""
+    """Returns the name of subscription *number*."""
     return f"BENCH:s{number}"
 
 
@@ -27,7 +27,7 @@ def subscribe(host: Host, count: int) -> list[str]:
 
 
 class CrowdReceiver:
-    """Consumers of many subscriptions over one connection; each acknowledges at once."""
+    """Consumers of many subscriptions on one connection. Each acknowledges at once."""
 
     def __init__(self, wire: Wire, names: Sequence[str], prefetch: int) -> None:
         self.sock = wire.sock
@@ -35,7 +35,7 @@ class CrowdReceiver:
         self._names = names
         self._prefetch = prefetch
         self._settle_id = 0
-        self._settles: dict[int, int] = {}  # settle id to messages
+        self._settles: dict[int, int] = {}  # number of messages, by settle id
         self._settled_id = 0
 
     def start(self) -> bytes:
@@ -47,10 +47,10 @@ class CrowdReceiver:
         )
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks, the messages in *data*, and the acks that it answers.
+        """Returns the acks to send, and the numbers of received messages and answered acks.
 
         Raises:
-            LoadFailed: a consumer ended, or an ack found its lease lost.
+            LoadFailed: A consumer ended, or the lease of an acknowledged message had ended.
         """
         send, acks, got, acked = self._wire.connection.send, [], 0, 0
         for message in self._wire.take(data):
@@ -69,5 +69,5 @@ class CrowdReceiver:
                     self._settled_id += 1
                     acked += self._settles.pop(self._settled_id)
             elif kind is not m.Ok:
-                raise LoadFailed(f"a subscriber was not served: {str(message)[:200]}")
+                raise LoadFailed(f"unexpected answer for a subscriber: {str(message)[:200]}")
         return b"".join(acks), got, acked

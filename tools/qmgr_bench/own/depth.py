@@ -1,7 +1,7 @@
-"""Rows about backlogs: the cost of a deep queue, in puts and gets, at the start and in memory.
+"""The rows about backlogs: the cost of a deep queue in puts, gets, start time and memory.
 
-10M     ten million queued: start, memory, puts and gets compared with an empty queue
-START   start and memory at depth 0 to a million
+10M     ten million messages: start, memory, puts and gets compared with an empty queue
+START   start and memory at depths 0 to one million
 """
 
 from collections.abc import Sequence
@@ -26,23 +26,24 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Millions:
-    """10M. Ratios are of the deep queue to the empty one."""
+    """The results of row 10M. Ratios compare the deep queue with the empty one."""
 
     depth: int
     fill_per_s: float
     data_bytes: int
-    start_ms: float  # after a stop, the store not in memory
-    start_warm_ms: float  # after a stop, the store in memory as far as it was
-    start_killed_ms: float  # after a kill, the store not in memory
+    start_ms: float  # start after a stop, with the store not in memory
+    start_warm_ms: float  # start after a stop, with the store in memory as far as it was before
+    start_killed_ms: float  # start after a kill, with the store not in memory
     anonymous_bytes: int  # RssAnon after all measurements
     anonymous_bytes_at_start: int
-    file_bytes: int  # RssFile at that time
+    file_bytes: int  # RssFile at the same time
     put_per_s: float
     put_per_s_empty: float
     put_ratio: float
     put_p50_ratio: float
     put_p99_ratio: float
-    get_per_s_cold: float  # directly after a start, the store not in memory; otherwise it is
+    # rate directly after a start, with the store not in memory; other rates have it in memory
+    get_per_s_cold: float
     get_per_s: float
     get_per_s_empty: float
     get_ratio: float
@@ -50,27 +51,35 @@ class Millions:
     ack_p99_ratio: float
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         return [
             at_most(
-                "start to the first answer, store not in memory", self.start_ms, START_MAX_MS, "ms"
+                "time from start to first answer, store not in memory",
+                self.start_ms,
+                START_MAX_MS,
+                "ms",
             ),
-            at_most("the same after a kill", self.start_killed_ms, START_MAX_MS, "ms"),
             at_most(
-                "resident, without mapped pages (RssAnon)",
+                "time from start to first answer, after a kill",
+                self.start_killed_ms,
+                START_MAX_MS,
+                "ms",
+            ),
+            at_most(
+                "resident memory without mapped pages (RssAnon)",
                 round(self.anonymous_bytes / MB, 1),
                 MEMORY_MAX_MB,
                 "MB",
             ),
-            at_least("puts, of those on an empty queue", self.put_ratio, 0.85),
-            at_most("p50 of a put, to that on an empty queue", self.put_p50_ratio, 1.15),
-            at_least("gets, of those from an empty queue", self.get_ratio, 0.85),
-            at_most("p50 of an ack, to that on an empty queue", self.ack_p50_ratio, 1.15),
+            at_least("put rate, relative to an empty queue", self.put_ratio, 0.85),
+            at_most("p50 of a put, relative to an empty queue", self.put_p50_ratio, 1.15),
+            at_least("get rate, relative to an empty queue", self.get_ratio, 0.85),
+            at_most("p50 of an ack, relative to an empty queue", self.ack_p50_ratio, 1.15),
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns puts and gets as bars."""
-        return "messages a second, medians", [
+        """Returns the rates of puts and gets as bars."""
+        return "messages per second by depth, medians", [
             (f"puts at {self.depth:,}", self.put_per_s, True),
             ("puts at 0", self.put_per_s_empty, False),
             (f"gets at {self.depth:,}", self.get_per_s, True),
@@ -79,7 +88,7 @@ class Millions:
 
 
 def ten_million(setting: Setting) -> Millions:
-    """Fills a queue, starts on it, measures it and, in turns, an empty one."""
+    """Fills a queue, starts a daemon on it, and measures it in turns with an empty queue."""
     depth = setting.scaled(TEN_MILLION)
     setting.check_disk(depth)
     with ExitStack() as stack:
@@ -101,7 +110,8 @@ def ten_million(setting: Setting) -> Millions:
             host.stop()
         host.start_cold(DEEP)
         cold_gets = get(host, DEEP, min(setting.scaled(COLD_GETS), depth // 2))
-        # An empty queue delivers recent puts, from memory; so load the deep one, too.
+        # An empty queue delivers recent puts from memory. The deep queue is loaded for a fair
+        # comparison.
         host.read_store()
         pulses = [_round(host, setting, number) for number in range(setting.rounds)]
         memory = host.memory()
@@ -127,7 +137,10 @@ def ten_million(setting: Setting) -> Millions:
 
 
 def _round(host: Host, setting: Setting, number: int) -> tuple[Figures, Figures, Figures, Figures]:
-    """Returns puts on the deep and the empty queue, and gets of as many from each."""
+    """Returns the figures of puts and gets: puts deep, puts empty, gets deep, gets empty.
+
+    The number of gets is the same for both queues.
+    """
     setting.say(f"10M: round {number + 1} of {setting.rounds}")
     order = (DEEP, EMPTY) if number % 2 else (EMPTY, DEEP)
     puts = {queue: put(host, queue, setting.seconds) for queue in order}
@@ -139,7 +152,7 @@ def _round(host: Host, setting: Setting, number: int) -> tuple[Figures, Figures,
 
 
 def _ratios(deep: Sequence[Figures], empty: Sequence[Figures]) -> tuple[float, float, float]:
-    """Returns the ratios of the rates, of the medians and of p99."""
+    """Returns the ratios of the rates, the medians and the p99."""
     return (
         median_ratio(rates(deep), rates(empty)),
         median_ratio([p.p50_ms for p in deep], [p.p50_ms for p in empty]),
@@ -149,7 +162,7 @@ def _ratios(deep: Sequence[Figures], empty: Sequence[Figures]) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """One depth of START."""
+    """The results of START at one depth."""
 
     depth: int
     start_ms: float
@@ -159,29 +172,31 @@ class StartAt:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """START."""
+    """The results of row START."""
 
     series: list[StartAt]
-    growth: float  # start at the greatest depth to that at depth 0
+    growth: float  # start time at the greatest depth, relative to depth 0
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         deepest = self.series[-1]
         memory_mb = round(deepest.anonymous_bytes / MB, 1)
         return [
-            at_most(f"start at depth {deepest.depth:,}", deepest.start_ms, START_MAX_MS, "ms"),
-            at_most(f"start at depth {deepest.depth:,}, to that at 0", self.growth, 1.15),
+            at_most(f"start time at depth {deepest.depth:,}", deepest.start_ms, START_MAX_MS, "ms"),
+            at_most(
+                f"start time at depth {deepest.depth:,}, relative to depth 0", self.growth, 1.15
+            ),
             at_most(f"RssAnon at depth {deepest.depth:,}", memory_mb, MEMORY_MAX_MB, "MB"),
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns the times as bars."""
-        unit = "ms from the start to the first message browsed, medians"
+        """Returns the start times as bars."""
+        unit = "ms from start to the first browsed message, medians"
         return unit, [(f"depth {point.depth:,}", point.start_ms, True) for point in self.series]
 
 
 def start(setting: Setting) -> Starts:
-    """Starts a daemon at each depth in turns, the store not in memory."""
+    """Starts a daemon at each depth in turns, with the store not in memory."""
     depths = [depth and setting.scaled(depth) for depth in START_DEPTHS]
     setting.check_disk(sum(depths))
     hosts = [Host(setting.directory / f"start{number}") for number in range(len(depths))]

@@ -1,10 +1,11 @@
 """DUP: the check for duplicates, compared with the search that it replaces (IPCOM000015189D).
 
-The producer supplies the UIDs. A queue of each depth accepts a burst, which is timed, and then
-delivers as many messages. The queues take turns, burst by burst, so a drift affects all of them.
+The producer supplies the UIDs. A queue of each depth accepts a burst, which is timed. The same
+number of messages is then consumed. The queues take turns, burst by burst, so a drift affects all
+of them.
 
-The search walks the UIDs of the queue in memory. That favours it: the queue of the document is
-searched in its store.
+The search scans the queue's UIDs in memory. The in-memory search is favoured, because the document
+searches the queue in its store.
 """
 
 import itertools
@@ -27,8 +28,8 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-BURST = 20  # puts in a frame; few, so that a queue of 10 stays small
-BURSTS_MIN, SEARCHES = 5, 5  # in a round
+BURST = 20  # puts per frame; a small number, so that a queue of 10 stays small
+BURSTS_MIN, SEARCHES = 5, 5  # minimum number of bursts, and number of searches, per round
 FLAT = 1.1
 ORIGIN = "BENCH-ORIGIN"
 _ticks = itertools.count(time.time_ns())
@@ -36,43 +37,45 @@ _ticks = itertools.count(time.time_ns())
 
 @dataclass(frozen=True, slots=True)
 class DuplicateAtDepth:
-    """One point of the series."""
+    """The results at one depth of the series."""
 
     depth: int
-    put_us: float  # a put of a burst, until it is on disk
-    cpu_us: float  # the daemon's part of it, without waits for the disk
-    search_us: float  # the walk alone, for one put
+    put_us: float  # time of a put in a burst, until the message is on disk
+    cpu_us: float  # the daemon's processor time for a put, without waits for the disk
+    search_us: float  # time of the search alone, for one put
     put_with_search_us: float
-    comparisons: int  # of the walk; the daemon makes none
-    puts: int  # timed
+    comparisons: int  # comparisons per search; the daemon makes none
+    puts: int  # number of timed puts
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """DUP."""
+    """The results of row DUP."""
 
     series: list[DuplicateAtDepth]
     fast: int  # puts decided by the table of origins alone
     lookups: int  # puts that needed a lookup in the index
     duplicates_refused: int
     duplicates_put: int
-    growth: float  # a put at the greatest depth, to one at the least directly before or after
+    growth: float  # time of a put at the greatest depth, relative to the smallest in the same turn
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         low, high = self.series[0].depth, self.series[-1].depth
         missed = self.duplicates_put - self.duplicates_refused
         return [
             at_most("lookups on the fast path", self.lookups, 0),
-            at_most(f"a put at depth {high:,}, to one at {low:,}", self.growth, FLAT),
-            at_most("duplicates let through", missed, 0),
+            at_most(
+                f"time of a put at depth {high:,}, relative to depth {low:,}", self.growth, FLAT
+            ),
+            at_most("duplicates accepted", missed, 0),
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns puts and searches as bars."""
+        """Returns the times of puts and searches as bars."""
         puts = [(f"put at {point.depth:,}", point.put_us, True) for point in self.series]
         walks = [(f"search at {point.depth:,}", point.search_us, False) for point in self.series]
-        return "us for a put, and for a search that it does not need, medians", puts + walks
+        return "us per put, and per search that the daemon avoids, medians", puts + walks
 
 
 def dup(setting: Setting) -> Duplicates:
@@ -100,7 +103,7 @@ def dup(setting: Setting) -> Duplicates:
 
 
 def growth(times: Mapping[int, Sequence["PutBurst"]]) -> float:
-    """Returns the time of a put at the greatest depth, to one at the least in the same turn."""
+    """Returns a put's time at the greatest depth, relative to the smallest in the same turn."""
     low, high = ([burst.put_us for burst in times[depth]] for depth in (min(times), max(times)))
     return median_ratio(high, low)
 
@@ -123,13 +126,13 @@ def _fill(host: Host, depth: int, setting: Setting) -> None:
 
 
 def _counted(host: Host, depths: Sequence[int]) -> tuple[int, int]:
-    """Returns the puts that the table decided, and those that needed the index."""
+    """Returns the number of puts that the table decided, and of those that needed the index."""
     rows = [host.ask(m.QueueShow, _queue(depth)) for depth in depths]
     return sum(row["fast"] for row in rows), sum(row["slow"] + row["duplicates"] for row in rows)
 
 
 def _bursts(host: Host, times: dict[int, list["PutBurst"]], seconds: float) -> None:
-    """Adds the bursts of a round to each depth, as many as *seconds* allow."""
+    """Adds the bursts of a round to the times of each depth, as many as *seconds* allow."""
     with ExitStack() as stack:
         lines = {
             depth: Line(stack.enter_context(Wire(host.address, f"bench.dup.{depth}")), depth)
@@ -152,7 +155,7 @@ def _put_again(host: Host, depth: int) -> int:
 
 
 class PutBurst(NamedTuple):
-    """The times of one burst, per put."""
+    """The times of one burst, in us per put."""
 
     put_us: float
     cpu_us: float
@@ -174,7 +177,7 @@ class UidSender:
         self.refused = 0
 
     def put(self, count: int) -> bytes:
-        """Returns *count* puts of new messages, in frames."""
+        """Returns the frames of *count* puts of new messages."""
         frames = []
         while count:
             size = min(count, 500)
@@ -185,21 +188,21 @@ class UidSender:
         return b"".join(frames)
 
     def again(self) -> bytes:
-        """Returns a put of the last frame's messages under new ids, as duplicates."""
+        """Returns a put of the last frame's messages again, under new ids, as duplicates."""
         first_id, self._next_id = self._next_id, self._next_id + len(self.last)
         put = m.Put(self._stream, first_id, first_id - 1, self._queue, self.last)
         return self._wire.connection.send(put)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* answers.
+        """Returns the number of puts that *data* answers.
 
         Raises:
-            LoadFailed: one was refused for another reason than a duplicate.
+            LoadFailed: A put was refused for a reason other than a duplicate.
         """
         answered = 0
         for message in self._wire.take(data):
             if type(message) is not m.Committed:
-                raise LoadFailed(f"not an answer to a put: {message}")
+                raise LoadFailed(f"unexpected answer to a put: {message}")
             for _, code, text in message.refused:
                 if code != ErrorCode.DUPLICATE_MESSAGE:
                     raise LoadFailed(f"a put was refused: {text}")
@@ -210,7 +213,7 @@ class UidSender:
 
 
 def trailer_of(timestamp: int) -> bytes:
-    """Returns the UID of *timestamp*, encoded as in a record."""
+    """Returns the UID with *timestamp*, encoded as in a record."""
     return encode_uid(Uid(ORIGIN, timestamp))
 
 
@@ -224,7 +227,7 @@ class Line:
         self._settles = 0
 
     def burst(self) -> float:
-        """Puts BURST messages; returns the us per message until it was on disk."""
+        """Puts BURST messages. Returns the time in us per message until all are on disk."""
         frame = self._sender.put(BURST)
         start_ns = time.monotonic_ns()
         self._answered(frame)
@@ -237,13 +240,13 @@ class Line:
             answered += self._sender.take(sock.recv(READ_BYTES))
 
     def give_back(self) -> None:
-        """Gets as many messages, the oldest, and acknowledges them."""
+        """Gets and acknowledges the oldest BURST messages."""
         wire, got = self._wire, 0
         while got < BURST:
             wire.send(m.Get(wire.next_request(), self._queue, BURST - got))
             deliver = wire.next()
             if type(deliver) is not m.Deliver:
-                raise LoadFailed(f"not a delivery: {deliver}")
+                raise LoadFailed(f"expected a delivery, received {deliver}")
             handles = b"".join(item[: m.HANDLE.size] for item in deliver.items)
             self._settles += 1
             wire.send(m.Settle(self._settles, m.ACK, deliver.queue_id, handles))
@@ -251,7 +254,7 @@ class Line:
             got += len(deliver.items)
 
     def put_again(self) -> int:
-        """Puts a burst, and the same messages again; returns how many of these were refused."""
+        """Puts a burst twice. Returns the number of refused duplicates."""
         self.burst()
         before = self._sender.refused
         self._answered(self._sender.again())
@@ -259,29 +262,29 @@ class Line:
 
 
 class SearchedQueue:
-    """The queue of the prior art: every put searches all messages for an equal UID."""
+    """The queue of the prior art, in which every put searches all messages for an equal UID."""
 
     def __init__(self) -> None:
         self._uids: list[bytes] = []
 
     def put(self, uid: bytes) -> bool:
-        """Appends *uid*; returns False, without a change, if it exists."""
+        """Appends *uid*. Returns False, without a change, if *uid* exists."""
         if self.holds(uid):
             return False
         self._uids.append(uid)
         return True
 
     def fill(self, uids: Sequence[bytes]) -> None:
-        """Appends *uids*, known to be different, without a search."""
+        """Appends *uids*, which are known to be different, without a search."""
         self._uids.extend(uids)
 
     def holds(self, uid: bytes) -> bool:
-        """Returns whether *uid* exists: the fastest walk in Python."""
+        """Returns whether *uid* exists, by the fastest scan in Python."""
         return uid in self._uids
 
 
 def search_us(depth: int) -> float:
-    """Returns the median us of a search for a missing UID at *depth*."""
+    """Returns the median time in us of a search for a missing UID at *depth*."""
     queue = SearchedQueue()
     queue.fill([trailer_of(timestamp) for timestamp in range(depth)])
     times = []

@@ -1,8 +1,9 @@
-"""EXPIRY: a million messages expire at the same moment; measures the effect on other clients.
+"""EXPIRY: the effect on other clients when a million messages expire at the same moment.
 
 Each round fills a queue with messages that all expire at one moment. Another client puts and gets
-at an even pace on another queue: before that moment, while they are swept, and after. The time
-between is compared with before and after, so a drift affects both.
+at an even pace on another queue before that moment, during the removal of the messages, and
+afterwards. The period during the removal is compared with the periods before and after, so a drift
+affects both.
 
     fill ─────▶ others: before ── moment ── others: during the sweep ── done ── others: after
 """
@@ -26,12 +27,13 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 MESSAGES = 1_000_000
-SAMPLE = 20_000  # messages that show how fast the queue fills
-SAMPLE_EXPIRY_MS = 3_600_000  # not within a round
-SLOWER, SPARE_S = 1.5, 2.0  # than the sample, at worst; and the time of the other work
+SAMPLE = 20_000  # number of messages that are put to measure the fill rate
+SAMPLE_EXPIRY_MS = 3_600_000  # a time after the end of the round
+# assumed slowdown of the fill compared with the sample, and time for the other work
+SLOWER, SPARE_S = 1.5, 2.0
 RATE_PER_S = 500
 INFLIGHT = 1_000
-SLICE_S = 0.25  # of load, between two checks whether all are gone
+SLICE_S = 0.25  # duration of the load between two checks of the depth
 GONE_MAX_S = 600.0
 TURN_MAX_MS = 50
 QUEUE, OTHER, SAMPLES = "ENDING", "OTHER", "SAMPLES"
@@ -40,13 +42,16 @@ BODY = bodies(SIZE_BYTES, vary=False)[0]
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """EXPIRY. Times of others: of a put until its answer, and until it is got."""
+    """The results of row EXPIRY.
+
+    *put* and *get* times are from a put to its answer and to its receipt.
+    """
 
     messages: int
     swept_per_s: float
-    turn_longest_ms: float  # of all rounds, while they were swept
-    put_p99_ms: float  # while they were swept
-    put_p99_ms_else: float  # before and after
+    turn_longest_ms: float  # the longest turn of all rounds, during the removal
+    put_p99_ms: float  # p99 during the removal
+    put_p99_ms_else: float  # p99 before and after the removal
     put_p99_ratio: float
     put_p50_ratio: float
     get_p99_ms: float
@@ -55,33 +60,33 @@ class Expired:
     fill_per_s: float
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
-        what = f"longest turn while {self.messages:,} expire"
+        """Returns the targets of the row."""
+        what = f"longest turn while {self.messages:,} messages expire"
         return [at_most(what, self.turn_longest_ms, TURN_MAX_MS, "ms")]
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns what others saw as bars."""
-        return "ms of others, p99, medians", [
-            ("put, while they expire", self.put_p99_ms, True),
+        """Returns the latencies of the other client as bars."""
+        return "p99 in ms from a put to its answer and receipt, medians", [
+            ("put, during expiry", self.put_p99_ms, True),
             ("put, before and after", self.put_p99_ms_else, False),
-            ("put to got, while they expire", self.get_p99_ms, True),
-            ("put to got, before and after", self.get_p99_ms_else, False),
+            ("receipt, during expiry", self.get_p99_ms, True),
+            ("receipt, before and after", self.get_p99_ms_else, False),
         ]
 
 
 @dataclass(slots=True)
 class OtherTraffic:
-    """The measurements of others in a period."""
+    """The latencies of the other client in one period."""
 
     put: Latency = field(default_factory=Latency)
     got: Latency = field(default_factory=Latency)
 
     def put_ms(self, percent: float) -> float:
-        """Returns the time that *percent* of the puts did not exceed."""
+        """Returns the latency in ms that *percent* of the puts did not exceed."""
         return self.put.percentile_ms(percent) or 0.0
 
     def got_ms(self, percent: float) -> float:
-        """Returns the same for puts until they are got."""
+        """Returns the ms from put to receipt that *percent* of the messages did not exceed."""
         return self.got.percentile_ms(percent) or 0.0
 
 
@@ -141,12 +146,12 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
     work(host, beside_s, found.beside)
     if time.monotonic() > moment_s:
         raise LoadFailed(
-            f"{messages:,} messages expired before the start of the measurement: "
+            f"{messages:,} messages expired before the start of the measurement, because "
             f"filling slowed down to "
-            f"{found.fill_per_s:,.0f} a second; run it again on an idle machine"
+            f"{found.fill_per_s:,.0f} messages per second: run it again on an idle machine"
         )
     time.sleep(max(moment_s - time.monotonic(), 0))
-    host.ask(m.Status)  # The longest turn counts from here.
+    host.ask(m.Status)  # This request resets the longest turn.
     found.swept_per_s = messages / (_sweep(host, found.during) - moment_s)
     found.turn_longest_ms = host.ask(m.Status)["turn_longest_us"] / 1000
     work(host, beside_s, found.beside)
@@ -154,22 +159,22 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
 
 
 def _sweep(host: Host, others: OtherTraffic) -> float:
-    """Returns when all messages were gone; others work until then.
+    """Keeps the other client busy until all messages have expired; returns the time of that moment.
 
     Raises:
-        LoadFailed: they are not removed.
+        LoadFailed: The messages are not removed in time.
     """
     start_s = time.monotonic()
     work(host, SLICE_S, others)
     while left := host.depth(QUEUE):
         if time.monotonic() > start_s + GONE_MAX_S:
-            raise LoadFailed(f"{left:,} messages did not expire in {GONE_MAX_S:g} s")
+            raise LoadFailed(f"{left:,} messages did not expire within {GONE_MAX_S:g} s")
         work(host, SLICE_S, others)
     return time.monotonic()
 
 
 def _fill(host: Host, queue: str, messages: int, moment_s: float, setting: Setting) -> float:
-    """Puts *messages* that all expire at *moment_s*; returns the rate per second."""
+    """Puts *messages* that all expire at *moment_s*. Returns the rate in messages per second."""
 
     def record_of(number: int) -> bytes:
         del number
@@ -182,7 +187,7 @@ def _fill(host: Host, queue: str, messages: int, moment_s: float, setting: Setti
 
 
 def work(host: Host, seconds: float, others: OtherTraffic) -> None:
-    """Puts and gets at an even pace for *seconds*; adds the times to *others*."""
+    """Puts and gets at an even pace for *seconds*, and adds the times to *others*."""
     with ExitStack() as stack:
         to, back = (
             stack.enter_context(Wire(host.address, f"bench.{role}")) for role in ("other", "getter")

@@ -1,9 +1,10 @@
-"""Fan-out: a publication to 1 to 1,000 durable subscribers, until each has acknowledged it.
+"""TOPIC: publications to 1 to 1,000 durable subscribers that each acknowledge them.
 
-    publisher, 256 in flight ──▶ flights/JFK/UA ──▶ n subscriptions ──▶ consumers, each acked
+    publisher, 256 in flight ──▶ flights/JFK/UA ──▶ n subscriptions ──▶ consumers that ack each
 
-Each subscriber has its own connection, here and at peers; in another run all share one. A delivery
-counts when its ack is answered: it includes publishing, storing, delivering and acknowledging.
+Each subscriber has its own connection, for our daemon and for peers. In another run, all
+subscribers share one connection. A delivery counts when its ack is answered, so its time includes
+publishing, storing, delivering and acknowledging.
 """
 
 import os
@@ -26,16 +27,18 @@ from qmgr_bench.rows import OURS, PREFETCH
 from qmgr_bench.setting import Setting
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
-DELIVERIES_A_SECOND = 40_000  # of a run, for about the intended duration
+# deliveries per second of a run, which give about the intended duration
+DELIVERIES_A_SECOND = 40_000
 PUBLICATIONS_MIN = 20
-CUT_AFTER = 4.0  # times as long: a slower peer is stopped
+CUT_AFTER = 4.0  # multiple of the intended duration after which a slower peer is stopped
 EACH, SHARED = "one each", "one for all"
 
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """A publication to a number of subscribers; medians. Ratios are within the rounds, ours to
-    the peer's.
+    """The medians for one number of subscribers on one server.
+
+    Ratios compare our daemon with the peer within each round.
     """
 
     server: str
@@ -43,20 +46,20 @@ class FanOut:
     connections: str
     publications: int
     deliveries_per_s: float
-    server_cpu_us: float  # a delivery
+    server_cpu_us: float  # processor time of the server, in us per delivery
     generator_cpu_us: float
-    generator_share: float  # of one core
-    cut: bool  # It was too slow and was stopped.
-    ratio: float  # our deliveries per second to the peer's
-    cpu_ratio: float  # the peer's processor time to ours
+    generator_share: float  # fraction of one core that the generator used
+    cut: bool  # whether the run was too slow and was stopped
+    ratio: float  # our deliveries per second, relative to the peer's
+    cpu_ratio: float  # the peer's processor time, relative to ours
     about: str
 
 
-Key = tuple[str, int, str]  # server, subscriptions, connections
+Key = tuple[str, int, str]  # (server, number of subscriptions, connections)
 
 
 def fan_out(setting: Setting) -> list[FanOut]:
-    """Measures ours and the installed peers, in turns."""
+    """Measures our daemon and the installed peers, in turns."""
     counts = sorted({setting.scaled(count) for count in SUBSCRIPTIONS})
     allow_files(counts[-1] + FILES_SPARE)
     fans = [fan for fan in FANS if fan.name in setting.peers and fan.version() is not None]
@@ -89,17 +92,17 @@ def fan_out(setting: Setting) -> list[FanOut]:
 
 
 def publications_of(count: int, setting: Setting) -> int:
-    """Returns the number of publications to *count* subscriptions."""
+    """Returns the number of publications for *count* subscriptions."""
     return max(round(DELIVERIES_A_SECOND * setting.seconds / count), PUBLICATIONS_MIN)
 
 
 def our_run(directory: Path, count: int, setting: Setting) -> Figures:
-    """Publishes to *count* subscribers of ours, each with its connection."""
+    """Publishes to *count* subscribers of our daemon, each with its own connection."""
     return _ours(directory, count, setting, is_shared=False)
 
 
 def our_shared_run(directory: Path, count: int, setting: Setting) -> Figures:
-    """Publishes to *count* subscribers of ours over one connection."""
+    """Publishes to *count* subscribers of our daemon on one connection."""
     return _ours(directory, count, setting, is_shared=True)
 
 
@@ -122,7 +125,7 @@ def _ours(directory: Path, count: int, setting: Setting, *, is_shared: bool) -> 
 
 
 class _PeerRun:
-    """A run of a peer."""
+    """One run of a peer."""
 
     def __init__(self, fan: Fan) -> None:
         self._fan = fan
@@ -161,7 +164,7 @@ def _run(
 
 
 def _beside(found: dict[Key, list[Figures]], setting: Setting) -> list[FanOut]:
-    """Returns the results, each compared with ours of the same rounds."""
+    """Returns the results, each compared with our daemon's in the same rounds."""
     abouts = {fan.name: fan.about for fan in FANS} | {OURS: "one transaction before any reply"}
     return [
         _fan_out(key, pulses, found[OURS, key[1], EACH], setting, abouts[key[0]])

@@ -13,46 +13,51 @@ RATE_LEAST = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """GROUP. Growth is of processor time, at the greatest depth to the least in the same turn."""
+    """The results of row GROUP.
+
+    Growth is the processor time at the greatest depth, relative to the smallest in the same turn.
+    """
 
     series: list[StepsAtDepth]
     next_growth: float
     pinned_growth: float
     whole_growth: float
-    search_growth: float  # of the selector search that groups avoid
+    search_growth: float  # growth of the search by selector, which groups avoid
     rates: list[RateOf]
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         low, high = self.series[0].depth, self.series[-1].depth
-        what = f"beside {high:,} messages, to that beside {low:,}, CPU"
+        what = f"CPU time among {high:,} messages, relative to {low:,}"
         growths = [
-            ("the next member, by a reader", self.next_growth),
-            ("the next member, pinned", self.pinned_growth),
-            ("a group of which all is there", self.whole_growth),
+            ("next member by a reader", self.next_growth),
+            ("next member by a pinned consumer", self.pinned_growth),
+            ("first member of a complete group", self.whole_growth),
         ]
         return [
             *(at_most(f"{name}, {what}", value, FLAT) for name, value in growths),
             *(
-                at_least(f"{rate.work}, grouped, of those of no group", rate.ratio, RATE_LEAST)
+                at_least(
+                    f"rate of {rate.work}, grouped, relative to ungrouped", rate.ratio, RATE_LEAST
+                )
                 for rate in self.rates
             ),
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns processor times as bars."""
-        return "us of processor of a step, medians", [
+        """Returns the processor times as bars."""
+        return "CPU time in us of a step, medians", [
             bar
             for point in self.series
             for bar in (
                 (f"next member, depth {point.depth:,}", point.next_cpu_us, True),
                 (f"pinned, depth {point.depth:,}", point.pinned_cpu_us, True),
-                (f"all there, depth {point.depth:,}", point.whole_cpu_us, True),
+                (f"complete, depth {point.depth:,}", point.whole_cpu_us, True),
             )
         ]
 
 
 def group(setting: Setting) -> Groups:
-    """Times steps at each depth, then puts and consumes, grouped and not."""
+    """Times the steps at each depth, then puts and gets with and without groups."""
     found = steps(setting)
     return Groups(*found, group_rates(setting))

@@ -1,7 +1,7 @@
-"""Grouped and ungrouped messages: put, and consumed by a pinned consumer, each acked.
+"""Grouped and ungrouped messages that are put, and then acknowledged by a pinned consumer.
 
-Each round measures both, with new queues. The records are made beforehand, because each group is
-new.
+Each round measures both kinds with new queues. The records are made beforehand, because each group
+is new.
 """
 
 import os
@@ -21,28 +21,29 @@ from qmgr_bench.setting import Setting
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, Fields, encode
 
-MEMBERS = 100  # of a group
-MESSAGES_A_SECOND = 40_000  # of a measurement: it is shorter than that
-LIKE = ("W1b", "W1c")  # the rows whose producers and windows the puts have
+MEMBERS = 100  # messages per group
+# messages per second of a run, an upper bound; so a run is shorter than requested
+MESSAGES_A_SECOND = 40_000
+LIKE = ("W1b", "W1c")  # rows whose producers and windows the puts use
 QUEUE = "RATES"
 BODIES = bodies(SIZE_BYTES, vary=True)[:MEMBERS]
 
 
 @dataclass(frozen=True, slots=True)
 class RateOf:
-    """One kind of work. Fields with ``plain`` are for ungrouped messages."""
+    """The results of one kind of work. Fields with ``plain`` are for ungrouped messages."""
 
     work: str
     messages_per_s: float
-    cpu_us: float  # of the daemon, a message
+    cpu_us: float  # processor time of the daemon per message
     plain_messages_per_s: float
     plain_cpu_us: float
-    ratio: float  # of the messages a second
+    ratio: float  # grouped messages per second, relative to ungrouped ones
     cpu_ratio: float
 
 
 def group_rates(setting: Setting) -> list[RateOf]:
-    """Puts and consumes both ways, in turns."""
+    """Puts and consumes grouped and ungrouped messages, in turns."""
     count = max(round(MESSAGES_A_SECOND * setting.seconds * setting.scale), 2 * MEMBERS)
     setting.check_disk(2 * count)
     found: dict[str, tuple[list[Figures], list[Figures]]] = {}
@@ -58,13 +59,13 @@ def group_rates(setting: Setting) -> list[RateOf]:
 
 
 def put_name(row: str) -> str:
-    """Returns the name of puts like those of *row*."""
-    return f"put as {row}"
+    """Returns the name of puts with the producers of *row*."""
+    return f"put as in {row}"
 
 
 def get_name(row: str) -> str:
-    """Returns the name of consuming after such puts."""
-    return f"get and ack, put as {row}"
+    """Returns the name of gets after such puts."""
+    return f"get and ack, put as in {row}"
 
 
 def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Figures, Figures]:
@@ -75,7 +76,7 @@ def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Figures,
         senders = []
         for number in range(like.producers):
             wire = stack.enter_context(Wire(host.address, "bench.producer"))
-            # One of many producers may put more than its share.
+            # One of many producers may put more than an equal share.
             made = records_of(number, 2 * count // like.producers, grouped=grouped)
             senders.append(BatchSender(wire, QUEUE, made))
         os.sync()  # Earlier writes must not be flushed during the run.
@@ -90,8 +91,9 @@ def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Figures,
 
 
 def records_of(producer: int, count: int, *, grouped: bool) -> Callable[[int], bytes]:
-    """Returns the function for the records of a producer, by number; the first *count* are made
-    now.
+    """Returns a function that returns a producer's record by number.
+
+    The first *count* records are made in advance.
     """
 
     def made(number: int) -> bytes:

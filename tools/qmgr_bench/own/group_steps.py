@@ -1,9 +1,9 @@
 """Steps in groups on queues of 100 to 1,000,000 other messages, compared with a search.
 
 Each depth has its own store, filled once. The depths take turns, burst by burst, so a drift affects
-all of them. Half of the other messages are ungrouped; half are members of groups whose last one is
-missing, which come before the complete groups. A burst is twenty steps of each kind in one write,
-and returns the messages unread, which is not timed.
+all of them. Half of the other messages are ungrouped. The other half are members of groups without
+a last member, and come before the complete groups. A burst is twenty steps of each kind in one
+write. The burst then returns the messages unread, which is not timed.
 """
 
 import os
@@ -24,12 +24,12 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX, Fields, encode
 
 DEPTHS = (100, 10_000, 1_000_000)
-BURST = 20  # steps that are sent in one write, and so are one turn
-BURSTS_MIN = 5  # in a round
-PART = 5  # present members of a group without its last one
+BURST = 20  # steps that are sent in one write, and are therefore processed in one turn
+BURSTS_MIN = 5  # minimum number of bursts per round
+PART = 5  # existing members of a group without a last member
 WHOLE = 3  # members of a complete group
 QUEUE = "GROUPS"
-READER = 1  # and the lower priority of groups that a reader starts
+READER = 1  # id of the first reader
 BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 
 
@@ -43,18 +43,21 @@ class StepBurst(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepsAtDepth:
-    """One point of the series."""
+    """The results at one depth of the series."""
 
-    depth: int  # other messages
+    depth: int  # number of other messages
     next_cpu_us: float
     pinned_cpu_us: float
     whole_cpu_us: float
-    search_cpu_us: float  # one member, found with a selector
-    steps: int  # timed, of each kind; one search per round
+    search_cpu_us: float  # processor time for finding one member with a selector
+    steps: int  # number of timed steps of each kind; each round has one search
 
 
 class Steps(NamedTuple):
-    """All depths. Growth is at the greatest, to the least in the same turn."""
+    """The results of all depths.
+
+    Growth is at the greatest, relative to the smallest in the same turn.
+    """
 
     series: list[StepsAtDepth]
     next_growth: float
@@ -64,7 +67,7 @@ class Steps(NamedTuple):
 
 
 def steps(setting: Setting) -> Steps:
-    """Times steps at each depth, in turns."""
+    """Times the steps at each depth, in turns."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     bursts: dict[int, list[StepBurst]] = {depth: [] for depth in depths}
@@ -87,7 +90,7 @@ def steps(setting: Setting) -> Steps:
 
 
 def growth(times: Mapping[int, Sequence[StepBurst]], name: str) -> float:
-    """Returns that figure at the greatest depth, to the one at the least in the same turn."""
+    """Returns *name* at the greatest depth, relative to the smallest in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
@@ -106,7 +109,7 @@ def _round(
     searches: dict[int, list[float]],
     seconds: float,
 ) -> None:
-    """Adds the bursts of a round to each depth, as many as *seconds* allow; and a search."""
+    """Adds a search and as many bursts as *seconds* allow to the results of each depth."""
     with ExitStack() as stack:
         steppers = {
             depth: Stepper(host, stack.enter_context(Wire(host.address, "bench.group")))
@@ -130,11 +133,16 @@ def fill(host: Host, depth: int, setting: Setting) -> None:
         words = f"GROUP: filling depth {depth:,}"
         pour(BatchSender(wire, QUEUE, other_of), depth, words, setting.say)
         ours = long_group() + whole_groups()
-        pour(BatchSender(wire, QUEUE, ours.__getitem__), len(ours), "GROUP: groups", setting.say)
+        pour(
+            BatchSender(wire, QUEUE, ours.__getitem__),
+            len(ours),
+            "GROUP: putting the groups",
+            setting.say,
+        )
 
 
 def other_of(number: int) -> bytes:
-    """Returns the record of the other message of that number."""
+    """Returns the record of other message *number*."""
     body = BODIES[number % len(BODIES)]
     if number % 2 == 0:
         return encode(Fields(body, PRIORITY_DEFAULT))
@@ -143,7 +151,7 @@ def other_of(number: int) -> bytes:
 
 
 def long_group() -> list[bytes]:
-    """Returns the members of an endless group, one more than a burst has steps."""
+    """Returns the members of a group without end, one more than the steps of a burst."""
     long = group_id("long", 0)
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))
@@ -161,12 +169,12 @@ def whole_groups() -> list[bytes]:
 
 
 def group_id(kind: str, number: int) -> bytes:
-    """Returns the id of a group."""
+    """Returns the id of group *number* of *kind*."""
     return f"{kind} {number}".encode().ljust(GROUP_ID_BYTES, b"\0")
 
 
 class Stepper:
-    """A client that steps through groups on the queue of one depth, over one connection."""
+    """A client that steps through groups on the queue of one depth, on one connection."""
 
     def __init__(self, host: Host, wire: Wire) -> None:
         self._host = host
@@ -174,18 +182,18 @@ class Stepper:
         self._settles = 0
 
     def burst(self) -> StepBurst:
-        """Does twenty steps of each kind; leaves everything unchanged."""
+        """Does twenty steps of each kind and leaves the queue unchanged."""
         return StepBurst(self._next(), self._pinned(), self._whole())
 
     def search(self) -> float:
-        """Returns the daemon's processor time, in us, for finding a member with a selector."""
+        """Returns the daemon's processor time in us for finding a member with a selector."""
         where = f"group_id = '{group_id('long', 0).hex()}' AND group_number = {BURST}"
         items, cpu_us = self._timed(self._get(where=where), 1)
         self._give_back(items)
         return cpu_us
 
     def _next(self) -> float:
-        """Steps a reader from member to member."""
+        """Steps a reader from member to member. Returns the processor time in us per step."""
         begin = self._get(group_id=group_id("long", 0), order=m.LOGICAL, reader=READER)
         first, _ = self._timed(begin, 1)
         frames = [self._get(order=m.LOGICAL, reader=READER) for _ in range(BURST)]
@@ -195,7 +203,10 @@ class Stepper:
         return cpu_us / BURST
 
     def _pinned(self) -> float:
-        """Steps a pinned consumer from member to member, one credit at a time."""
+        """Steps a pinned consumer from member to member, one credit at a time.
+
+        Returns the processor time in us per step.
+        """
         send, consumer = self._wire.connection.send, self._wire.next_request()
         consume = m.Consume(
             consumer, QUEUE, 1, CREDIT_BYTES, group_id=group_id("long", 0), order=m.PINNED
@@ -210,7 +221,7 @@ class Stepper:
         return cpu_us / BURST
 
     def _whole(self) -> float:
-        """Starts complete groups with readers."""
+        """Starts complete groups with readers. Returns the processor time in us per step."""
         readers = range(READER + 1, READER + 1 + BURST)
         frames = [self._get(order=m.LOGICAL, all_available=True, reader=one) for one in readers]
         items, cpu_us = self._timed(b"".join(frames), BURST)
@@ -223,10 +234,10 @@ class Stepper:
         return wire.connection.send(m.Get(wire.next_request(), QUEUE, **wanted))  # type: ignore[arg-type]
 
     def _timed(self, frames: bytes, count: int) -> tuple[list[bytes], float]:
-        """Sends *frames*; returns the next *count* messages, and us of the daemon.
+        """Sends *frames*. Returns the next *count* messages and the daemon's processor time in us.
 
         Raises:
-            LoadFailed: one does not arrive.
+            LoadFailed: A message does not arrive.
         """
         before_ns, items = self._host.idle_cpu_ns(), list[bytes]()
         self._wire.sock.sendall(frames)
@@ -236,7 +247,9 @@ class Stepper:
                 self._queue_id = answer.queue_id
                 items += answer.items
             elif type(answer) is not m.Ok or answer.value is None:
-                raise LoadFailed(f"not the requested message: {str(answer)[:200]}")
+                raise LoadFailed(
+                    f"received a different answer than the requested message: {str(answer)[:200]}"
+                )
         return items, (self._host.idle_cpu_ns() - before_ns) / 1000
 
     def _give_back(self, items: Sequence[bytes]) -> None:
@@ -246,7 +259,9 @@ class Stepper:
         self._wire.send(m.Settle(self._settles, m.UNREAD, self._queue_id, handles))
         settled = self._wire.next()
         if type(settled) is not m.Settled or settled.exceptions:
-            raise LoadFailed(f"the messages were not returned: {str(settled)[:200]}")
+            raise LoadFailed(
+                f"the daemon did not return the messages to the queue: {str(settled)[:200]}"
+            )
 
     def _close(self, readers: Sequence[int]) -> None:
         wire = self._wire

@@ -1,7 +1,7 @@
-"""A producer with minimal cost for the generator, one put in flight.
+"""A producer with minimal cost for the generator and one put in flight.
 
-The put's bytes are made beforehand, and only the id is replaced. An answer is checked by its array
-alone. So even a large put is never copied while another thread measures.
+The bytes of the put are made beforehand, and only the id is replaced. An answer is checked by its
+array alone. So even a large put is never copied while another thread measures.
 """
 
 import os
@@ -18,7 +18,7 @@ from qmgr_protocol.layout import to_array
 
 COMMITTED = to_array(m.Committed(1, 1))[0]
 ID = struct.Struct(">Q")
-ID_MARK = 0x5A5A_5A5A_5A5A_5A5A  # reserves nine bytes, enough for any id in full encoding
+ID_MARK = 0x5A5A_5A5A_5A5A_5A5A  # placeholder of nine bytes, enough for any id in full encoding
 
 
 class LeanSender:
@@ -33,17 +33,17 @@ class LeanSender:
         self._id = 0
 
     def put(self, count: int) -> bytearray:
-        """Returns the next put, valid until the one after it; *count* is 1."""
+        """Returns the next put. The buffer is valid until the next call. *count* is 1."""
         assert count == 1
         self._id += 1
         ID.pack_into(self._frame, self._id_at, self._id)
         return self._frame
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges.
+        """Returns the number of puts that *data* acknowledges.
 
         Raises:
-            LoadFailed: the put was refused.
+            LoadFailed: The put was refused.
         """
         if not self._wire.connection.buffered_bytes and data[:4] == LENGTH.pack(
             max(len(data) - 4, 0)
@@ -54,9 +54,9 @@ class LeanSender:
         return sum(self._answered(list(message)) for message in self._wire.take(data))
 
     def _answered(self, fields: Sequence[object]) -> int:
-        """Reads the fields of a Committed."""
+        """Checks the fields of a Committed message."""
         if len(fields) < 3 or fields[1] != self._id or fields[2]:
-            raise LoadFailed(f"not the answer to put {self._id}: {fields}")
+            raise LoadFailed(f"unexpected answer to put {self._id}: {fields}")
         return 1
 
 

@@ -1,7 +1,7 @@
 """LINK: the capacity of one link between two daemons on this machine, compared with W1b and W3.
 
-preloaded   FROM: Q@TO holds a backlog, the link starts ──▶ TO: Q holds it all
-live        a producer at FROM ──▶ link ──▶ a consumer at TO that acknowledges each
+preloaded   FROM: Q@TO holds a backlog, the link starts ──▶ TO: Q holds the whole backlog
+live        a producer at FROM ──▶ link ──▶ a consumer at TO that acknowledges each message
 """
 
 import time
@@ -27,26 +27,26 @@ REMOTE = f"{QUEUE}@{TO}"
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One use of the link."""
+    """The results of one transfer over the link."""
 
     messages_per_second: float
-    from_cpu_us: float  # of the sending daemon, per message
+    from_cpu_us: float  # processor time of the sending daemon, per message
     to_cpu_us: float
-    end_to_end_p50_ms: float = 0.0  # of a live stream: from put to got
+    end_to_end_p50_ms: float = 0.0  # time from put to receipt, of a live stream
     end_to_end_p99_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """LINK."""
+    """The results of row LINK."""
 
-    messages: int  # preloaded
+    messages: int  # number of preloaded messages
     per_s: float
     from_cpu_us: float
     to_cpu_us: float
     put_per_s_w1b: float
     get_per_s_w3: float
-    ratio: float  # to a quarter of W1b + W3
+    ratio: float  # transfer rate, relative to a quarter of W1b + W3
     live_per_s: float
     live_from_cpu_us: float
     live_to_cpu_us: float
@@ -54,20 +54,20 @@ class Linked:
     live_p99_ms: float
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
-        return [at_least("transferred a second, of a quarter of W1b + W3", self.ratio, 1.0)]
+        """Returns the targets of the row."""
+        return [at_least("transfer rate, relative to a quarter of W1b + W3", self.ratio, 1.0)]
 
     def bars(self) -> tuple[str, Bars]:
         """Returns the rates as bars."""
-        return "messages a second, medians", [
-            ("the link", self.per_s, True),
-            ("a live stream", self.live_per_s, True),
+        return "messages per second, medians", [
+            ("link", self.per_s, True),
+            ("live stream", self.live_per_s, True),
             ("(W1b + W3) / 4", (self.put_per_s_w1b + self.get_per_s_w3) / 4, False),
         ]
 
 
 def link(setting: Setting) -> Linked:
-    """Measures W1b and W3 at one daemon, then the link, in turns."""
+    """Measures W1b and W3 on one daemon, then the link, in turns."""
     messages = setting.scaled(MESSAGES)
     puts, gets, preloaded, live = [], [], [], []
     with Host(setting.directory / "from", FROM) as source, Host(setting.directory / "to", TO) as to:
@@ -103,7 +103,7 @@ def link(setting: Setting) -> Linked:
 
 
 def share(transferred_per_s: float, put_per_s: float, get_per_s: float) -> float:
-    """Returns the transfer rate as a fraction of a quarter of puts and gets.
+    """Returns the transfer rate as a fraction of a quarter of the puts and gets.
 
     A transferred message is put and got at both ends.
     """
@@ -111,8 +111,9 @@ def share(transferred_per_s: float, put_per_s: float, get_per_s: float) -> float
 
 
 def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) -> Transfer:
-    """Preloads the transmission queue, starts the link, and times it until all is stored at
-    *to*.
+    """Preloads the transmission queue and starts the link.
+
+    Returns the figures from that start until all messages are stored at *to*.
     """
     fill(source, REMOTE, messages, say)
     before_s = source.cpu_s(), to.cpu_s()
@@ -131,10 +132,10 @@ def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) 
 
 
 def await_all(missing: Callable[[], int], at_source: Wire) -> None:
-    """Returns once nothing is *missing*.
+    """Returns once *missing* returns 0.
 
     Raises:
-        LoadFailed: the number did not fall for SILENCE_MAX_S.
+        LoadFailed: The number did not fall for SILENCE_MAX_S.
     """
     least, moved_s = missing(), time.monotonic()
     while least > 0:
@@ -144,12 +145,12 @@ def await_all(missing: Callable[[], int], at_source: Wire) -> None:
             least, moved_s = now, time.monotonic()
         elif time.monotonic() > moved_s + SILENCE_MAX_S:
             row = at_source.ask(m.LinkShow, TO)
-            why = f"it is {row['state']}; {row['error'] or 'no error'}"
+            why = f"its state is {row['state']} with {row['error'] or 'no error'}"
             raise LoadFailed(f"{least:,} messages did not arrive over the link: {why}")
 
 
 def stream(source: Host, to: Host, seconds: float) -> Transfer:
-    """Puts at *source* and gets at *to*, at the same time, over the running link."""
+    """Puts at *source* and gets at *to* at the same time, over the running link."""
     with Wire(source.address, "bench.producer") as one, Wire(to.address, "bench.consumer") as other:
         sender = sender_on(one, REMOTE)
         receiver = QmgrReceiver(other, QUEUE, PREFETCH)

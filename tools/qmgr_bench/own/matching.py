@@ -1,7 +1,7 @@
-"""Matching of topics with 10,000 wildcard subscriptions: the daemon's tree, in this process.
+"""Matching of topics with 10,000 wildcard subscriptions by the daemon's tree, in this process.
 
-No topic is repeated, so no result is cached. Checking a topic and splitting it into levels are
-included.
+No topic is repeated, so no result is cached. The time includes checking a topic and splitting it
+into levels.
 """
 
 import random
@@ -15,9 +15,10 @@ from qmgrd.core.catalogue.topic_tree import TopicTree
 
 SUBSCRIPTIONS = 10_000
 TOPICS_A_ROUND = 5_000
-AIRPORTS, CARRIERS, NUMBERS = 200, 50, 400  # flights/A17/C3/241/late
+# numbers of different levels in a topic such as flights/A17/C3/241/late
+AIRPORTS, CARRIERS, NUMBERS = 200, 50, 400
 TOPICS_MAX = AIRPORTS * CARRIERS * NUMBERS
-SHAPES = (  # in the proportions listed here
+SHAPES = (  # filters, used in equal proportions
     "flights/{a}/{c}/{n}/late",
     "flights/{a}/+/{n}/late",
     "flights/+/{c}/{n}/late",
@@ -32,9 +33,9 @@ class Matching:
     """The cost of finding the subscriptions of a topic."""
 
     subscriptions: int
-    topics: int  # timed, each a new one
-    us: float  # per topic, of the processor
-    matches: float  # per topic, on average
+    topics: int  # number of timed topics, all different
+    us: float  # processor time per topic
+    matches: float  # average number of matches per topic
 
 
 def matching(setting: Setting) -> Matching:
@@ -67,13 +68,13 @@ def tree_of(count: int, die: random.Random) -> TopicTree[str]:
 
 
 def topics_of(count: int, die: random.Random) -> list[str]:
-    """Returns *count* different topics, or all there are."""
+    """Returns *count* different topics, at most TOPICS_MAX."""
     chosen = die.sample(range(TOPICS_MAX), min(count, TOPICS_MAX))
     return [topic_of(number) for number in chosen]
 
 
 def topic_of(number: int) -> str:
-    """Returns one of TOPICS_MAX topics."""
+    """Returns the topic of *number*, which is below TOPICS_MAX."""
     rest, flight = divmod(number, NUMBERS)
     airport, carrier = divmod(rest, CARRIERS)
     return f"flights/A{airport}/C{carrier}/{flight}/late"

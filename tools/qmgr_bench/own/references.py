@@ -1,7 +1,8 @@
-"""The size of another subscription in the store, per publication: from n subscriptions to 2 n.
+"""The space that each further subscription takes in the store, per publication.
 
-Each store has the same publications, none of them consumed. The store is examined on disk after its
-daemon has stopped: its keys and values with LMDB's overhead per entry, and its pages.
+Each store holds the same publications, and none is consumed. The store is examined on disk after
+its daemon has stopped. The figures are its keys and values, LMDB's overhead per entry, and its
+pages.
 """
 
 import time
@@ -19,7 +20,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 
 SUBSCRIPTIONS = 50
 PUBLICATIONS = 2_000
-NODE_BYTES = 10  # LMDB's overhead per entry: 8 before its key, 2 for its place in the page
+NODE_BYTES = 10  # LMDB's overhead per entry: 8 bytes before the key, 2 for its position in the page
 _MAP_BYTES = 1 << 36
 
 
@@ -27,25 +28,25 @@ class Held(NamedTuple):
     """The content of a store."""
 
     entries: int
-    content_bytes: int  # keys and values
-    page_bytes: int  # used pages
+    content_bytes: int  # bytes of keys and values
+    page_bytes: int  # bytes of used pages
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The size of a further subscription in the store, for each publication."""
+    """The space that another subscription takes in the store, per publication."""
 
-    subscriptions: int  # and twice as many
+    subscriptions: int  # number of subscriptions of the first store; the second has twice as many
     publications: int
     entries: float
     content_bytes: float
-    bytes: float  # with LMDB's overhead per entry
+    bytes: float  # content with LMDB's overhead per entry
     page_bytes: float
-    publication_bytes: float  # of each publication itself, by keys and values
+    publication_bytes: float  # keys and values of the publication itself
 
 
 def references(setting: Setting) -> References:
-    """Publishes the same to n and to 2 n subscriptions, and examines both stores."""
+    """Publishes the same messages to n and to 2 n subscriptions, and examines both stores."""
     publications, count = setting.scaled(PUBLICATIONS), SUBSCRIPTIONS
     none, once, twice = (
         filled(setting, publications, subscriptions) for subscriptions in (1, count, 2 * count)
@@ -78,7 +79,7 @@ def filled(setting: Setting, publications: int, subscriptions: int) -> Held:
 
 
 def held(directory: Path) -> Held:
-    """Returns the content of the store of *directory*, on which no daemon works."""
+    """Returns the content of the store in *directory*. No daemon may use the store."""
     store = LmdbStore(directory, _MAP_BYTES)
     try:
         sizes = [len(key) + len(value) for key, value in store.begin().scan(b"", b"\xff")]

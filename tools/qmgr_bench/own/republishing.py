@@ -1,12 +1,12 @@
-"""C21: three of a thousand fail; their publications are republished, or published again.
+"""TOPIC: republishing compared with publishing again, after three of a thousand subscribers fail.
 
     publication ──▶ 1,000 subscribers ──▶ 997 acknowledge
-                                      ──▶   3 return it, limit times and once more: parked
-    republish   ──▶ 3 copies, to these alone           publish again ──▶ 1,000, of which 997
-                                                                          had it before
+                                   ──▶   3 release it until it is parked
+    republish   ──▶ 3 copies, to these 3 only          publish again ──▶ 1,000 copies, 997 of them
+                                                                         duplicates
 
-Both are measured, each with its own subscribers and publication, by counting deliveries: a copy of
-an acknowledged publication is a duplicate.
+Both ways are measured by counting deliveries, with different subscribers and publications. A copy
+of an acknowledged publication is a duplicate (C21).
 """
 
 import os
@@ -27,33 +27,34 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 SUBSCRIBERS, FAILING = 1_000, 3
-LIMIT = 2  # redeliveries
+LIMIT = 2  # limit of redeliveries
 PREFETCH = 16
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """The results of one way to send again; times are medians."""
+    """The results of one way to send the publication again. Times are medians."""
 
     way: str
     subscribers: int
     failing: int
-    redeliveries: int  # to those that failed, before it was sent again
-    listed: int  # subscribers that it was parked for
-    copies: int  # sent again
-    duplicates: int  # of these, to subscribers that had it
-    lacking: int  # subscribers that never received it
+    # redeliveries to the failing subscribers, before the publication was sent again
+    redeliveries: int
+    listed: int  # subscribers for which the publication was parked
+    copies: int  # number of deliveries after the publication was sent again
+    duplicates: int  # copies for subscribers that had acknowledged the publication before
+    lacking: int  # number of subscribers that never received the publication
     left: int  # publications that the queue manager holds at the end
-    ms: float  # from the request until the last copy is acknowledged
-    cpu_ms: float  # of the daemon
+    ms: float  # time from the request until the last copy is acknowledged
+    cpu_ms: float  # processor time of the daemon
 
 
 @dataclass(slots=True)
 class _Crowd:
-    """Consumers of all subscriptions over one connection; the failing ones return everything.
+    """The consumers of all subscriptions on one connection. The failing ones release every message.
 
-    Invariant: ``had`` counts the acknowledged deliveries, by the numbers of the subscriptions.
+    Invariant: ``had`` counts the acknowledged deliveries by subscription number.
     """
 
     wire: Wire
@@ -63,8 +64,8 @@ class _Crowd:
     deliveries: int = 0
     failures: int = 0
     is_mended: bool = False
-    _numbers: dict[int, int] = field(default_factory=dict)  # of subscriptions, by consumer
-    _fence: int = 0  # an unanswered request
+    _numbers: dict[int, int] = field(default_factory=dict)  # subscription number, by consumer
+    _fence: int = 0  # id of an unanswered request, or 0
     _settle_id: int = 0
     _settled_id: int = 0
 
@@ -77,10 +78,10 @@ class _Crowd:
             self.wire.send(m.Consume(consumer, name_of(number), PREFETCH, CREDIT_BYTES))
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Works until *is_so* is true and all settles are answered.
+        """Processes messages until *is_so* returns true and all settles are answered.
 
         Raises:
-            LoadFailed: nothing arrived for long, or a settle failed.
+            LoadFailed: Nothing arrived for SILENCE_MAX_S, or a settle failed.
         """
         while not (is_so() and self._settled_id == self._settle_id):
             try:
@@ -91,7 +92,7 @@ class _Crowd:
                 self._hear(message)
 
     def fence(self) -> None:
-        """Reads all deliveries up to now: sends a request and waits for its answer."""
+        """Processes all deliveries up to now by waiting for the answer to a request."""
         self._fence = self.wire.next_request()
         self.wire.send(m.Status(self._fence))
         self.until(lambda: not self._fence)
@@ -106,7 +107,7 @@ class _Crowd:
             if message.request_id == self._fence:
                 self._fence = 0
         else:
-            raise LoadFailed(f"a subscriber was not served: {str(message)[:200]}")
+            raise LoadFailed(f"unexpected answer for a subscriber: {str(message)[:200]}")
 
     def _work(self, message: m.Deliver) -> None:
         number, count = self._numbers[message.request_id], len(message.items)
@@ -162,7 +163,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
         ms = (time.monotonic_ns() - start_ns) / 1e6
         cpu_ms = (host.idle_cpu_ns() - start_cpu_ns) / 1e6
         if way != "republish":
-            control.ask(m.Republish, True)  # Its parked copies are not needed any more.
+            control.ask(m.Republish, True)  # The parked copies are not needed any more.
         host.wait_for_jobs()
         crowd.fence()
         copies = crowd.deliveries - before
@@ -191,7 +192,7 @@ class _Publisher:
         self._id = 0
 
     def publish(self) -> None:
-        """Publishes it and waits until it is on disk."""
+        """Publishes the body and waits until the publication is on disk."""
         self._id += 1
         self._wire.send(m.Put(self._stream, self._id, self._id - 1, DESTINATION, [self._record]))
         answer = self._wire.next()
@@ -200,9 +201,9 @@ class _Publisher:
 
 
 def _summary(rounds: Sequence[Resent]) -> Resent:
-    """Returns the counts of the worst round, with medians of the times.
+    """Returns the counts of the worst round and the medians of the times.
 
-    Counts should be equal in all rounds.
+    The counts should be equal in all rounds.
     """
     worst = max(rounds, key=lambda one: (one.duplicates, one.lacking, one.copies, one.left))
     return Resent(

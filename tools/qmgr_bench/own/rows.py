@@ -1,6 +1,6 @@
-"""The rows without peers. Each measures next to its own reference, in turns.
+"""The list of rows without peers. Each row measures next to its own reference, in turns.
 
-Disk and machine drift, so the results are medians of ratios within the rounds.
+The disk and the machine drift, so the results are medians of the ratios within each round.
 """
 
 import time
@@ -29,8 +29,8 @@ from qmgr_bench.own.wide import c1000
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Result
 
-SECONDS_BESIDE = 0.5  # of a run
-PEER_S = 30.0  # of a peer in a round
+SECONDS_BESIDE = 0.5  # extra time per run
+PEER_S = 30.0  # time of a peer per round
 FANNED = tuple(fan.name for fan in FANS)
 STORED = ("postgres-batch",)
 MOVED = tuple(mover.name for mover in MOVERS)
@@ -38,35 +38,37 @@ MOVED = tuple(mover.name for mover in MOVERS)
 
 @dataclass(frozen=True, slots=True)
 class OwnRow:
-    """A piece of work."""
+    """A row of the benchmark."""
 
     about: str
     run: Callable[[Setting], Result]
-    runs: int  # in a round, each with the setting's seconds
-    beside_s: float  # for filling, starting and the rest, at full scale: a first estimate
-    peers: tuple[str, ...] = ()  # that are measured as well
+    runs: int  # number of runs in a round, each as long as the setting's seconds
+    beside_s: float  # first estimate of the time for filling, starting and the rest, at full scale
+    peers: tuple[str, ...] = ()  # names of the peers that are also measured
 
 
 OWN_ROWS = {
-    "10M": OwnRow("10,000,000 queued: start, memory, puts and gets", ten_million, 4, 140),
+    "10M": OwnRow("10,000,000 messages: start, memory, puts and gets", ten_million, 4, 140),
     "C1000": OwnRow("put, 1,000 connections, 1 in flight each", c1000, 3, 10),
     "BIG": OwnRow("small puts while every hundredth message is large", big, 4, 10),
     "LINK": OwnRow("one link: a backlog of 200,000, and a live stream", link, 3, 40),
-    "TRANSFER": OwnRow("a link: near, far, and over four connections", transfer, 1, 75, MOVED),
+    "TRANSFER": OwnRow(
+        "a link: direct, with delay, and over four connections", transfer, 1, 75, MOVED
+    ),
     "DUP": OwnRow("the check for duplicates, at depth 10 to 1,000,000", dup, 1, 20),
     "START": OwnRow("start and memory, at depth 0 to 1,000,000", start, 0, 30),
     "UNIT": OwnRow("units of work of 1, 10 and 100 messages", unit, 6, 15),
     "CORR": OwnRow("get by correlation id, at depth 100 to 1,000,000", correlation, 1, 30),
     "EXPIRY": OwnRow("1,000,000 messages expire at one moment", expiry, 1, 180),
-    "SELECT": OwnRow("a selector that matches 1 of 100, on 100,000", select, 0, 15),
+    "SELECT": OwnRow("a selector that matches 1 of 100 messages, at depth 100,000", select, 0, 15),
     "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
     "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
-    "TABLE": OwnRow("5,000,000 messages as rows, by Spark and without", table, 0, 420, STORED),
+    "TABLE": OwnRow("5,000,000 messages as rows, with and without Spark", table, 0, 420, STORED),
 }
 
 
 def guess_s(name: str, setting: Setting) -> float:
-    """Returns the estimated time of the row *name*."""
+    """Returns the estimated time of row *name*, in seconds."""
     row = OWN_ROWS[name]
     runs_s = row.runs * setting.rounds * (setting.seconds + SECONDS_BESIDE)
     peers = len({*row.peers} & {*setting.peers})
@@ -74,11 +76,11 @@ def guess_s(name: str, setting: Setting) -> float:
 
 
 def run_own(name: str, setting: Setting) -> dict[str, Any]:
-    """Runs the row *name* and returns its results, for JSON.
+    """Runs row *name* and returns its results for JSON.
 
     Raises:
-        LoadFailed: a daemon did not do its work.
-        RequestError: a daemon refused a request.
+        LoadFailed: A daemon did not finish its work.
+        RequestError: A daemon refused a request.
     """
     sync_ms = disk_sync_ms(setting.directory)
     start_s = time.monotonic()

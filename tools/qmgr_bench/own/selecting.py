@@ -1,7 +1,7 @@
-"""SELECT: a consumer whose selector matches one message of a hundred, compared with one without.
+"""SELECT: a consumer with a selector that matches 1 % of messages, compared with none.
 
-Each round fills a queue. The last message matches, so the consumer gets it only after all were
-examined. The other messages are then got without a selector.
+Each round fills a queue. The last message matches, so the consumer receives it only after the
+daemon has examined all messages. The remaining messages are then got without a selector.
 """
 
 import os
@@ -35,25 +35,25 @@ RECORDS = [
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """SELECT."""
+    """The results of row SELECT."""
 
     depth: int
     matching: int
     looked_at_per_s: float
-    cpu_us: float  # of the daemon, per examined message
-    turn_longest_ms: float  # of all rounds
-    get_per_s: float  # without a selector
+    cpu_us: float  # processor time of the daemon per examined message
+    turn_longest_ms: float  # the longest turn of all rounds
+    get_per_s: float  # gets per second without a selector
     get_cpu_us: float
-    ratio: float  # of examined to got
+    ratio: float  # examined messages per second, relative to messages got per second
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         return [at_most("longest turn", self.turn_longest_ms, TURN_MAX_MS, "ms")]
 
     def bars(self) -> tuple[str, Bars]:
         """Returns the rates as bars."""
-        return "messages a second, medians", [
-            ("looked at", self.looked_at_per_s, True),
+        return "messages per second, medians", [
+            ("examined", self.looked_at_per_s, True),
             ("got without a selector", self.get_per_s, False),
         ]
 
@@ -69,7 +69,7 @@ class Seen:
 
 
 def select(setting: Setting) -> Selected:
-    """Fills, selects and gets the rest, in each round."""
+    """Fills the queue, selects, and gets the rest, in each round."""
     matching = max(setting.scaled(DEPTH) // ONE_OF, 1)
     depth = matching * ONE_OF
     setting.check_disk(depth)
@@ -93,13 +93,13 @@ def select(setting: Setting) -> Selected:
 
 
 def round_of(host: Host, depth: int, setting: Setting) -> Seen:
-    """Fills the queue, selects from all of it, and gets what is left."""
+    """Fills the queue, selects from all messages, and gets the rest."""
     host.ask(m.QueueCreate, QUEUE)
     with Wire(host.address, "bench.fill") as wire:
         sender = BatchSender(wire, QUEUE, lambda number: RECORDS[number % ONE_OF])
         pour(sender, depth, f"SELECT: filling {QUEUE}", setting.say)
     os.sync()  # Earlier writes must not be flushed during the run.
-    host.ask(m.Status)  # The longest turn counts from here.
+    host.ask(m.Status)  # This request resets the longest turn.
     with Wire(host.address, "bench.consumer") as wire:
         receiver = QmgrReceiver(wire, QUEUE, PREFETCH, WHERE)
         before_ns = host.cpu_ns()

@@ -1,13 +1,13 @@
-"""TABLE: the messages of a snapshot as a table, read by Spark and without it.
+"""TABLE: the messages of a snapshot as a table, read with and without Spark.
 
-All ways take turns in each round. Spark reads each column of each row and drops it (its format
-"noop"). Rows per core are rows by the processor time of all involved processes.
+All ways take turns in each round. Spark reads each column of each row and discards it (format
+"noop"). Rows per core are rows per second of processor time of all processes involved.
 
-    decoder     the batches for Spark, made in one process, without Spark
+    decoder     the batches for Spark, made in one process without Spark
     loop        each record decoded in Python, for comparison
-    spark       the table, on one core and on two; long partitions have 1,000,000 rows
-    ready       one batch repeatedly, by Spark: Spark's own cost
-    Parquet     the same rows in a file: read by pyarrow on one thread, and by Spark
+    spark       the table on one core and on two; long partitions have 1,000,000 rows
+    ready       the same batch repeatedly by Spark, to show Spark's own cost
+    Parquet     the same rows in a file, read by pyarrow on one thread and by Spark
     PostgreSQL  some of the same rows, read by Spark over JDBC
 """
 
@@ -33,29 +33,29 @@ from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least, at_most
 
 MESSAGES = 5_000_000
-FEWER = 1_000_000  # in PostgreSQL, and for the comparison with snapshots and partitions
+FEWER = 1_000_000  # rows in PostgreSQL, and in the comparison of snapshots and partitions
 COUNTS = (1, 10, 100)
-DISK_FACTOR = 4  # store, snapshots, Parquet, PostgreSQL
+DISK_FACTOR = 4  # required disk space per message: store, snapshots, Parquet and PostgreSQL
 RATE_LEAST, RATIO_MOST = 250_000, 1.3
 
 
 @dataclass(frozen=True, slots=True)
 class WayOf:
-    """One way, medians."""
+    """The medians of one way."""
 
     way: str
     rows: int
-    rows_per_s: float  # elapsed time
+    rows_per_s: float  # rows per second of elapsed time
     rows_per_core_s: float
-    cpu_us: float  # per row, of all processes
-    worker_cpu_us: float  # the part of Spark's Python workers
-    ratio: float  # of the elapsed time to that of the decoder, with payload or without
+    cpu_us: float  # processor time of all processes per row
+    worker_cpu_us: float  # processor time of Spark's Python workers per row
+    ratio: float  # elapsed time relative to the decoder's, with or without payload as here
     cpu_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOf:
-    """The time for the same rows on two cores, from a number of snapshots or partitions."""
+    """The time for the same rows on two cores, for a number of snapshots or partitions."""
 
     of: str
     count: int
@@ -65,19 +65,19 @@ class TimeOf:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """TABLE."""
+    """The results of row TABLE."""
 
     ways: list[WayOf]
     times: list[TimeOf]
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         spark, long = (
             next(one for one in self.ways if one.way == way) for way in (SPARK, LONG_SPARK)
         )
         rate, ratio = (
-            "rows a second and core, Spark, with payload",
-            "Spark's time, of the decoder's",
+            "rows per second and core, Spark, with payload",
+            "Spark's time, relative to the decoder's",
         )
         return [
             at_least(rate, spark.rows_per_core_s, RATE_LEAST),
@@ -89,11 +89,11 @@ class Tables:
         """Returns the rates as bars."""
         ours = (DECODER, LEAN_DECODER, SPARK, LONG_SPARK, LEAN_SPARK)
         bars = [(one.way, one.rows_per_core_s, one.way in ours) for one in self.ways]
-        return "rows a second and core, medians", bars
+        return "rows per second and core, medians", bars
 
 
 def table(setting: Setting) -> Tables:
-    """Measures all ways in turns, then times by snapshots and partitions."""
+    """Measures all ways in turns, then the times for snapshots and partitions."""
     rows, fewer = setting.scaled(MESSAGES), setting.scaled(FEWER)
     setting.check_disk(DISK_FACTOR * rows)
     made = snapshots(setting, sorted({max(fewer // count, 1) for count in COUNTS} | {rows}))
@@ -138,7 +138,7 @@ def _summary(found: dict[str, list[Reading]]) -> list[WayOf]:
 
 
 def _times(setting: Setting, two: Session, made: dict[int, Path], rows: int) -> list[TimeOf]:
-    """Reads the same *rows* from more and more snapshots, and in more and more partitions."""
+    """Reads the same *rows* from 1, 10 and 100 snapshots, and in 1, 10 and 100 partitions."""
     tables = {}
     for count in COUNTS:
         setting.say(f"TABLE: {count} snapshots")

@@ -1,7 +1,7 @@
-"""A table of ready batches: Spark's own cost for rows that need no decoding.
+"""A table of ready batches, to measure Spark's own cost for rows that need no decoding.
 
 Format "ready" yields the first batch of a snapshot's messages repeatedly, in as many tasks as the
-table itself has. So its time is a lower bound for any source in Python.
+messages table has. So its time is a lower bound for any source in Python.
 """
 
 import gc
@@ -21,7 +21,7 @@ from qmgr_tables.options import ROWS_PER_PARTITION
 
 
 class Ready(DataSource):
-    """Options: path, a snapshot; and rows, their number."""
+    """A data source. Its options are *path* (a snapshot) and *rows* (the number of rows)."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,11 +29,11 @@ class Ready(DataSource):
         return "ready"
 
     def schema(self) -> StructType:
-        """Returns the columns of messages."""
+        """Returns the columns of table messages."""
         return schema_of(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns their reader."""
+        """Returns the reader of the ready batches."""
         return _Reader(self.options["path"], int(self.options["rows"]))
 
 
@@ -47,13 +47,13 @@ class _Reader(DataSourceReader):
         disable_tcp_delays()
 
     def partitions(self) -> list[InputPartition]:
-        """Returns a partition for each part of the rows, as the table has them."""
+        """Returns the same partitions as the messages table has for this number of rows."""
         count = -(-self._rows // ROWS_PER_PARTITION)
         ends = [self._rows * number // count for number in range(count + 1)]
         return [InputPartition(end - start) for start, end in pairwise(ends)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the number of rows."""
+        """Yields batches with the partition's number of rows."""
         ready = _first(self._path)
         full, rest = divmod(partition.value, ready.num_rows)
         yield from repeat(ready, full)
@@ -63,9 +63,9 @@ class _Reader(DataSourceReader):
 
 @cache
 def _first(path: str) -> pa.RecordBatch:
-    """Returns the first batch, made once per process."""
+    """Returns the first batch of the snapshot. Each process makes the batch once."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    gc.freeze()  # As for the table itself.
+    gc.freeze()  # The reader of the messages table freezes its objects too.
     schema = to_arrow_schema(schema_of(MESSAGES), timezone="UTC")
     return pa.RecordBatch.from_arrays(next(batches(path, verify="false")).columns, schema=schema)

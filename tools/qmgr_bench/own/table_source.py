@@ -1,4 +1,4 @@
-"""The data of the row TABLE: snapshots of a queue, the same rows in Parquet and in PostgreSQL."""
+"""The data of row TABLE: snapshots of a queue, and the same rows in Parquet and in PostgreSQL."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,14 +19,15 @@ from qmgr_tables.planning import plan
 from qmgr_tables.tables.registry import TABLES
 
 QUEUE = "Q"
-GROUP_ROWS = 100_000  # of a row group
+GROUP_ROWS = 100_000  # rows per row group
 FETCH_ROWS = "10000"
 MESSAGES = TABLES["messages"]
-JAR = Path("/usr/share/java/postgresql.jar")  # Debian's libpostgresql-jdbc-java
+# path of the driver in Debian's libpostgresql-jdbc-java
+JAR = Path("/usr/share/java/postgresql.jar")
 
 
 def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
-    """Puts messages on a queue, and takes a snapshot at each of *depths*, which ascend."""
+    """Puts messages on a queue and takes a snapshot at each of *depths*, which must ascend."""
     found = {}
     with Host(setting.directory / "manager") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -35,14 +36,14 @@ def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
             fill(host, QUEUE, wanted - depth, setting.say)
             depth = wanted
             found[wanted] = setting.directory / f"at-{wanted}"
-            setting.say(f"TABLE: a snapshot of {wanted:,}")
+            setting.say(f"TABLE: taking a snapshot of {wanted:,} messages")
             host.ask(m.Snapshot, str(found[wanted]))
     shutil.rmtree(host.directory)
     return found
 
 
 def copies(snapshot: Path, count: int) -> str:
-    """Copies *snapshot* *count* times; returns a path for all the copies."""
+    """Copies *snapshot* *count* times. Returns a path that covers all copies."""
     directory = snapshot.with_name(f"{snapshot.name}-{count}")
     for number in range(count):
         shutil.copytree(snapshot, directory / str(number))
@@ -50,7 +51,7 @@ def copies(snapshot: Path, count: int) -> str:
 
 
 def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
-    """Yields the messages of a snapshot, without Spark."""
+    """Yields the messages of a snapshot as batches, without Spark."""
     asked = parse({"path": path, "queues": QUEUE, **options})
     for share in chain.from_iterable(plan(MESSAGES, asked)):
         yield from MESSAGES.read(share, asked, MESSAGES.schema)
@@ -72,13 +73,18 @@ def write_parquet(path: str, file: Path) -> None:
 
 @contextmanager
 def postgres(setting: Setting) -> Iterator[tuple[PostgresServer, dict[str, str]] | None]:
-    """Yields a server, and Spark's options for a table of it; None without server or driver.
+    """Yields a server and Spark's options for a table on it.
 
-    As root it runs as another user, who must be able to reach its directory.
+    Yields None if the server or the driver is not installed.
+
+    If this process runs as root, the server runs as another user, who must be able to reach its
+    directory.
     """
     server = PostgresServer("postgres-batch", batch=True)
     if server.name not in setting.peers or not JAR.exists():
-        setting.note("TABLE: no PostgreSQL, or no driver (libpostgresql-jdbc-java): left out")
+        setting.note(
+            "TABLE: leaving out PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
+        )
         yield None
         return
     directory = setting.directory / "postgres"

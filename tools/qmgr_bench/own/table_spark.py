@@ -1,9 +1,9 @@
-"""A process with a Spark session, and its cost to read tables.
+"""A process with a Spark session that reads tables and measures the cost.
 
     python -m qmgr_bench.own.table_spark CORES JAR
 
-It receives a request as a line of JSON, and answers with one. The processor time is measured from
-outside: that of Java and of its Python workers.
+The process receives each request as a line of JSON and answers with a line of JSON. The parent
+measures the processor time of Java and of its Python workers.
 """
 
 import json
@@ -21,8 +21,8 @@ from qmgr_bench.server import used_s
 
 STOP_MAX_S = 60.0
 ERROR_MAX = 1_000
-Table = tuple[str, dict[str, str]]  # a format that Spark reads, and its options
-SUMMED = ("string", "binary")  # by length
+Table = tuple[str, dict[str, str]]  # a format that Spark reads, and the options of the table
+SUMMED = ("string", "binary")  # column types that are summed by length
 NOT_SUMMED = ("headers", "persistent")
 
 
@@ -32,28 +32,31 @@ class Reading:
 
     rows: int
     wall_s: float
-    cpu_s: float  # of all involved processes
-    worker_cpu_s: float = 0.0  # the part of Spark's Python workers
+    cpu_s: float  # processor time of all processes involved
+    worker_cpu_s: float = 0.0  # processor time of Spark's Python workers
 
     @property
     def wall_us(self) -> float:
-        """Elapsed time per row."""
+        """Returns the elapsed time in us per row."""
         return self.wall_s / self.rows * 1e6
 
     @property
     def cpu_us(self) -> float:
-        """Processor time per row."""
+        """Returns the processor time in us per row."""
         return self.cpu_s / self.rows * 1e6
 
 
 class Session:
-    """A Spark session in a separate process. Invariant: it runs until it is closed."""
+    """A Spark session in a separate process.
+
+    Invariant: the process runs until the session is closed.
+    """
 
     def __init__(self, directory: Path, cores: int, jar: str = "") -> None:
-        """Starts it; it logs to a file in *directory*.
+        """Starts the process, which logs to a file in *directory*.
 
         Args:
-            jar: a driver for JDBC, if needed.
+            jar: The path of a JDBC driver, if needed.
         """
         self._log = directory / f"spark-{cores}.log"
         words = [sys.executable, "-m", "qmgr_bench.own.table_spark", str(cores), jar]
@@ -80,23 +83,23 @@ class Session:
         self._process.stdout.close()  # type: ignore[union-attr]
 
     def read(self, rows: int, table: Table) -> Reading:
-        """Reads each column of each row of *table*, which has *rows* rows, and drops it.
+        """Reads each column of each of the *rows* rows of *table*, and discards it.
 
         Raises:
-            LoadFailed: the read failed.
+            LoadFailed: The read failed.
         """
         java_s, worker_s = self._cpu_s()
         wall_s: float = self.ask("read", table)
         java_after_s, worker_after_s = self._cpu_s()
-        # The time of an ended worker is no longer included.
+        # The time of a worker that has ended is no longer included.
         workers_s = max(worker_after_s - worker_s, 0.0)
         return Reading(rows, wall_s, java_after_s - java_s + workers_s, workers_s)
 
     def ask(self, what: str, table: Table, to: Table | None = None) -> Any:
-        """Runs *what*, a key of DOING, and returns its answer.
+        """Runs *what*, a key of DOING, and returns its result.
 
         Raises:
-            LoadFailed: it ended.
+            LoadFailed: The session ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -110,14 +113,14 @@ class Session:
         return json.loads(line)
 
     def _cpu_s(self) -> tuple[float, float]:
-        """Returns the processor time of Java, and that of the workers."""
+        """Returns the processor times of Java and of its Python workers, in seconds."""
         used = used_s(self._process.pid)
         java_s = used.pop("java", 0.0)
         return java_s, sum(used.values())
 
 
 def read(frame: Any, to: Any) -> float:
-    """Returns the seconds for reading all of *frame*."""
+    """Returns the time in seconds to read all of *frame*."""
     del to
     start_s = time.monotonic()
     frame.write.format("noop").mode("overwrite").save()
@@ -125,7 +128,7 @@ def read(frame: Any, to: Any) -> float:
 
 
 def sums(frame: Any, to: Any) -> list[int]:
-    """Returns for each column but the headers one number of all rows, to compare tables."""
+    """Returns a number per column over all rows, to compare tables. Headers are left out."""
     from pyspark.sql import functions as F
 
     del to
@@ -140,7 +143,7 @@ def sums(frame: Any, to: Any) -> list[int]:
 
 
 def copy(frame: Any, to: tuple[str, dict[str, str]]) -> None:
-    """Writes *frame* to the place in the options *to*, without columns that databases reject."""
+    """Writes *frame* to the table *to*, without columns that databases reject."""
     format_, options = to
     frame.drop("headers").write.format(format_).options(**options).mode("overwrite").save()
 
@@ -163,7 +166,7 @@ def main(cores: str, jar: str = "") -> None:
         try:
             frame = session.read.format(format_).options(**options).load()
             answer = DOING[what](frame, to)
-        except Exception as error:  # Py4J has many exceptions, each with pages of Java in it.
+        except Exception as error:  # Py4J raises many types of exceptions, each with pages of Java.
             sys.exit(" ".join(str(error).split())[:ERROR_MAX])
         print(json.dumps(answer), file=answers, flush=True)
     session.stop()

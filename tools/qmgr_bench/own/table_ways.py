@@ -1,4 +1,4 @@
-"""The ways to read the messages of a snapshot that the row TABLE measures."""
+"""The ways to read the messages of a snapshot, which row TABLE measures."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,21 +23,21 @@ DECODER, LEAN_DECODER = "decoder", "decoder, no payload"
 SPARK, LEAN_SPARK = "spark, 1 core", "spark, 1 core, no payload"
 LONG_SPARK = "spark, 1 core, long partitions"
 LEAN = {"includePayload": "false"}
-LONG = {"rowsPerPartition": "1000000"}  # as docs/spark.md recommends for many rows per core
-LOOP_SHARE = 10  # The loop is slow, so it reads only this share of the messages.
+LONG = {"rowsPerPartition": "1000000"}  # as recommended in docs/spark.md for many rows per core
+LOOP_SHARE = 10  # The loop is slow, so it reads only one message of this number.
 Ways = dict[str, Callable[[], Reading]]
 
 
 def snapshot_table(path: Path | str, **options: str) -> Table:
-    """Returns the messages of a snapshot as a table of Spark."""
+    """Returns the messages of a snapshot as a table for Spark."""
     return "qmgr", {"path": str(path), "queues": QUEUE, "verify": "false", **options}
 
 
 def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int) -> Ways:
-    """Returns the ways that need no database; afterwards the sessions are warm.
+    """Returns the ways that need no database, and warms up both sessions.
 
     Raises:
-        LoadFailed: their results differ.
+        LoadFailed: The results of the table and of Parquet differ.
     """
     file, whole, lean, long = (
         setting.directory / "messages.parquet",
@@ -46,7 +46,7 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
         snapshot_table(path, **LONG),
     )
     in_parquet: Table = ("parquet", {"path": str(file)})
-    setting.say("TABLE: the same in Parquet")
+    setting.say("TABLE: writing the same messages to Parquet")
     write_parquet(str(path), file)
     check_same(one, whole, in_parquet)
     for session in (one, two):
@@ -72,11 +72,12 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
 
 @contextmanager
 def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iterator[Ways]:
-    """Copies the messages of a snapshot to PostgreSQL, if installed, and yields the way to read
-    them.
+    """Copies a snapshot's messages to PostgreSQL and yields the way to read them from there.
+
+    Yields no way if PostgreSQL is not installed.
 
     Raises:
-        LoadFailed: the results differ.
+        LoadFailed: The results of the table and of PostgreSQL differ.
     """
     with postgres(setting) as found:
         if found is None:
@@ -84,7 +85,7 @@ def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iter
             return
         server, options = found
         in_database: Table = ("jdbc", options)
-        setting.say(f"TABLE: {rows:,} messages into PostgreSQL")
+        setting.say(f"TABLE: copying {rows:,} messages to PostgreSQL")
         one.ask("copy", snapshot_table(path), in_database)
         check_same(one, snapshot_table(path), in_database)
 
@@ -100,11 +101,11 @@ def check_same(session: Session, these: Table, those: Table) -> None:
     """Compares two tables by the sums of their columns.
 
     Raises:
-        LoadFailed: they differ.
+        LoadFailed: The tables differ.
     """
     here, there = session.ask("sums", these), session.ask("sums", those)
     if here != there:
-        raise LoadFailed(f"TABLE: {those[0]} says {there} where {these[0]} says {here}")
+        raise LoadFailed(f"TABLE: {those[0]} returned {there}, but {these[0]} returned {here}")
 
 
 def measured(found: Iterable[Any]) -> Reading:
@@ -115,7 +116,7 @@ def measured(found: Iterable[Any]) -> Reading:
 
 
 def loop(path: str, most: int) -> Reading:
-    """Returns the cost of decoding *most* records, one after the other."""
+    """Returns the cost of decoding *most* records, one after another."""
     snapshot = read(path)
     (queue,) = (one for one in snapshot.queues if one.name == QUEUE)
     lane = keys.lane(queue.id, keys.LANE_READY)

@@ -1,4 +1,4 @@
-"""TOPIC: publications to many subscribers: rates, size on disk, matching, sending again."""
+"""TOPIC: publications to many subscribers: rates, size on disk, matching and republishing."""
 
 from dataclasses import dataclass
 
@@ -16,44 +16,44 @@ MATCHING_US = 50
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """TOPIC."""
+    """The results of row TOPIC."""
 
     fan_out: list[FanOut]
     references: list[References]
     matching: list[Matching]
-    resent: list[Resent]  # republished, and published again
+    resent: list[Resent]  # results for republishing, and for publishing again
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         once, again = self.resent
         healthy = once.subscribers - once.failing
         what = f"{once.failing} of {once.subscribers:,} failed"
         return [
             at_most(
-                "a publication for one more subscription, keys, values and LMDB's nodes",
+                "space of a publication for one more subscription, with LMDB's overhead",
                 self.references[0].bytes,
                 REFERENCE_BYTES,
                 "B",
             ),
             at_most(
-                f"a new topic among {self.matching[0].subscriptions:,} filters, CPU",
+                f"CPU time to match a new topic with {self.matching[0].subscriptions:,} filters",
                 self.matching[0].us,
                 MATCHING_US,
                 "us",
             ),
             at_most(f"{what}, republished: copies", once.copies, once.failing),
             at_most(
-                f"{what}, republished: duplicates at the {healthy:,} others (published "
+                f"{what}, republished: duplicates for the {healthy:,} others (published "
                 f"again: {again.duplicates:,})",
                 once.duplicates,
                 0,
             ),
-            at_most("subscribers that never had it", once.lacking, 0),
+            at_most("subscribers that never received the publication", once.lacking, 0),
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Returns deliveries a second as bars."""
-        return "deliveries a second, each acknowledged, medians", [
+        """Returns the deliveries per second as bars."""
+        return "deliveries per second, each acknowledged, medians", [
             (
                 f"{one.server}, {one.subscriptions:,} subscriptions",
                 one.deliveries_per_s,
@@ -65,7 +65,7 @@ class Topic:
 
 
 def topic(setting: Setting) -> Topic:
-    """Measures all four."""
+    """Measures fan-out, references, matching and republishing."""
     return Topic(
         fan_out(setting), [references(setting)], [matching(setting)], republishing(setting)
     )

@@ -11,48 +11,48 @@ from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_bench.rows import PREFETCH
 
 SIZE_BYTES = 256
-INFLIGHT = 256  # that of W1b
+INFLIGHT = 256  # puts in flight, as in W1b
 FILL_INFLIGHT = 4_096  # the maximum that a daemon grants
-FILL_SLICE = 100_000  # messages between two progress reports
+FILL_SLICE = 100_000  # number of messages between two progress reports
 FOREVER_S = float("inf")
 
 
 def sender_on(
     wire: Wire, queue: str, size_bytes: int = SIZE_BYTES, *, coalesce: bool = True
 ) -> QmgrSender:
-    """Returns a producer of *queue* over *wire*."""
+    """Returns a producer for *queue* on the connection *wire*."""
     return QmgrSender(wire, queue, pool_of(size_bytes), coalesce=coalesce)
 
 
 @lru_cache(maxsize=2)
 def pool_of(size_bytes: int) -> list[bytes]:
-    """Returns the records to put; cached, because many connections share them."""
+    """Returns the records to put. The result is cached because many connections share it."""
     return records(bodies(size_bytes, vary=True))
 
 
 def fill(
     host: Host, queue: str, messages: int, say: Callable[[str], None], size_bytes: int = SIZE_BYTES
 ) -> float:
-    """Puts *messages* on *queue* as fast as possible; returns the rate per second."""
+    """Puts *messages* on *queue* as fast as possible. Returns the rate in messages per second."""
     with Wire(host.address, "bench.fill") as wire:
         sender = sender_on(wire, queue, size_bytes)
         return pour(sender, messages, f"{host.name}: filling {queue}", say)
 
 
 def pour(sender: Sender, messages: int, words: str, say: Callable[[str], None]) -> float:
-    """Puts *messages* with *sender* and reports the progress; returns the rate per second."""
+    """Puts *messages* with *sender* and reports the progress. Returns the rate per second."""
     start_s, done, rate = time.monotonic(), 0, 0.0
     while done < messages:
         slice_messages = min(FILL_SLICE, messages - done)
         Load(Plan(FILL_INFLIGHT, FOREVER_S, slice_messages), [sender]).run()
         done += slice_messages
         rate = done / (time.monotonic() - start_s)
-        say(f"{words}: {done:,} of {messages:,}, {rate:,.0f} a second")
+        say(f"{words}: {done:,} of {messages:,}, {rate:,.0f} per second")
     return round(rate)
 
 
 def put(host: Host, queue: str, seconds: float, *, coalesce: bool = True) -> Figures:
-    """Runs W1b on *queue*: one producer, 256 in flight, for *seconds*; or W1b-1."""
+    """Runs W1b on *queue* for *seconds*, or W1b-1 without *coalesce*."""
     with Wire(host.address, "bench.producer") as wire:
         sender = sender_on(wire, queue, coalesce=coalesce)
         before_s = host.cpu_s()
@@ -61,7 +61,7 @@ def put(host: Host, queue: str, seconds: float, *, coalesce: bool = True) -> Fig
 
 
 def get(host: Host, queue: str, count: int) -> Figures:
-    """Runs W3 on *queue*: *count* messages or a few more, 256 ahead, each acknowledged."""
+    """Runs W3 on *queue*: gets and acknowledges *count* messages or a few more, 256 ahead."""
     with Wire(host.address, "bench.consumer") as wire:
         receiver = QmgrReceiver(wire, queue, PREFETCH)
         before_s = host.cpu_s()
@@ -70,5 +70,5 @@ def get(host: Host, queue: str, count: int) -> Figures:
 
 
 def rates(pulses: Sequence[Figures]) -> list[float]:
-    """Returns the messages per second of each."""
+    """Returns the messages per second of each run."""
     return [pulse.messages_per_second for pulse in pulses]

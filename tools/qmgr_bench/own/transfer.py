@@ -3,11 +3,11 @@
     direct   FROM ──────────────────────────▶ TO
     proxy    FROM ──▶ proxy ────────────────▶ TO   the cost of the proxy itself
     far      FROM ──▶ proxy, 10 ms each way ▶ TO
-    narrow   FROM ──▶ proxy, 10 MB/s a connection, one connection or four ──▶ TO
+    narrow   FROM ──▶ proxy, 10 MB/s per connection, one connection or four ──▶ TO
 
-They take turns, back and forth in each round, so that a machine that becomes slower does not affect
-ratios. Installed peers have a turn in each round, too (transfer_peers.py).
-The proxies run in the bench's process, and use processor time that the daemons could use.
+The legs take turns, back and forth in each round, so a machine that becomes slower does not affect
+the ratios. Installed peers also have a turn in each round (transfer_peers.py). The proxies run in
+the process of the benchmark and use processor time that the daemons could use.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Leg:
     size_bytes: int
     messages: int
     connections: int = 1
-    shape: Shape | None = None  # of a proxy; None: no proxy
+    shape: Shape | None = None  # shape of the proxy; None for no proxy
 
 
 DIRECT = Leg("direct", SIZE_BYTES, 50_000)
@@ -53,8 +53,9 @@ PROXY = Leg("proxy", SIZE_BYTES, 50_000, shape=Shape())
 PROXY_KIB = Leg("proxy, 1 KiB", KIB, 25_000, shape=Shape())
 FAR_OFF = Leg("far", SIZE_BYTES, 50_000, shape=FAR)
 FAR_OFF_KIB = Leg("far, 1 KiB", KIB, 25_000, shape=FAR)
-# So large that the rate is the limit, not a daemon. Both take equally long: the data that a proxy
-# passes at once, for its idle time, is then the same fraction of both.
+# These messages are so large that the rate of the network is the limit, not a daemon. Both legs
+# take equally long. The data that a proxy passes at once, for its idle time, is then the same
+# fraction of both.
 ONE_NARROW = Leg("narrow, 1 connection", 16 * KIB, 1_200, shape=NARROW)
 FOUR_NARROW = Leg(f"narrow, {CONNECTIONS} connections", 16 * KIB, 4_800, CONNECTIONS, NARROW)
 LEGS = (DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, FOUR_NARROW)
@@ -62,41 +63,49 @@ LEGS = (DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, 
 
 @dataclass(frozen=True, slots=True)
 class TransferOver:
-    """TRANSFER over one leg: medians."""
+    """The medians of TRANSFER over one leg."""
 
     way: str
     size_bytes: int
     connections: int
     messages: int
     messages_per_s: float
-    mb_per_s: float  # of bodies
-    from_cpu_us: float  # of a daemon, per message
+    mb_per_s: float  # rate of the bodies
+    from_cpu_us: float  # processor time of the sending daemon, per message
     to_cpu_us: float
-    cpu_us: float  # of both
+    cpu_us: float  # processor time of both daemons, per message
 
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """TRANSFER. Ratios are medians of those within the rounds."""
+    """The results of row TRANSFER. Ratios are medians of the ratios within the rounds."""
 
-    put_and_get_per_s: float  # on one daemon, at the same time, as in W2
-    share: float  # of half of that, direct
-    proxy_ratio: float  # to direct
+    put_and_get_per_s: float  # rate on one daemon with puts and gets at the same time, as in W2
+    share: float  # direct rate, relative to half of put_and_get_per_s
+    proxy_ratio: float  # rate through a proxy without delay, relative to direct
     proxy_ratio_kib: float
     far_ratio: float
     far_ratio_kib: float
-    far_ratio_to_proxy: float  # the effect of the delay alone
-    connections_ratio: float  # four narrow ones, to one
+    far_ratio_to_proxy: float  # rate with the delay, relative to the proxy without it
+    connections_ratio: float  # rate of four narrow connections, relative to one
     series: list[TransferOver]
     peers: list[PeerOver]
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
-        four = f"{CONNECTIONS} connections of 10 MB/s each, to 1"
+        """Returns the targets of the row."""
+        four = f"rate of {CONNECTIONS} connections of 10 MB/s each, relative to 1"
         return [
-            at_least("transferred a second, of a half of put and get", self.share, 1.0),
-            at_least("round trip of 20 ms, 256 B, to none", self.far_ratio, FAR_LEAST),
-            at_least("round trip of 20 ms, 1 KiB, to none", self.far_ratio_kib, FAR_LEAST),
+            at_least("transfer rate, relative to half of put and get", self.share, 1.0),
+            at_least(
+                "rate with a round trip of 20 ms, 256 B, relative to direct",
+                self.far_ratio,
+                FAR_LEAST,
+            ),
+            at_least(
+                "rate with a round trip of 20 ms, 1 KiB, relative to direct",
+                self.far_ratio_kib,
+                FAR_LEAST,
+            ),
             at_least(four, self.connections_ratio, CONNECTIONS_LEAST),
             *(target for peer in self.peers for target in peer.targets()),
         ]
@@ -104,15 +113,15 @@ class Transfers:
     def bars(self) -> tuple[str, Bars]:
         """Returns the rates as bars."""
         bars: Bars = [(one.way, one.messages_per_s, one.connections == 1) for one in self.series]
-        return "messages a second, medians", [
+        return "messages per second, medians", [
             *bars,
-            ("put and get, halved", self.put_and_get_per_s / 2, False),
+            ("half of put and get", self.put_and_get_per_s / 2, False),
             *((f"{one.peer}, {one.size_bytes} B", one.messages_per_s, False) for one in self.peers),
         ]
 
 
 def transfer(setting: Setting) -> Transfers:
-    """Measures all legs, and puts and gets at one daemon, in turns."""
+    """Measures all legs in turns with puts and gets on one daemon."""
     pulls: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
     both: list[float] = []
     peers = Peers(setting, (SIZE_BYTES, KIB))
@@ -141,12 +150,12 @@ def transfer(setting: Setting) -> Transfers:
 
 
 def pull(ends: Pair, leg: Leg, setting: Setting) -> Pull:
-    """Transfers the messages for *leg* over it."""
+    """Transfers the messages of *leg* and returns the figures."""
     return ends.pull(setting.scaled(leg.messages), leg.size_bytes, setting.say)
 
 
 def joined(pulls: Sequence[Pull]) -> Pull:
-    """Returns the sum of *pulls*, each of as many messages."""
+    """Returns the average figures of *pulls*, which must have the same number of messages."""
     return Pull(
         round(harmonic_mean([one.messages_per_second for one in pulls])),
         round(mean([one.from_cpu_us for one in pulls]), 2),
@@ -155,7 +164,7 @@ def joined(pulls: Sequence[Pull]) -> Pull:
 
 
 def put_and_get(host: Host, seconds: float) -> float:
-    """Puts and gets at the same time, as W2 does; returns the rate per second."""
+    """Puts and gets at the same time, as in W2. Returns the rate per second."""
     with Wire(host.address, "bench.producer") as one, Wire(host.address, "bench.consumer") as other:
         receiver = QmgrReceiver(other, LOCAL, PREFETCH)
         outcome = Load(Plan(INFLIGHT, seconds), [sender_on(one, LOCAL)], receiver).run()
@@ -165,7 +174,7 @@ def put_and_get(host: Host, seconds: float) -> float:
 def of_pulls(
     pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setting, peers: list[PeerOver]
 ) -> Transfers:
-    """Returns the medians of the measurements in each round."""
+    """Returns the medians of the measurements over all rounds."""
     rates = {leg: [one.messages_per_second for one in found] for leg, found in pulls.items()}
     return Transfers(
         median(both),

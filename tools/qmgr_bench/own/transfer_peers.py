@@ -1,4 +1,4 @@
-"""TRANSFER with peers: RabbitMQ's shovel, a source of NATS."""
+"""TRANSFER with peers: RabbitMQ's shovel and a NATS source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from qmgr_bench.pair import Pull
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Target, at_least
 
-MESSAGES = 20_000  # They are slower, and need no more for a rate.
+MESSAGES = 20_000  # Peers are slower, so this number is enough to determine a rate.
 
 
 @dataclass(frozen=True, slots=True)
 class PeerOver:
-    """A peer: medians. Ratios are those within the rounds, ours to the peer's."""
+    """The medians of a peer. Ratios compare our link with the peer within the rounds."""
 
     peer: str
     version: str
@@ -25,23 +25,27 @@ class PeerOver:
     size_bytes: int
     messages: int
     messages_per_s: float
-    from_cpu_us: float  # of a server, per message
+    from_cpu_us: float  # processor time of the sending server, per message
     to_cpu_us: float
-    cpu_us: float  # of both
-    ratio: float  # our messages per second to the peer's
-    cpu_ratio: float  # the peer's processor time to ours
+    cpu_us: float  # processor time of both servers, per message
+    ratio: float  # our messages per second, relative to the peer's
+    cpu_ratio: float  # the peer's processor time, relative to ours
 
     def targets(self) -> list[Target]:
-        """The targets for the comparison."""
+        """Returns the targets for the comparison."""
         size = "256 B" if self.size_bytes == 256 else "1 KiB"
         return [
-            at_least(f"transferred a second, {size}, of {self.peer}'s", self.ratio, 1.0),
-            at_least(f"CPU of {self.peer}'s servers, {size}, of ours", self.cpu_ratio, 1.0),
+            at_least(f"transfer rate, {size}, relative to {self.peer}", self.ratio, 1.0),
+            at_least(
+                f"CPU time of {self.peer}'s servers, {size}, relative to our daemons",
+                self.cpu_ratio,
+                1.0,
+            ),
         ]
 
 
 class Peers:
-    """The installed peers; one that fails is reported, and left out from then on."""
+    """The installed peers. A peer that fails is reported and left out of later rounds."""
 
     def __init__(self, setting: Setting, sizes: Sequence[int]) -> None:
         self._setting = setting
@@ -69,7 +73,7 @@ class Peers:
                 self._pulls.setdefault((name, size), []).append(pull)
 
     def beside(self, ours: dict[int, Sequence[Pull]]) -> list[PeerOver]:
-        """Returns the results, compared with *ours*, by size, of the same rounds."""
+        """Returns the results, compared with *ours* by size in the same rounds."""
         return [
             _over(*self._movers[name], size, found, ours[size], self._setting.scaled(MESSAGES))
             for (name, size), found in self._pulls.items()

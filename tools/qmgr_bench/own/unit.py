@@ -1,7 +1,8 @@
 """UNIT: units of work of 1, 10 and 100 messages, compared with the same work without a unit.
 
-Messages move back and forth between two queues, so that a run never lacks any: got from the fuller
-one, put to the other, and committed; or only put. Runs with and without units take turns.
+In one kind of work, messages move back and forth between two queues, so a run never lacks messages.
+Messages are got from the fuller queue, put on the other, and committed. In the other kind of work,
+messages are only put. Runs with and without units take turns.
 """
 
 import os
@@ -21,62 +22,62 @@ from qmgr_protocol import messages as m
 
 SIZES = (1, 10, 100)
 INFLIGHTS = (1, 16)
-BACKLOG = 100_000  # more than is got in a run
-SLICES = 4  # of a round's seconds, because a round has 24 runs
+BACKLOG = 100_000  # more messages than a run gets
+SLICES = 4  # divisor of the seconds of a run, because a round has 24 runs
 LEFT, RIGHT, PUTS = "LEFT", "RIGHT", "PUTS"
 MOVE, PUT = "get and put", "put"
-TURN_MOST = 1.1  # flushes of others are counted, too
+TURN_MOST = 1.1  # maximum ratio of flushes, as flushes of other processes are counted too
 
 
 class Kind(NamedTuple):
     """A kind of work."""
 
-    messages: int  # of a unit
+    messages: int  # messages per unit
     inflight: int
     work: str
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Returns the name of the kind."""
         units = "1 at a time" if self.inflight == 1 else f"{self.inflight} at once"
         return f"{self.work} {self.messages:,}, {units}"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run."""
+    """The results of one run."""
 
     messages: int
     pieces: int
     seconds: float
     commit: Latency
-    server_cpu_us: float  # per message
+    server_cpu_us: float  # processor time of the daemon, per message
     generator_cpu_us: float
     flushes: int | None
 
     @property
     def messages_per_s(self) -> float:
-        """The messages per second."""
+        """Returns the messages per second."""
         return self.messages / self.seconds
 
     @property
     def flushes_per_piece(self) -> float | None:
-        """Flushes of the disk per unit, or per equal work without one."""
+        """Returns the disk flushes per unit, or per equal work without a unit."""
         return None if self.flushes is None else self.flushes / self.pieces
 
 
 @dataclass(frozen=True, slots=True)
 class UnitOf:
-    """One kind. Fields with ``plain`` are for the same work without a unit."""
+    """The results of one kind. Fields with ``plain`` are for the same work without a unit."""
 
     work: str
-    messages: int  # of a unit
+    messages: int  # messages per unit
     inflight: int
     messages_per_s: float
     units_per_s: float
-    p50_ms: float  # of a unit, from its first frame to the answer to its commit
+    p50_ms: float  # time of a unit, from its first frame to the answer to its commit
     p99_ms: float
-    server_cpu_us: float  # per message
+    server_cpu_us: float  # processor time of the daemon, per message
     generator_cpu_us: float
     flushes_per_unit: float | None
     plain_messages_per_s: float
@@ -84,27 +85,27 @@ class UnitOf:
     plain_p99_ms: float
     plain_cpu_us: float
     plain_flushes: float | None
-    ratio: float  # of the messages per second
+    ratio: float  # messages per second, relative to work without a unit
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Returns the name of the kind."""
         return Kind(self.messages, self.inflight, self.work).name
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """UNIT."""
+    """The results of row UNIT."""
 
     series: list[UnitOf]
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         found = []
         for one in self.series:
             if one.inflight == 1 and one.flushes_per_unit and one.plain_flushes:
                 ratio = round(one.flushes_per_unit / one.plain_flushes, 3)
-                what = f"flushes of a unit, {one.name}, of those without"
+                what = f"flushes of a unit, {one.name}, relative to no unit"
                 found.append(at_most(what, ratio, TURN_MOST))
         return found
 
@@ -114,7 +115,7 @@ class Units:
         for one in self.series:
             bars.append((one.name, one.messages_per_s, True))
             bars.append((f"{one.name}, no unit", one.plain_messages_per_s, False))
-        return "messages a second, medians", bars
+        return "messages per second, medians", bars
 
 
 def unit(setting: Setting) -> Units:
@@ -147,7 +148,7 @@ def run_of(host: Host, kind: Kind, seconds: float, *, in_units: bool) -> Run:
     """Does one run.
 
     Raises:
-        LoadFailed: nothing was done in it.
+        LoadFailed: The run finished no work.
     """
     source, target, pieces_max = "", PUTS, 1 << 62
     if kind.work == MOVE:
@@ -167,7 +168,7 @@ def run_of(host: Host, kind: Kind, seconds: float, *, in_units: bool) -> Run:
 def _run(done: Done, kind: Kind, cpu_us: float, made: int | None) -> Run:
     messages = done.pieces * kind.messages
     if not messages:
-        raise LoadFailed(f"no unit was done, {kind.name}: give more SECONDS")
+        raise LoadFailed(f"no unit of {kind.name} was finished: increase SECONDS")
     return Run(
         messages,
         done.pieces,
@@ -198,7 +199,7 @@ def _unit_of(kind: Kind, units: list[Run], plain: list[Run]) -> UnitOf:
 
 
 def _times(runs: list[Run]) -> tuple[float, float, float]:
-    """Returns p50 and p99 of a piece of work, and the daemon's processor time per message."""
+    """Returns p50 and p99 in ms of a piece of work, and the daemon's CPU time in us per message."""
     p50_ms, p99_ms = (
         median([run.commit.percentile_ms(percent) or 0.0 for run in runs]) for percent in (50, 99)
     )

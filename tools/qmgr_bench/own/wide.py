@@ -1,6 +1,6 @@
-"""C1000: a thousand connections with one message in flight each, compared with W1b and W1b-1.
+"""C1000: a thousand connections with one put in flight each, compared with W1b and W1b-1.
 
-The generator must not be the bottleneck: each connection has a lean sender.
+The generator must not be the bottleneck, so each connection has a lean sender.
 """
 
 import resource
@@ -25,33 +25,36 @@ QUEUE = "WIDE"
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """C1000."""
+    """The results of row C1000."""
 
     connections: int
     put_per_s: float
     put_per_s_w1b: float
-    put_per_s_w1b_1: float  # one per frame, as here
-    ratio: float  # to W1b
-    ratio_1: float  # to W1b-1
+    put_per_s_w1b_1: float  # rate of W1b with one put per frame, as in this row
+    ratio: float  # rate relative to W1b
+    ratio_1: float  # rate relative to W1b-1
     p50_ms: float
     p99_ms: float
     p999_ms: float
     server_cpu_us: float
     generator_cpu_us: float
-    server_share: float  # of one core; the rest is waits, mostly for the disk
+    # fraction of one core that the daemon used; the rest is waits, mostly for the disk
+    server_share: float
     generator_share: float
 
     def targets(self) -> list[Target]:
-        """The targets of the row."""
+        """Returns the targets of the row."""
         generator = round(self.generator_cpu_us / max(self.server_cpu_us, 0.01), 2)
         return [
-            at_least(f"puts of {self.connections:,} connections, of those of W1b", self.ratio, 1.0),
-            at_most("the generator's processor time, of the daemon's", generator, 1.0),
+            at_least(
+                f"put rate of {self.connections:,} connections, relative to W1b", self.ratio, 1.0
+            ),
+            at_most("processor time of the generator, relative to the daemon", generator, 1.0),
         ]
 
     def bars(self) -> tuple[str, Bars]:
         """Returns the rates as bars."""
-        return "messages a second, medians", [
+        return "messages per second, medians", [
             (f"{self.connections:,} with 1 put", self.put_per_s, True),
             ("W1b-1", self.put_per_s_w1b_1, False),
             ("W1b", self.put_per_s_w1b, False),
@@ -105,7 +108,7 @@ def c1000(setting: Setting) -> Wide:
 
 
 def put_wide(host: Host, connections: int, seconds: float) -> Figures:
-    """Puts over *connections* connections, each the next message when the last one is answered."""
+    """Puts on *connections* connections. Each puts the next message after the previous answer."""
     pool = pool_of(SIZE_BYTES)
     with ExitStack() as stack:
         senders = []
@@ -118,13 +121,15 @@ def put_wide(host: Host, connections: int, seconds: float) -> Figures:
 
 
 def allow_files(files: int) -> None:
-    """Allows this process, and the daemons that it starts, *files* open files.
+    """Allows this process and the daemons that it starts to open *files* files.
 
     Raises:
-        LoadFailed: the system does not allow it.
+        LoadFailed: The system does not allow that number.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < files:
-        raise LoadFailed(f"{files} open files are needed, ulimit -Hn allows {hard}")
+        raise LoadFailed(
+            f"{files} open files are needed, but the limit is {hard}: raise it with ulimit -Hn"
+        )
     if soft < files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))

@@ -1,7 +1,7 @@
-"""A worker: gets messages and puts as many elsewhere, both in one transaction.
+"""A worker that gets messages and puts the same number elsewhere, in one transaction.
 
-It uses a unit of work, or plain requests: a put and an ack in the same write. All frames of a piece
-of work are sent in one write, so that it is one turn of the daemon.
+The worker uses a unit of work or plain requests: a put and an ack in the same write. All frames of
+a piece of work are sent in one write, so the daemon processes them in one turn.
 
     unit    UnitBegin UnitPut Settle(unit) UnitCommit ──▶   plain    Put Settle ──▶
 """
@@ -24,15 +24,15 @@ PREFETCH_MIN = 256
 class Job:
     """The work of a worker."""
 
-    target: str  # the destination queue
-    messages: int  # put in a piece of work, and got if there is a source
-    inflight: int  # unanswered pieces of work
+    target: str  # name of the destination queue
+    messages: int  # messages to put in a piece of work, and to get if there is a source
+    inflight: int  # maximum number of unanswered pieces of work
     in_units: bool
-    source: str = ""  # the source queue; "": nothing is got
+    source: str = ""  # name of the source queue; "" to get no messages
 
 
 class Piece(NamedTuple):
-    """One sent piece of work, and its expected answers."""
+    """One sent piece of work and its expected answers."""
 
     seq_id: int
     settle_id: int
@@ -50,19 +50,22 @@ class Done:
 
 
 class Worker:
-    """One connection. Invariant: at most ``job.inflight`` pieces of work wait for their answer."""
+    """A worker on one connection.
+
+    Invariant: at most ``job.inflight`` pieces of work are unanswered.
+    """
 
     def __init__(self, wire: Wire, job: Job, pool: Sequence[bytes]) -> None:
-        """Opens the producer's stream and, with a source, the consumer.
+        """Opens the producer's stream and, if there is a source queue, the consumer.
 
         Args:
-            pool: the records to put, more than a piece of work has.
+            pool: The records to put. There must be more of them than messages in a piece of work.
         """
         wire.sock.settimeout(SILENCE_MAX_S)
         self._wire, self._job, self._pool = wire, job, pool
         self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
         self._consumer = self._queue_id = 0
-        self._ready: deque[bytes] = deque()  # deliveries
+        self._ready: deque[bytes] = deque()  # delivered messages that are not acknowledged yet
         self._open: deque[Piece] = deque()
         self._unit = self._seq_id = self._settle_id = self._commit_id = self._settled_id = 0
         if job.source:
@@ -71,10 +74,10 @@ class Worker:
             wire.send(m.Consume(self._consumer, job.source, prefetch, CREDIT_BYTES))
 
     def run(self, seconds: float, pieces_max: int) -> Done:
-        """Works for *seconds*, but on at most *pieces_max*; then releases everything.
+        """Works for *seconds* or until *pieces_max* pieces are done, then releases all messages.
 
         Raises:
-            LoadFailed: a request was refused.
+            LoadFailed: A request was refused.
         """
         done, cpu_s = Done(), time.process_time()
         start_ns = last_ns = time.monotonic_ns()
@@ -104,7 +107,7 @@ class Worker:
         return data
 
     def _count(self, done: Done, now_ns: int) -> None:
-        """Records the fully answered pieces."""
+        """Records the pieces of work whose requests are all answered."""
         while self._open:
             piece = self._open[0]
             if piece.seq_id > self._commit_id or piece.settle_id > self._settled_id:
@@ -114,7 +117,10 @@ class Worker:
             done.commit.add(now_ns - piece.sent_ns)
 
     def _fill(self, left: int) -> int:
-        """Sends as much as the window and the deliveries allow; returns the number of pieces."""
+        """Sends as many pieces as the window and the deliveries allow.
+
+        Returns the number of pieces.
+        """
         count = min(self._job.inflight - len(self._open), left)
         if self._consumer:
             count = min(count, len(self._ready) // self._job.messages)
@@ -150,7 +156,7 @@ class Worker:
         return b"".join((put, settle, end, credit))
 
     def _handles(self) -> tuple[bytes, bytes]:
-        """Returns the handles of the messages of the next piece of work, and credit for as many."""
+        """Returns the handles and the credit for the messages of the next piece of work."""
         if not self._consumer:
             return b"", b""
         items = [self._ready.popleft() for _ in range(self._job.messages)]
@@ -167,10 +173,10 @@ class Worker:
         elif kind is m.Settled and not message.exceptions:
             self._settled_id = message.settle_id
         elif kind is not m.Ok or _is_refusal(message.value):
-            raise LoadFailed(f"a piece of work was not done: {str(message)[:200]}")
+            raise LoadFailed(f"a piece of work failed: {str(message)[:200]}")
 
     def _leave(self) -> None:
-        """Ends the consumer and returns unprocessed messages."""
+        """Ends the consumer and returns the unprocessed messages."""
         wire = self._wire
         wire.send(m.Cancel(self._consumer))
         while type(message := wire.next()) is not m.Ended:
@@ -190,7 +196,7 @@ def _handles_of(items: Sequence[bytes] | deque[bytes]) -> bytes:
 
 
 def _is_refusal(value: object) -> bool:
-    """Returns whether an OK's value is that of a put in a unit with a refused record."""
+    """Returns whether *value* is from the reply to a put in a unit that refused a record."""
     match value:
         case [[_, *_], _]:
             return True
