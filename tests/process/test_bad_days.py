@@ -166,7 +166,7 @@ def test_invalid_name_is_refused_and_the_connection_stays(
         (m.QueueCreate, ("X@NYC",), ErrorCode.LINK_UNKNOWN, "no link to NYC"),
         (m.LinkCreate, ("QM1", {"addresses": ["h:1"]}), ErrorCode.PEER_WRONG, "itself"),
         (m.LinkCreate, ("X", {"addresses": ["h"]}), ErrorCode.VALUE_INVALID, "'h' is not host"),
-        (m.ProducerOpen, (b"?" * 16, True), ErrorCode.PRODUCER_UNKNOWN, "not known here"),
+        (m.ProducerOpen, (b"?" * 16, True), ErrorCode.PRODUCER_UNKNOWN, "is unknown"),
         (m.Snapshot, ("relative",), ErrorCode.VALUE_INVALID, "no absolute path"),
     ],
 )
@@ -184,8 +184,13 @@ def test_impossible_request_is_refused_and_the_connection_stays(
     ("queue", "data", "code", "words"),
     [
         ("NONE", record(b"x"), ErrorCode.QUEUE_UNKNOWN, "queue NONE does not exist here"),
-        ("SMALL", record(b"x"), ErrorCode.QUEUE_FULL, "queue SMALL is full: it has 1 message, and the limit is 1"),
-        ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "beyond its 1024"),
+        (
+            "SMALL",
+            record(b"x"),
+            ErrorCode.QUEUE_FULL,
+            "queue SMALL is full: it has 1 message, and the limit is 1",
+        ),
+        ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "exceed the limit of 1024"),
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
         ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),
@@ -454,7 +459,10 @@ def test_table_of_origins_survives_a_kill_A15(make: Make) -> None:
         producer = wire.producer(ID, resume=True)
         assert producer.commit_id == 1_000
         ((_, code, text),) = producer.put("Q", record(b"x", ("A", 500)))
-        assert (name_of(code), text) == ("DUPLICATE_MESSAGE", "message A.500 already exists on queue Q")
+        assert (name_of(code), text) == (
+            "DUPLICATE_MESSAGE",
+            "message A.500 already exists on queue Q",
+        )
         assert producer.put("Q", record(b"x", ("A", 1_001))) == []
         row = wire.ask(m.QueueShow, "Q")
         assert (row["fast"], row["slow"], row["depth"]) == (1_001, 0, 1_001)
