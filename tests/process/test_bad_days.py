@@ -166,7 +166,7 @@ def test_invalid_name_is_refused_and_the_connection_stays(
         (m.QueueCreate, ("X@NYC",), ErrorCode.LINK_UNKNOWN, "no link to NYC"),
         (m.LinkCreate, ("QM1", {"addresses": ["h:1"]}), ErrorCode.PEER_WRONG, "itself"),
         (m.LinkCreate, ("X", {"addresses": ["h"]}), ErrorCode.VALUE_INVALID, "'h' is not host"),
-        (m.ProducerOpen, (b"?" * 16, True), ErrorCode.PRODUCER_UNKNOWN, "not known here"),
+        (m.ProducerOpen, (b"?" * 16, True), ErrorCode.PRODUCER_UNKNOWN, "is unknown"),
         (m.Snapshot, ("relative",), ErrorCode.VALUE_INVALID, "no absolute path"),
     ],
 )
@@ -190,7 +190,7 @@ def test_impossible_request_is_refused_and_the_connection_stays(
             ErrorCode.QUEUE_FULL,
             "queue SMALL is full: it has 1 message, and the limit is 1",
         ),
-        ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "beyond its 1024"),
+        ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "exceed the limit of 1024"),
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
         ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),

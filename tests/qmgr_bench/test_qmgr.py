@@ -77,9 +77,7 @@ def test_refused_put_ends_the_run(own_daemon: Daemon) -> None:
     with Wire(own_daemon.unix, "control") as control, Wire(own_daemon.unix, "p") as wire:
         control.ask(m.QueueCreate, "Q", {"depth_max": 10})
         sender = QmgrSender(wire, "Q", records(bodies(1, vary=False)), coalesce=True)
-        with pytest.raises(
-            LoadFailed, match="queue Q is full: it has 10 messages, and the limit is 10"
-        ):
+        with pytest.raises(LoadFailed, match="queue Q is full: it has 10 messages"):
             Load(Plan(64, FOREVER_S, 1_000), [sender]).run()
 
 

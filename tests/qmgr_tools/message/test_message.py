@@ -168,7 +168,7 @@ def test_full_queue_refuses(qm: Qmctl, queue: str) -> None:
     }
     ended = qm("put", name, "e")
     assert (ended.code, ended.out) == (6, "")
-    assert ended.err.startswith(f"error: cannot put on {name} -- queue {name} holds 2 messages")
+    assert ended.err.startswith(f"error: cannot put on {name} -- queue {name} is full")
 
 
 def test_uid_is_taken_once(qm: Qmctl, queue: str) -> None:

@@ -46,7 +46,7 @@ class Counters:
     damaged: int = 0  # messages that failed their checksum
     delivered: int = 0  # deliveries; stored with the next change of another counter
     returned: int = 0
-    refused: int = 0  # puts that were malformed, did not fit, or met an inhibited queue
+    refused: int = 0  # puts that were malformed, did not fit, or were inhibited
     maybe_before: int = 0  # arrival below which messages may have been delivered before a crash
     delayed: int = 0  # delayed messages
     expired: int = 0  # messages that were removed because they had expired

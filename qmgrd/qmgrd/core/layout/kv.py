@@ -13,7 +13,7 @@ class Transaction(Protocol):
     rows_used: int
     """The number of rows that the core has read or changed. This number limits the turn.
 
-    The store sets the number to 0 at the begin. The modules that change the rows of a message
+    The store sets the number to 0 for each turn. The modules that change the rows of a message
     (lane, entry, put) count these rows, and a scan counts the rows that it reads. Counting each
     call in the store would make an ack a few percent slower.
     """
