@@ -249,7 +249,7 @@ def _module(name: str, seen: set[object]) -> list[str]:
 
 
 def _public(module: Any) -> Iterator[str]:
-    """Yields the names in `__all__`, or else those of a package's imports or of the module."""
+    """Yields the names in `__all__`, or by default the functions and classes of the module."""
     exported, is_package = getattr(module, "__all__", None), hasattr(module, "__path__")
     for name, found in vars(module).items():
         if not (inspect.isfunction(found) or inspect.isclass(found)):
