@@ -8,7 +8,8 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 # Both stages use the same path, because a virtual environment cannot be moved.
 RUN python -m venv /opt/qmgrd
 WORKDIR /src
-# Copied before the source, so a change of the source does not reinstall the requirements.
+# The lock file is copied before the source, so a change of the source does not reinstall the
+# requirements.
 COPY requirements-runtime.lock ./
 RUN /opt/qmgrd/bin/pip install --require-hashes -r requirements-runtime.lock
 COPY . ./

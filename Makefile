@@ -1,4 +1,4 @@
-# The tasks of this repository: `make` lists them. Everything runs in .venv.
+# The tasks of this repository. `make` lists them. All tasks run in .venv.
 
 BIN     := .venv/bin
 STAMP   := .venv/.stamp
@@ -25,7 +25,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 .PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
     lock clean
 
-help: ## this list (FLIGHTS=0 means all flights)
+help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 10 | sed 's/^/  make /'
 
 setup: $(STAMP) ## create .venv from the locked requirements, and install Java for Spark
@@ -56,10 +56,10 @@ $(STAMP): requirements.lock pyproject.toml
 test: setup ## run the whole test suite; ARGS="-k queue" selects tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
 
-quick: setup ## the unit tests of the core and the protocol, in less than a minute; ARGS=
+quick: setup ## run the unit tests of the core and the protocol, in less than a minute; ARGS=
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not long and not slow" tests/qmgrd/core tests/qmgr_protocol $(ARGS)
 
-long: setup ## run the tests that take a minute each: clusters, campaigns, benchmarks
+long: setup ## run the tests that take about a minute each: clusters, campaigns, benchmarks
 	$(BIN)/python -m pytest -q -m long $(ARGS)
 
 check: setup ## run the checks of CI: format, lint, types, imports, simulator, tests
@@ -77,40 +77,40 @@ format: setup ## format the code
 docs: setup ## build the site in build/site; broken links are errors
 	@$(BIN)/python -m docs.build
 
-demo: setup ## run the main job end to end on real flights; FLIGHTS=n: only the first n
+demo: setup ## run a complete example with real flights; FLIGHTS=n: only the first n
 	@$(BIN)/python -m qmgr_demo --flights $(FLIGHTS)
 
-roundtrip: setup ## put flights on a queue and read them by Spark, Parquet and Delta; FLIGHTS=n
+roundtrip: setup ## put flights on a queue, and read them with Spark, from Parquet and from Delta; FLIGHTS=n
 	@$(BIN)/python -m tests.pyspark_qmgr.roundtrip --flights $(FLIGHTS)
 
-bench: setup ## compare with other brokers, then run alone, 35 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
+bench: setup ## compare with other brokers, then measure qmgrd alone (35 minutes); ROWS=, PEERS=, SECONDS=, SCALE=
 	@$(BIN)/python -m qmgr_bench \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) \
 	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCALE),--scale $(SCALE))
 
-figures: setup ## write the last bench to docs/benchmarks.md, docs/img and the README
+figures: setup ## write the results of the last bench to docs/benchmarks.md, docs/img and the README
 	@$(BIN)/python -m qmgr_bench --publish
 
-sim: setup ## simulate SEEDS=n networks, from seed START=n
+sim: setup ## simulate SEEDS=n networks, beginning with seed START=n
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)
 
-crash: setup ## kill and check the real daemon CYCLES=n times; LINK=1: links on a bad network
+crash: setup ## kill and check the real daemon CYCLES=n times; LINK=1: with links over a bad network
 	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
 
 hostile: setup ## attack the real daemon with hostile clients for MINUTES=n; SEED=, ONLY=kinds
 	@$(BIN)/python -m tests.process.hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(ONLY),--only $(ONLY))
 
-stream: setup ## kill a stream of history, its executors and its daemon CYCLES=n times
+stream: setup ## kill a history stream, its executors and its daemon CYCLES=n times
 	@$(BIN)/python -m tests.pyspark_qmgr.stream_kill --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
 
-snapshots: setup ## take and verify a snapshot each second under full load for SECONDS=n; show the cost
+snapshots: setup ## take and verify a snapshot every second under full load for SECONDS=n; show the cost
 	@$(BIN)/python -m tests.process.snapshots $(if $(SECONDS),--seconds $(SECONDS))
 
-inject: setup ## run the real daemon with one system call that fails, for each call in turn; ARGS="--call fsync"
+inject: setup ## run the real daemon and let one system call fail, for each call in turn; ARGS="--call fsync"
 	@$(BIN)/python -m tests.process.inject $(ARGS)
 
-fuzz: setup ## test N=n damaged inputs
+fuzz: setup ## test the daemon with N=n damaged inputs
 	@$(BIN)/python -m tests.fuzz --count $(N)
 
 soak: setup ## run the simulator, and compare queues with a model, for MINUTES=n
@@ -121,7 +121,7 @@ soak: setup ## run the simulator, and compare queues with a model, for MINUTES=n
 mutate: setup ## check that tests find changes in the code; MODULES="window put" selects modules
 	@nice -n 10 $(BIN)/python -m tests.mutate $(MODULES)
 
-lock: ## lock the requirements of pyproject.toml (needs uv); UPGRADE=1: the newest versions
+lock: ## lock the requirements of pyproject.toml (needs uv); UPGRADE=1: use the newest versions
 	@lock() { uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
 	    --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) pyproject.toml "$$@"; }; \
 	lock --all-extras -o requirements.lock && \

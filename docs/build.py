@@ -20,7 +20,7 @@ from docs import reference
 
 REPO = Path(__file__).parent.parent
 ELSEWHERE = {"protocol/PROTOCOL.md": "protocol.md", "CHANGELOG.md": "changelog.md"}
-LEFT_OUT = {"docs/PLAN.md"}  # for developers
+LEFT_OUT = {"docs/PLAN.md"}  # pages for developers of qmgrd
 CONTENTS = {
     "Use": [
         "start",
@@ -50,7 +50,7 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\
 
 
 def main(folder: Path) -> int:
-    """Builds the site in *folder*/site and returns 0 if it has no faults."""
+    """Builds the site in *folder*/site; returns 0 if the site has no faults."""
     source, site = folder / "docs", folder / "site"
     for old in (source, site):
         shutil.rmtree(old, ignore_errors=True)
@@ -63,7 +63,7 @@ def main(folder: Path) -> int:
 
 
 def gather(source: Path) -> None:
-    """Writes all pages to *source*, with the links between them."""
+    """Writes all pages to *source*, and adapts the links between them."""
     pages = {
         path.relative_to(REPO).as_posix(): path.relative_to(REPO / "docs").as_posix()
         for path in sorted((REPO / "docs").rglob("*.md"))
@@ -97,16 +97,17 @@ def write(path: Path, text: str) -> None:
 
 
 def toctree(caption: str, names: list[str]) -> str:
-    """Returns a part of the table of contents."""
+    """Returns a section of the table of contents with the pages *names*."""
     return "\n".join(
         ["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""]
     )
 
 
 def decisions(names: list[str]) -> str:
-    """Returns the page that lists the decisions."""
+    """Returns the page with the list of decisions."""
     pages = "\n".join(name.removeprefix("adr/").removesuffix(".md") for name in sorted(names))
-    return f"# Decisions\n\nEach has its reason and its price.\n\n```{{toctree}}\n{pages}\n```\n"
+    text = "# Decisions\n\nEach page gives the reason and the price of a decision."
+    return f"{text}\n\n```{{toctree}}\n{pages}\n```\n"
 
 
 def linked(text: str, path: str, name: str, pages: dict[str, str], source: Path) -> str:
@@ -124,19 +125,19 @@ def linked(text: str, path: str, name: str, pages: dict[str, str], source: Path)
             write(source / "_static" / "files" / known, target.read_text())
             return f'<a href="{up(name)}_static/files/{known}">{words.replace("`", "")}</a>'
         if target.exists():
-            return words  # A folder or file that exists only in the source tree.
-        return match[0]  # Sphinx reports the broken link with its place.
+            return words  # The folder or file exists only in the source tree.
+        return match[0]  # Sphinx reports the broken link and its position.
 
     return LINK.sub(where, text)
 
 
 def up(name: str) -> str:
-    """Returns the relative path from a page to the top."""
+    """Returns the relative path from a page to the top folder."""
     return "../" * name.count("/")
 
 
 class Page(HTMLParser):
-    """The references of a page of the site, and its anchors."""
+    """The references and the anchors of a page of the site."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -156,7 +157,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yields broken links, and files that a page would load from other sites."""
+    """Yields a text for each broken link, and for each file that a page loads from another site."""
     pages = {path: Page(path.read_text()) for path in site.rglob("*.html")}
     for path, page in pages.items():
         name = path.relative_to(site)

@@ -1,4 +1,4 @@
-"""The site's appearance, and how docstrings become pages. `make docs` builds it."""
+"""Settings of Sphinx: the appearance of the site and the conversion of docstrings."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ project = "qmgrd"
 release = VERSION
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 4
-smartquotes = False  # Would turn the two dashes of an option into one.
+smartquotes = False  # They would turn the two dashes of an option into one.
 html_theme = "furo"
 html_title = f"qmgrd {release}"
 html_static_path = ["_static"]
@@ -25,12 +25,12 @@ add_module_names = False
 
 
 def _skip(app: Any, what: str, name: str, found: Any, skip: bool, options: Any) -> bool | None:
-    """Omits the fields of named tuples: "Alias for field number 0"."""
+    """Omits the fields of named tuples, whose docstrings are "Alias for field number 0"."""
     return True if type(found).__name__ == "_tuplegetter" else None
 
 
 def _literal(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
-    """Marks an indented part of a docstring as literal: a drawing, an example."""
+    """Marks an indented part of a docstring, such as a drawing or an example, as literal."""
     for number in range(len(lines) - 1, 0, -1):
         above = [line for line in lines[:number] if line.strip()]
         indented = lines[number].startswith("    ") and not lines[number - 1].strip()
@@ -40,7 +40,7 @@ def _literal(app: Any, what: str, name: str, found: Any, options: Any, lines: li
 
 def setup(app: Any) -> None:
     """Connects both handlers."""
-    # The placeholder for the session of a closed client raises at every access.
+    # A closed client has a placeholder for its session, which raises an error at every access.
     aio.QueueManager._session = cast(Any, None)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _literal)

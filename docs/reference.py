@@ -1,4 +1,4 @@
-"""Generates pages from the code: options, commands, errors, Python names."""
+"""Generates the pages of options, commands, errors and Python names from the code."""
 
 import inspect
 import re
@@ -47,7 +47,7 @@ PYTHON = {
         ],
     ),
 }
-NOUNS = {  # headings, by the hundreds of the codes
+NOUNS = {  # the headings of the error page, by the hundreds of the codes
     1: "Connections",
     2: "Any request",
     3: "Queues",
@@ -69,7 +69,7 @@ NOUNS = {  # headings, by the hundreds of the codes
 
 
 def configuration() -> str:
-    """Returns the page of all options."""
+    """Returns the page that describes all options."""
     parts = [
         "# Configuration reference",
         "",
@@ -117,7 +117,7 @@ def _toml(value: object) -> str:
 
 
 def commands() -> str:
-    """Returns the page of all commands of qmctl."""
+    """Returns the page that describes all commands of qmctl."""
     root = typer.main.get_command(app)
     context = root.make_context("qmctl", [], resilient_parsing=True)
     shared = {param.name for param in root.params} | {"help"}
@@ -186,7 +186,7 @@ def _escaped(text: str) -> str:
 
 
 def errors() -> str:
-    """Returns the page of all codes, with meanings and remedies."""
+    """Returns the page that describes all error codes, with their meanings and remedies."""
     parts = [
         "# Errors",
         "",
@@ -195,8 +195,8 @@ def errors() -> str:
         "",
         *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass),
         "",
-        "`qmctl explain CODE` shows the same. CODE is a name, a number, or a reason code of IBM "
-        "MQ. The column MQ has the equivalent reason code of IBM MQ, if one exists.",
+        "`qmctl explain CODE` shows the same texts. CODE is a name, a number, or a reason code of "
+        "IBM MQ. The column MQ contains the equivalent reason code of IBM MQ, if one exists.",
     ]
     for noun, codes in groupby(ErrorCode, lambda code: NOUNS[code // 100]):
         parts += ["", f"## {noun}", "", "| code | class | means | what to do | MQ |"]
@@ -219,7 +219,7 @@ def errors() -> str:
 def python_names() -> dict[str, str]:
     """Returns the pages of public Python names."""
     names = "\n".join(PYTHON)
-    index = "# Python names\n\nThe public names of the packages, from their docstrings.\n\n"
+    index = "# Python names\n\nThese pages list the public names, with their docstrings.\n\n"
     found = {"api/index.md": f"{index}```{{toctree}}\n{names}\n```\n"}
     seen: set[object] = set()
     for page, (title, modules) in PYTHON.items():
@@ -230,7 +230,7 @@ def python_names() -> dict[str, str]:
     return found
 
 
-CLIENTS = ("qmgr_client.aio.", "qmgr_client.blocking.")  # Their classes inherit methods.
+CLIENTS = ("qmgr_client.aio.", "qmgr_client.blocking.")  # The classes here inherit methods.
 
 
 def _module(name: str, seen: set[object]) -> list[str]:
@@ -249,7 +249,7 @@ def _module(name: str, seen: set[object]) -> list[str]:
 
 
 def _public(module: Any) -> Iterator[str]:
-    """Yields the functions and classes of `__all__`, of a package's imports, or of a module."""
+    """Yields the names in `__all__`, or by default the functions and classes of the module."""
     exported, is_package = getattr(module, "__all__", None), hasattr(module, "__path__")
     for name, found in vars(module).items():
         if not (inspect.isfunction(found) or inspect.isclass(found)):
@@ -260,7 +260,7 @@ def _public(module: Any) -> Iterator[str]:
 
 
 def _rank(found: object) -> int:
-    """Returns the sort key of a kind: functions, then classes, then exceptions."""
+    """Returns a sort key that orders functions first, then classes, then exceptions."""
     if not inspect.isclass(found):
         return 0
     return 2 if issubclass(found, BaseException) else 1

@@ -10,17 +10,17 @@ from qmgr_tables.tables.registry import TABLES
 HEAD = """\
 # Tables
 
-Spark and `qmctl export` read these tables from a snapshot. To read one with Spark, use
-`option("table", NAME)`. The page [Spark](spark.md) describes this and the other options. Every
-column may be null, and is null if it does not apply. Within a version of a table, existing columns
-never change. New columns are added at the end.
+Spark and `qmctl export` read these tables from a snapshot. To read a table with Spark, use
+`option("table", NAME)`. The page [Spark](spark.md) describes all options. Every column may be null,
+and is null if it does not apply. Within a version of a table, existing columns never change. New
+columns are added at the end.
 
 If rows of a store were damaged before the snapshot was taken, queries still succeed. The column
-`damage` describes the damage, and unknown values are null. In the table `messages`, the state is
-`damaged`.
+`damage` describes the damage, and unknown values are null. In the table `messages`, the state of
+such a row is `damaged`.
 
-If Spark's `spark.sql.python.filterPushdown.enabled` is on, a filter on a column marked with \u2713
-reduces the rows that are read. Options always do.
+If Spark's setting `spark.sql.python.filterPushdown.enabled` is on, a filter on a column marked with
+\u2713 reduces the rows that are read. Options always reduce the rows.
 """
 _WORDS = {
     "string": "string",
@@ -34,7 +34,7 @@ _WORDS = {
 
 
 def page() -> str:
-    """Returns the page."""
+    """Returns the text of the page."""
     listed = ["| table | version | content |", "|---|---|---|"]
     for table in TABLES.values():
         listed.append(f"| [`{table.name}`](#{table.name}) | {table.version} | {table.text} |")

@@ -37,7 +37,7 @@ from qmgr_tools.cli import connect_retry
 
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
-WAITING = re.compile(r"^waiting up to \d+ s: .*\n", re.MULTILINE)  # on a busy machine
+WAITING = re.compile(r"^retrying for up to \d+ s: .*\n", re.MULTILINE)  # on a busy machine
 MARK = "\x1e"
 TIMEOUT_S = 280  # A deadline, not a measurement: Spark on a busy machine takes a minute.
 VOLATILE = [

@@ -116,7 +116,7 @@ def test_session_continues_from_block_to_block() -> None:
     [
         ("put on Q: NYC.1790000000000000", "put on Q: NYC.1795265697240073", True),
         ("3 s ago", "now", True),
-        ("b", "waiting up to 60 s: cannot connect\nb\n", True),
+        ("b", "retrying for up to 60 s: cannot connect\nb\n", True),
         ("qmctl.host7.4711  client", "qmctl.vm.a-b.12      client", True),
         ("ready 1", "ready 2", False),
         ("a\n...\nd", "a\nb\nc\nd", True),
