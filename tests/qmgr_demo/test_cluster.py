@@ -1,4 +1,4 @@
-"""Daemons as processes."""
+"""Daemons of the demo as processes."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The expected delays of each subscriber: by airport and carrier, not by topics."""
+"""The expected delays of each subscriber, by airport and carrier instead of topics."""
 
 import json
 
@@ -73,11 +73,11 @@ def test_had_is_clean_only_with_its_own_and_what_it_failed_on() -> None:
     had = SubscriberResult(SUBSCRIBERS[0], Ledger({1, 2}), {2})
     for row in (1, 2):
         had.ledger.note_delivery(row, str(row), flagged=False, known=True)
-    assert not had.is_clean  # 2 was not republished,
+    assert not had.is_clean  # Publication 2 was not republished.
     had.republished = {2}
     assert had.is_clean
     had.republished = {1, 2}
-    assert not had.is_clean  # nor is 1 to be.
+    assert not had.is_clean  # Publication 1 was republished unexpectedly.
     had.republished = {2}
     had.ledger.note_delivery(3, "3", flagged=False, known=False)
     assert not had.is_clean

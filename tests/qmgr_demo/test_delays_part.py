@@ -1,4 +1,4 @@
-"""The part of the demo about topics, small."""
+"""A small run of the demo's part about topics."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Delays published over kills: each subscriber has its own once, what failed goes to one alone."""
+"""Delays that are published while the daemon is killed."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 async def test_each_has_its_own_and_what_failed_goes_to_one_alone_over_kills(node: Node) -> None:
-    """C4, C6, C7, C11, C13, C15, C19: seen from outside, by the rows."""
+    """C4, C6, C7, C11, C13, C15, C19: each subscriber receives the expected rows."""
     delays = delayed(data.read(15_000))
     run = DelaysRun(delays, node)
     await run.run()
@@ -63,5 +63,5 @@ async def test_subscriber_that_ends_by_itself_is_reported(node: Node) -> None:
         await manager.admin.subscription_create("elsewhere", "UA:all")
     with pytest.raises(DelaysFailed, match="a subscriber ended: "):
         await asyncio.wait_for(run.run(), 30)
-    async with connect(node.address, wait_ms=30_000) as manager:  # It may have been killed.
+    async with connect(node.address, wait_ms=30_000) as manager:  # The daemon may have been killed.
         await manager.admin.status()

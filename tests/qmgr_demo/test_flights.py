@@ -1,4 +1,4 @@
-"""The input of the demo."""
+"""The input data of the demo."""
 
 import json
 

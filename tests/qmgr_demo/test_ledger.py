@@ -1,4 +1,4 @@
-"""The checker must see each kind of fault."""
+"""The ledger, which must detect each kind of fault."""
 
 from qmgr_demo.ledger import Ledger
 

@@ -1,4 +1,4 @@
-"""The legs of a day, and an audit that must see each kind of fault."""
+"""The legs of a day, and the audit, which must detect each kind of fault."""
 
 import json
 
@@ -32,7 +32,7 @@ def flown(leg: Leg, **changed: object) -> Flown:
 
 
 def audited(*order: int) -> Audit:
-    """Returns the audit of a day whose legs came out in that order of their places."""
+    """Returns the audit of a day whose legs were consumed in *order*, given as indexes."""
     legs = day().legs
     return audit(legs, [flown(legs[place]) for place in order])
 
@@ -95,7 +95,9 @@ def test_what_nobody_put_or_says_another_place_is_unexpected() -> None:
 def test_hand_overs_are_counted_and_have_to_be_told() -> None:
     legs = day().legs
     all_flown = [flown(leg) for leg in legs]
-    all_flown[2] = flown(legs[2], by="B", redelivered=True)  # begun by another, and not done
+    all_flown[2] = flown(
+        legs[2], by="B", redelivered=True
+    )  # Another consumer began this leg, but did not finish it.
     all_flown[3] = flown(legs[3], by="B", redelivered=True, taken_over=True)
     found = audit(legs, all_flown)
     assert (found.redelivered, found.handed_over, found.between) == (2, 2, 1)

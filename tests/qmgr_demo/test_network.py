@@ -1,4 +1,4 @@
-"""The demo's bad network, small: paths of links are cut, and stalled."""
+"""A small run of the demo's network, which cuts and stalls paths of links."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ async def test_all_flights_come_out_once_over_paths_that_fail(tmp_path: Path) ->
             await traffic.take_all(lambda message: None)
             await trouble
         async with traffic.connect(nodes["EWR"]) as manager:
-            async with asyncio.timeout(60):  # The last commit may come after the last message.
+            async with asyncio.timeout(60):  # The last commit may arrive after the last message.
                 while (row := await manager.admin.link_show(HUB))["waiting"]:
                     await asyncio.sleep(0.01)
     finally:

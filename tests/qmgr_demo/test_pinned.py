@@ -1,4 +1,4 @@
-"""A day's legs over kills: each aircraft's come out in order, once."""
+"""A day's legs under kills: each aircraft's legs are consumed in order, once."""
 
 import asyncio
 from collections.abc import Iterator

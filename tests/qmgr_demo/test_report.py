@@ -1,4 +1,4 @@
-"""The demo's output."""
+"""The tables that the demo prints."""
 
 import io
 
@@ -57,9 +57,9 @@ def test_day_names_what_was_lost_and_who_took_over() -> None:
     )
     rows = [line.strip("│ ").split("│") for line in text(shown).splitlines() if "│" in line]
     cells = {name.strip(): value.strip() for name, value in rows}
-    assert cells["aircraft, each a group of its legs"] == "1"
-    assert cells["lost"] == "2"  # one of them still on the queue
-    assert cells["out of order"] == cells["doubled"] == "0"
+    assert cells["aircraft (one group each)"] == "1"
+    assert cells["lost"] == "2"  # One of the two is still on the queue.
+    assert cells["out of order"] == cells["duplicated"] == "0"
     assert cells["consumed by"] == "A 1, B 1"
     assert cells["kills survived (-9)"] == "D 5"
     assert cells["aircraft handed over"] == "3  (between two legs 1)"
@@ -76,10 +76,10 @@ def test_delays_name_who_lacks_something_and_who_had_too_much() -> None:
     rows = [line.strip("│ ").split("│") for line in text(shown).splitlines() if "│" in line]
     cells = {name.strip(): value.strip() for name, value in rows}
     assert cells["consumed by A:a, delays/JFK/+"] == "1 of 2"
-    assert cells["consumed by a later subscriber, delays/#"] == "0 of 0"
+    assert cells["consumed by a late subscriber, delays/#"] == "0 of 0"
     assert cells["lost"] == "3"
-    assert cells["failed on by B:b, if divisible by 97"] == "1  (3 deliveries)"
+    assert cells["parked after failures of B:b"] == "1  (3 deliveries)"
     assert cells["republished to B:b"] == "1"
     assert cells["republished, but not parked before"] == "1"
-    assert cells["copies of these to others"] == "1"
+    assert cells["republished to other subscribers"] == "1"
     assert cells["left on the list, and on SYSTEM.PUBLICATIONS"] == "4, 5"

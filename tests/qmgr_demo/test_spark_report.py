@@ -1,4 +1,4 @@
-"""Spark's means of a snapshot are those of the rows."""
+"""Spark's means of a snapshot, compared with the means of the rows."""
 
 import asyncio
 from pathlib import Path

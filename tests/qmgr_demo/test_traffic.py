@@ -1,4 +1,4 @@
-"""The demo's traffic, small: every flight comes out once while each daemon is killed."""
+"""A small run of the demo's traffic: every flight is consumed once while daemons are killed."""
 
 import asyncio
 from functools import partial
@@ -33,7 +33,7 @@ async def test_all_flights_come_out_once_over_kills(tmp_path: Path) -> None:
         await traffic.network.close()
         codes = []
         for node in nodes.values():
-            async with traffic.connect(node) as manager:  # The last kill may be a moment ago.
+            async with traffic.connect(node) as manager:  # A daemon may have just been killed.
                 await manager.admin.status()
             codes.append(await asyncio.to_thread(node.stop))
     assert traffic.ledger.is_clean

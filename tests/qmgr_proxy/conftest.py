@@ -1,4 +1,4 @@
-"""The tests of the proxy run qmctl as those of qmgr_tools do."""
+"""The fixtures of qmgr_tools that run qmctl, for the tests of the proxy."""
 
 from tests.qmgr_tools.conftest import (
     at,

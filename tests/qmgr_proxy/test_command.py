@@ -1,4 +1,4 @@
-"""qmctl proxy: how it is called. test_proxy_run.py has it running."""
+"""The options of qmctl proxy. test_run.py tests the running command."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from tests.qmgr_tools.conftest import Qmctl
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["7480", "127.0.0.1:1"], "LISTEN is not an address"),
-        (["127.0.0.1:0", "unix:/x"], "TARGET is not an address"),
+        (["7480", "127.0.0.1:1"], "LISTEN is not a valid address"),
+        (["127.0.0.1:0", "unix:/x"], "TARGET is not a valid address"),
         (
             ["127.0.0.1:0", "h:1", "--lose", "60", "--double", "60"],
-            "cannot damage that many chunks",
+            "cannot damage chunks as requested",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The fate of chunks, with fixed random draws, and a list as the pipe."""
+"""The damage of chunks, with fixed random draws and a list as the pipe."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ LOSE, DOUBLE, REORDER, PASS = 0.05, 0.15, 0.25, 0.9
 
 
 class Chance(Random):
-    """Returns prepared draws."""
+    """A random generator that returns prepared draws."""
 
     def __init__(self, draws: Iterable[float]) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Chance(Random):
 
 
 class Sink:
-    """Returns the data that has passed."""
+    """An inlet that records the data that has passed."""
 
     def __init__(self) -> None:
         self.passed: list[bytes] = []
@@ -89,5 +89,5 @@ async def test_held_chunk_that_nothing_follows_passes_in_time(
 
 @pytest.mark.parametrize("percents", [(-1, 0, 0), (50, 40, 11)])
 def test_shares_that_cannot_be_are_refused(percents: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="are not three shares of 100 percent"):
+    with pytest.raises(ValueError, match="are negative, or their sum exceeds 100"):
         Faults(*percents)

@@ -1,4 +1,4 @@
-"""Cuts and stalls from time to time, of a proxy between sockets of this process."""
+"""Repeated cuts and stalls of a proxy between sockets of this process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from tests.qmgr_proxy.test_proxy import Place, place, rest
 
 
 class News:
-    """The events of outages, to wait for."""
+    """The events of outages, for which tests can wait."""
 
     def __init__(self) -> None:
         self._told: asyncio.Queue[tuple[str, int]] = asyncio.Queue()

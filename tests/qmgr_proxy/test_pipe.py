@@ -1,4 +1,4 @@
-"""One direction of a proxied connection, between transports that only take note."""
+"""One direction of a proxied connection between transports that only record calls."""
 
 import asyncio
 from typing import cast
@@ -7,11 +7,11 @@ import pytest
 
 from qmgr_proxy.pipe import HELD_MAX_BYTES, Pipe, Shape
 
-CLOCK_S = 0.001  # uvloop's clock counts ms, and its timers are early by a part of one.
+CLOCK_S = 0.001  # uvloop's clock counts milliseconds, and timers may fire slightly early.
 
 
 class Recorder:
-    """Stands for a transport: what was written, and whether it is read."""
+    """A fake transport that records written data, and whether it is being read."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -76,7 +76,9 @@ async def test_delay_holds_each_chunk_for_its_own_time() -> None:
     assert bench.sink.written == b""
     await bench.ended.wait()
     assert len(bench.sink.written) == 100_000
-    assert 0.1 - CLOCK_S <= loop.time() - began < 5  # One after the other they would take 10 s.
+    assert (
+        0.1 - CLOCK_S <= loop.time() - began < 5
+    )  # If the delays were added, this would take 10 s.
 
 
 async def test_delay_that_is_taken_away_holds_nothing_back() -> None:
@@ -185,5 +187,5 @@ async def test_pipe_without_a_sink_any_more_reads_to_the_end() -> None:
 
 @pytest.mark.parametrize("wrong", [{"delay_ms": -1}, {"bytes_per_s": -1}])
 def test_shape_is_not_negative(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="may be negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         Shape(**wrong)

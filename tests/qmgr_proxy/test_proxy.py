@@ -1,4 +1,4 @@
-"""A proxy between sockets of this process, on both loops."""
+"""A proxy between sockets of this process, with both event loops."""
 
 import asyncio
 import socket
@@ -37,7 +37,7 @@ class Target:
 
 
 class Place:
-    """A proxy, its target, and those who dial."""
+    """A proxy with its target and its diallers."""
 
     def __init__(self, proxy: Proxy, target: Target) -> None:
         self.proxy = proxy
@@ -45,7 +45,7 @@ class Place:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def dial(self) -> tuple[Streams, Streams, ProxyConnection]:
-        """Returns the dialler's end, the target's, and what is between them."""
+        """Returns the dialler's streams, the target's streams, and the proxied connection."""
         near = await asyncio.open_connection("127.0.0.1", self.proxy.port)
         self._writers.append(near[1])
         far = await self._target.came.get()
@@ -68,13 +68,13 @@ async def place(shape: Shape | None = None) -> AsyncIterator[Place]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Lets the loop go round until it is so."""
+    """Waits until *is_so* returns true."""
     while not is_so():
         await asyncio.sleep(0.001)
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """Returns what comes until the end, or the reset."""
+    """Returns the data until the end or a reset."""
     found = b""
     with suppress(ConnectionResetError):
         while data := await reader.read(1 << 16):
@@ -95,7 +95,7 @@ async def test_bytes_and_ends_pass_both_ways() -> None:
         writer.write(b"question")
         writer.write_eof()
         assert await far_reader.read() == b"question"
-        far_writer.write(b"answer")  # The other direction is open.
+        far_writer.write(b"answer")  # The other direction is still open.
         far_writer.close()
         assert await reader.read() == b"answer"
         await until(lambda: not it.proxy.connections)
@@ -123,12 +123,14 @@ async def test_delay_costs_time_and_no_throughput() -> None:
         assert await far_reader.read(1) == b"?"
         far_writer.write(b"!")
         assert await reader.read(1) == b"!"
-        assert loop.time() - began > 0.08  # 100 ms; timers are coarse
+        assert loop.time() - began > 0.08  # The delays are 100 ms together, but timers are coarse.
         began = loop.time()
         pouring = asyncio.create_task(poured(writer, LARGE))
         assert len(await far_reader.read()) == LARGE
         await pouring
-        assert loop.time() - began < 10  # Chunk after chunk it would be more than 25 s.
+        assert (
+            loop.time() - began < 10
+        )  # If the delays of chunks were added, this would take more than 25 s.
 
 
 async def test_rate_is_each_connections_own_and_each_ways() -> None:
@@ -147,7 +149,7 @@ async def test_rate_is_each_connections_own_and_each_ways() -> None:
         assert [len(data) for data in await asyncio.gather(*map(rest, fast))] == 3 * [1_000_000]
         assert first[2].pipes[Way.FORTH].passed_bytes < 1_000_000
         assert len(await first[1][0].read()) == 1_000_000
-        assert loop.time() - began > 0.35  # half a second, less what may pass at once
+        assert loop.time() - began > 0.35  # half a second, minus the time of the first burst
 
 
 async def test_stalled_connection_stays_open_and_continues() -> None:
@@ -156,7 +158,7 @@ async def test_stalled_connection_stays_open_and_continues() -> None:
         stalled[2].stall([Way.BACK])
         for (reader, writer), (far_reader, far_writer), connection in (stalled, other):
             writer.write(b"?")
-            assert await far_reader.read(1) == b"?"  # Forth it passes.
+            assert await far_reader.read(1) == b"?"  # Only the other direction is stalled.
             far_writer.write(b"!")
             if connection is other[2]:
                 assert await reader.read(1) == b"!"
@@ -249,7 +251,7 @@ async def test_refused_connections_are_taken_again_on_the_same_port() -> None:
         it.proxy.refuse()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"on")  # The one there is goes on.
+        writer.write(b"on")  # The existing connection continues.
         assert await far_reader.read(2) == b"on"
         await it.proxy.accept()
         await it.dial()
@@ -258,7 +260,7 @@ async def test_refused_connections_are_taken_again_on_the_same_port() -> None:
 
 
 async def test_who_dials_is_reset_where_the_target_is_unavailable() -> None:
-    with socket.socket() as silent:  # Bound, it listens not.
+    with socket.socket() as silent:  # The socket is bound, but does not listen.
         silent.bind(("127.0.0.1", 0))
         async with Proxy("127.0.0.1", silent.getsockname()[1]) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)

@@ -1,4 +1,4 @@
-"""A bad network that runs as a process between qmctl and a daemon."""
+"""A simulated network that runs as a process between qmctl and a daemon."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 
 class Running:
-    """The command, and what it prints."""
+    """The running command and its output."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -34,7 +34,7 @@ class Running:
         return row
 
     def end(self) -> dict[str, Any]:
-        """Ends it, and returns the totals."""
+        """Ends the command, and returns the totals."""
         self.process.send_signal(signal.SIGTERM)
         row = self.until("ended")
         assert self.process.wait(30) == 0

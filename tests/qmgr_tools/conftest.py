@@ -1,4 +1,4 @@
-"""A daemon for the tests of qmctl, and qmctl itself, run in this process."""
+"""Fixtures that run a daemon, and qmctl in this process."""
 
 import io
 import itertools
@@ -25,7 +25,7 @@ numbers = itertools.count(1)
 
 
 class Daemon:
-    """A queue manager as a process. It listens on its unix socket and on any free port."""
+    """A queue manager as a process, which listens on a Unix socket and a free port."""
 
     def __init__(self, name: str, data_dir: Path) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Daemon:
         self.program = Program()
 
     def start(self) -> None:
-        """Start it, and return once it listens."""
+        """Starts the daemon, and waits until it listens."""
         listening = self.data_dir / "listening.json"
         listening.unlink(missing_ok=True)
         where = ["--data-dir", str(self.data_dir), "--tcp", "127.0.0.1:0", "--name", self.name]
@@ -42,19 +42,19 @@ class Daemon:
 
     @property
     def tcp(self) -> str:
-        """The TCP address."""
+        """The TCP address of the daemon."""
         addresses: list[str] = json.loads((self.data_dir / "listening.json").read_text())
         return addresses[0]
 
     @property
     def unix(self) -> str:
-        """The address of the unix socket."""
+        """The address of the daemon's Unix socket."""
         return f"unix:{self.data_dir}/qmgrd.sock"
 
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """The daemon that most tests share; each works on queues of its own."""
+    """The daemon that most tests share. Each test uses its own queues."""
     started = Daemon("QM", tmp_path_factory.mktemp("qm"))
     try:
         started.start()
@@ -65,7 +65,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture
 def own_daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon for one test, to stop and start."""
+    """A daemon for one test, which can stop and start it."""
     started = Daemon("OWN", tmp_path)
     try:
         started.start()
@@ -75,7 +75,7 @@ def own_daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -83,12 +83,12 @@ class Ended(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """What it printed, as JSON."""
+        """The output as JSON."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[Any]:
-        """What it printed, as JSON on each line."""
+        """The output as JSON on each line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -99,11 +99,11 @@ Qmctl = Callable[..., Ended]
 def qmctl(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Qmctl:
-    """Runs qmctl with these words, and with *stdin* if given; no terminal is there."""
+    """A function that runs qmctl without a terminal, with the given words and *stdin*."""
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
     monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv(connect_retry.ENVIRONMENT, "0")  # test_starting.py has what it is for
+    monkeypatch.setenv(connect_retry.ENVIRONMENT, "0")  # test_connect_retry.py tests retries.
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:
@@ -116,7 +116,7 @@ def qmctl(
 
 @pytest.fixture
 def qm(qmctl: Qmctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
-    """Runs qmctl as ``qmctl`` does, against the shared daemon."""
+    """A function that runs qmctl like ``qmctl``, against the shared daemon."""
     monkeypatch.setenv("QMCTL_CONNECT", daemon.unix)
     return qmctl
 
@@ -146,7 +146,7 @@ def bad(qm: Qmctl, daemon: Daemon, queue: str) -> str:
 
 @pytest.fixture
 def topic(qm: Qmctl, queue: str) -> Iterator[str]:
-    """A topic of one test, to which two have subscribed: the names are its own, too."""
+    """A topic for one test, with two subscriptions."""
     for name in ("a", "b"):
         made = qm("sub", "create", f"{queue}/#", f"{queue}:{name}", "--redelivery-limit", "0")
         assert made.code == 0
@@ -157,7 +157,10 @@ def topic(qm: Qmctl, queue: str) -> Iterator[str]:
 
 @pytest.fixture
 def parked(qm: Qmctl, daemon: Daemon, queue: str, topic: str) -> list[str]:
-    """The UIDs of two publications: both are parked for the first subscriber, one for both."""
+    """The UIDs of two publications that are parked for two and for one subscriber.
+
+    The first one is parked for both subscribers, the second one for the first subscriber.
+    """
     with connect(daemon.unix, name="billing") as client:
         uids = [
             str(client.publish(topic, body, headers={"n": n}).uid)
@@ -173,7 +176,7 @@ def parked(qm: Qmctl, daemon: Daemon, queue: str, topic: str) -> list[str]:
 
 @pytest.fixture
 def way(qm: Qmctl, queue: str) -> Iterator[str]:
-    """A stopped link of the shared daemon, with a remote queue named as *queue*, for one test."""
+    """A stopped link of the shared daemon with a remote queue *queue*@LINK, for one test."""
     link = f"L.{queue}"
     assert qm("link", "create", link, "127.0.0.1:1", "--stopped").code == 0
     assert qm("queue", "create", f"{queue}@{link}").code == 0
@@ -187,7 +190,7 @@ OnTerminal = Callable[..., Ended]
 
 @pytest.fixture
 def on_terminal(daemon: Daemon) -> OnTerminal:
-    """Runs qmctl on a terminal of its own, 100 wide, on which *typed* is typed."""
+    """A function that runs qmctl on a separate terminal of 100 columns with the input *typed*."""
 
     def call(*words: str, typed: str = "", **environment: str) -> Ended:
         ours, theirs = pty.openpty()
@@ -204,7 +207,7 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
                     env=os.environ | known | environment,
                 )
             shown = b""
-            with suppress(OSError):  # EIO is how a terminal says that nobody holds it any more.
+            with suppress(OSError):  # A terminal that all processes have closed reports EIO.
                 while piece := screen.read(65_536):
                     shown += piece
             code = process.wait()
@@ -215,7 +218,7 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
 
 @pytest.fixture
 def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
-    """Runs qmctl against a daemon of its own."""
+    """A function that runs qmctl against a separate daemon."""
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         return qmctl("-c", own_daemon.unix, *words, stdin=stdin)

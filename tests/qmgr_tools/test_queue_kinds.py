@@ -1,4 +1,4 @@
-"""Queues of other kinds, and options beyond the three limits, as qmctl makes and shows them."""
+"""Queues of all kinds, and all their options, as qmctl creates and shows them."""
 
 import pytest
 

@@ -1,11 +1,15 @@
-"""``make demo``: three airports, one hub, all flights of a year, kills, a snapshot, Spark.
+"""``make demo``: transfers all flights of a year from three airports to one hub, under kills.
 
-It also puts all flights of one day at one airport as groups by tail number: each aircraft's legs
-in time order, the last one flagged. Four pinned consumers take them, and one of these is killed
-repeatedly. Every aircraft's legs must be consumed in order, none lost, none duplicated.
+Spark reads a snapshot of the hub and checks the mean delays.
 
-It also publishes the delayed flights by airport and carrier. Each subscriber must receive what
-matches its filter, once. Publications that one subscriber failed on are republished to it alone.
+The demo also puts all flights of one day at one airport as groups by tail number. Each group
+has the legs of one aircraft in time order, and the last leg is flagged. Four pinned consumers
+process the groups, and one consumer is killed repeatedly. Every aircraft's legs must be consumed in
+order, without loss or duplicates.
+
+Finally, the demo publishes the delayed flights by airport and carrier. Each subscriber must receive
+the flights that match its filter, once. Publications that one subscriber failed on are republished
+to that subscriber only.
 """
 
 import argparse
@@ -39,11 +43,11 @@ from qmgr_demo.pinned_part import pinned_part
 from qmgr_demo.traffic import HUB, QUEUE, Killer, Traffic
 
 KILL_ROUNDS = 3
-BACKLOG_PART = 0.25  # of all flights are pending at the hub when the snapshot is taken
+BACKLOG_PART = 0.25  # The snapshot is taken when this fraction is pending at the hub.
 
 
 def main() -> int:
-    """Runs the demo; returns 0 only if nothing was lost or duplicated and the aggregates agree."""
+    """Runs the demo. Returns 0 if no message was lost or duplicated and the aggregates agree."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n")[0])
     parser.add_argument("--flights", type=int, default=0, help="number of flights, 0 = all")
     parser.add_argument(
@@ -52,7 +56,7 @@ def main() -> int:
     parser.add_argument("--no-spark", action="store_true", help="skip Spark")
     options = parser.parse_args()
     if options.flights < 0:
-        parser.error(f"--flights {options.flights}: give a number of flights, or 0 for all")
+        parser.error(f"--flights {options.flights} is negative: use 0 for all flights")
     console = Console(soft_wrap=False)
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)
@@ -63,9 +67,9 @@ def main() -> int:
         return 1
     nodes = {name: Node(name, options.dir.resolve()) for name in (*data.AIRPORTS, HUB)}
     console.print(
-        f"Queue managers EWR, JFK and LGA take in {len(flights):,} flights and hand them to NYC; "
-        f"each link has {CONNECTIONS} connections, of which one is cut and one is "
-        f"stalled, and each daemon is killed {KILL_ROUNDS} times in the meantime."
+        f"Queue managers EWR, JFK and LGA accept {len(flights):,} flights and send them to "
+        f"NYC. Each link has {CONNECTIONS} connections. One of them is cut and one is stalled. "
+        f"In the meantime, each daemon is killed {KILL_ROUNDS} times."
     )
     run = Run(console, nodes, flights, options.dir.resolve() / "snapshot")
     try:
@@ -99,7 +103,7 @@ class Run:
         self._transferred = 0
 
     async def traffic_flows(self) -> None:
-        """Puts, transfers and consumes everything, under kills, and takes the snapshot."""
+        """Puts, transfers and consumes all flights under kills, and takes the snapshot."""
         self._traffic = traffic = Traffic(self._nodes, self._flights)
         for node in self._nodes.values():
             node.start()
@@ -134,19 +138,19 @@ class Run:
             self._left = row["depth"]
 
     async def legs_follow(self, directory: Path) -> bool:
-        """Consumes one day's flights at the hub in the order of each aircraft."""
+        """Consumes one day's flights at the hub, in order for each aircraft."""
         address = self._nodes[HUB].address
         return await pinned_part(self._console, address, self._flights, directory)
 
     async def delays_follow(self) -> bool:
-        """Publishes the delays at the hub, under kills."""
+        """Publishes the delayed flights at the hub under kills."""
         return await delays_part(self._console, self._nodes[HUB], self._flights)
 
     def _work(self, message: Message) -> None:
         """Does the application's work for a flight: nothing in this demo."""
 
     async def _take_snapshot(self) -> None:
-        """Waits for a backlog at the hub, then takes a snapshot while the daemon works."""
+        """Waits for a backlog at the hub, then takes a snapshot during the traffic."""
         traffic, hub = self._traffic, self._nodes[HUB]
         async with traffic.connect(hub) as manager:
             while (await manager.admin.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
@@ -209,14 +213,14 @@ class Run:
         report.show(self._console, self._traffic.ledger, totals)
 
     def check_spark(self, *, skip: bool) -> bool:
-        """Prints and compares Spark's means and the expected ones.
+        """Prints Spark's means, and returns whether they equal the expected means.
 
-        Each airport's flights are put in order, over one link. So the snapshot must have the first
-        rows of each airport.
+        Each airport puts its flights in order, over one link. The snapshot must therefore hold the
+        first rows of each airport.
         """
         if skip:
             return True
-        self._console.print("Spark starts and reads the snapshot ...")
+        self._console.print("Starting Spark to read the snapshot ...")
         try:
             spark = local_session("qmgrd demo")
         except JavaUnsuitable as error:

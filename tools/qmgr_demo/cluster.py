@@ -1,4 +1,4 @@
-"""Queue managers as separate processes, to be killed and restarted."""
+"""Queue managers as separate processes that can be killed and restarted."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ STOP_MAX_S = 20
 
 
 class Node:
-    """One daemon. Invariant: ``process`` is the last one that was started."""
+    """One daemon. Invariant: ``process`` is the most recently started process."""
 
     def __init__(
         self,
@@ -22,11 +22,11 @@ class Node:
         settings: dict[str, str] | None = None,
         program: Sequence[str] = ("-m", "qmgrd"),
     ) -> None:
-        """Keeps a daemon's data and log in *directory*.
+        """Prepares a daemon with its data and log in *directory*.
 
         Args:
-            settings: configuration for its environment.
-            program: the Python program to run as the daemon.
+            settings: The environment variables that configure the daemon.
+            program: The arguments that make Python run the daemon.
         """
         self.name = name
         self.data_dir = directory / name
@@ -60,7 +60,7 @@ class Node:
         self.starts += 1
 
     def kill(self) -> None:
-        """Kills the daemon with -9, and waits for its end."""
+        """Kills the daemon with SIGKILL, and waits until the process has ended."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(STOP_MAX_S)
@@ -81,7 +81,7 @@ class Node:
         return self.process is not None and self.process.poll() is None
 
     def log_tail(self, lines: int = 20) -> str:
-        """Returns the end of the daemon's log."""
+        """Returns the last *lines* lines of the daemon's log."""
         if not self._log.exists():
             return ""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,7 +1,7 @@
-"""The delayed flights as publications, and the expected ones of each subscriber.
+"""The delayed flights as publications, and the publications each subscriber must receive.
 
-The expected ones are found by airport and carrier, not by matching topics: the demo shows that both
-agree.
+The expected publications are computed from airport and carrier, not by matching topics. The demo
+shows that both methods agree.
 """
 
 import json
@@ -12,53 +12,53 @@ from typing import NamedTuple
 from qmgr_demo.flights import Flight
 from qmgr_demo.ledger import Ledger
 
-OVER_MINUTES = 60  # of delay of the departure
+OVER_MINUTES = 60  # minimum departure delay of a published flight
 ROOT = "delays"
-FAILS_ON = 97  # One subscriber fails on flights whose number this divides.
+FAILS_ON = 97  # One subscriber fails on flights whose number is a multiple of this.
 _ANY = "+"
 
 
 class Delay(NamedTuple):
-    """One flight that left late."""
+    """One delayed flight."""
 
     row: int
     airport: str
     carrier: str
-    number: int  # of the flight; many rows have the same number
+    number: int  # flight number; many rows have the same number
     body: bytes
 
     @property
     def topic(self) -> str:
-        """The topic of its publication."""
+        """The topic of the publication about this flight."""
         return f"{ROOT}/{self.airport}/{self.carrier}"
 
 
 class Subscriber(NamedTuple):
-    """A subscriber to the delays of an airport, of a carrier, or to all if neither is named."""
+    """A subscriber to the delays of an airport or a carrier, or to all delays by default."""
 
-    name: str  # of a durable one; empty: it ends with its connection
+    name: str  # name of a durable subscription; "" if the subscription ends with the connection
     airport: str = ""
     carrier: str = ""
-    fails: bool = False  # on some flights, until it is fixed
+    fails: bool = False  # whether the subscriber fails on some flights until it is fixed
 
     @property
     def filter(self) -> str:
-        """Its topic filter."""
+        """The topic filter of the subscriber."""
         if not (self.airport or self.carrier):
             return f"{ROOT}/#"
         return f"{ROOT}/{self.airport or _ANY}/{self.carrier or _ANY}"
 
     @property
     def is_durable(self) -> bool:
-        """Whether it survives its connection."""
+        """Whether the subscription continues after the connection is closed."""
         return bool(self.name)
 
     def wants(self, delay: Delay) -> bool:
-        """Returns whether *delay* matches its filter."""
+        """Returns whether *delay* matches the subscriber's filter."""
         return self.airport in ("", delay.airport) and self.carrier in ("", delay.carrier)
 
     def cannot(self, delay: Delay) -> bool:
-        """Returns whether it fails on *delay* until it is fixed."""
+        """Returns whether the subscriber fails on *delay* until it is fixed."""
         return self.fails and delay.number % FAILS_ON == 0
 
 
@@ -73,7 +73,7 @@ SUBSCRIBERS = (
     Subscriber("", "EWR"),
     Subscriber("", "", "DL"),
 )
-# subscribes before parked ones are republished, and must receive none of these
+# This subscriber subscribes just before the republish, and must receive no publication.
 LATE = Subscriber("")
 
 
@@ -83,14 +83,12 @@ class SubscriberResult:
 
     subscriber: Subscriber
     ledger: Ledger
-    parked: set[int]  # rows that it must fail on
-    republished: set[int] = field(default_factory=set)  # rows that were marked as republished
+    parked: set[int]  # rows that the subscriber must fail on
+    republished: set[int] = field(default_factory=set)  # rows delivered as republished
 
     @property
     def is_clean(self) -> bool:
-        """Whether it had its publications once, and republished ones only after it failed on
-        them.
-        """
+        """Whether each publication was consumed once, and only the failed ones were republished."""
         return self.ledger.is_clean and self.republished == self.parked
 
 
@@ -104,7 +102,7 @@ def delayed(flights: Iterable[Flight]) -> list[Delay]:
 
 
 def expected(subscriber: Subscriber, delays: Sequence[Delay]) -> SubscriberResult:
-    """Returns what *subscriber* must receive of *delays*, published during its subscription."""
+    """Returns the expected result if all *delays* are published while *subscriber* subscribes."""
     wanted = [delay for delay in delays if subscriber.wants(delay)]
     parked = {delay.row for delay in wanted if subscriber.cannot(delay)}
     return SubscriberResult(subscriber, Ledger({delay.row for delay in wanted}), parked)

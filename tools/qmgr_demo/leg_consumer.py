@@ -2,7 +2,7 @@
 
     python -m qmgr_demo.leg_consumer ADDRESS NAME WORK_MS
 
-It records each leg in the unit of work that removes the leg: both happen, or neither.
+The consumer records each leg in the unit of work that removes the leg, so both happen or neither.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ WAIT_MS = 60_000
 
 
 class LegConsumer:
-    """Processes one leg after the other.
+    """A consumer that processes one leg after the other.
 
-    Invariant: ``_did`` has the last leg number done of each aircraft assigned to it.
+    Invariant: ``_did`` has the number of the last processed leg for each assigned aircraft.
     """
 
     def __init__(self, manager: QueueManager, name: str, work_ms: int) -> None:
@@ -33,7 +33,7 @@ class LegConsumer:
     async def run(self) -> None:
         """Consumes until cancelled."""
         async for message in self._manager.consume(LEGS, PREFETCH, groups="pinned"):
-            await asyncio.sleep(self._work_ms / 1000)  # the work of an application
+            await asyncio.sleep(self._work_ms / 1000)  # simulates the work of an application
             try:
                 await self._do(message)
             except RequestError as error:
@@ -41,7 +41,7 @@ class LegConsumer:
                     raise  # Otherwise the leg is delivered again.
 
     async def _do(self, message: Message) -> None:
-        """Records a leg and removes it, together."""
+        """Records a leg and removes its message in one unit of work."""
         flown = self._noted(message)
         async with self._manager.unit_of_work() as unit:
             await unit.ack(message)
@@ -50,11 +50,11 @@ class LegConsumer:
             self._did[message.group_id] = message.group_number
 
     def _noted(self, message: Message) -> Flown:
-        """Returns the record of a leg; starts a new count if its aircraft is new here."""
+        """Returns the record of a leg. Starts a new count if the aircraft was just assigned."""
         aircraft = message.group_id.rstrip(b"\0").decode()
         before = message.group_number - 1
         if message.taken_over:
-            # An application's cached state of it would be invalid.
+            # An application would discard its cached state of the aircraft.
             self._did[message.group_id] = before
         was_told = not aircraft or self._did.get(message.group_id) == before
         return Flown(

@@ -1,4 +1,4 @@
-"""The flights of one day at one airport as groups: the legs of each aircraft, in time order."""
+"""The flights of one day at one airport, grouped by aircraft in time order."""
 
 import json
 from collections import Counter, defaultdict
@@ -15,26 +15,26 @@ _UNKNOWN = ("", "NA")  # flights that were cancelled before an aircraft was assi
 class Leg(NamedTuple):
     """One flight of the day. A flight without a known aircraft has no group."""
 
-    aircraft: str  # its tail number, or ""
-    number: int  # among the legs of its aircraft
+    aircraft: str  # tail number, or ""
+    number: int  # number of the leg within the aircraft's legs, from 1
     last: bool
     row: int
     body: bytes
 
     @property
     def group(self) -> tuple[bytes, int, bool] | None:
-        """Its place in its group: the id is the tail number, padded with zero bytes."""
+        """The id, number and last flag in the group. The id is the zero-padded tail number."""
         if not self.aircraft:
             return None
         return self.aircraft.encode().ljust(GROUP_ID_BYTES, b"\0"), self.number, self.last
 
 
 class Day(NamedTuple):
-    """One day at one airport."""
+    """The flights of one day at one airport."""
 
     date: str
     airport: str
-    legs: list[Leg]  # in planned order
+    legs: list[Leg]  # legs in planned order
 
     @property
     def aircraft(self) -> int:
@@ -49,40 +49,38 @@ class Flown(NamedTuple):
     number: int
     last: bool
     row: int
-    by: str  # the consumer
+    by: str  # name of the consumer
     redelivered: bool
-    taken_over: bool  # this consumer just received its aircraft
-    was_told: bool  # the consumer did the leg before, or was notified that it received the aircraft
+    taken_over: bool  # whether the aircraft was just assigned to this consumer
+    was_told: bool  # whether the consumer did the previous leg, or was notified of the assignment
 
 
 @dataclass(slots=True)
 class Audit:
-    """Compares the legs that were put with the records of the consumers."""
+    """The result of comparing the legs that were put with the consumers' records."""
 
-    in_order: int = 0  # legs that were delivered in their turn
+    in_order: int = 0  # number of legs consumed in order
     out_of_order: list[Flown] = field(default_factory=list)
     lost: list[Leg] = field(default_factory=list)
     doubled: list[Flown] = field(default_factory=list)
     unexpected: list[Flown] = field(default_factory=list)
-    # by another consumer than the leg before, without a notification
+    # legs whose consumer did not process the previous leg and was not notified of the assignment
     untold: list[Flown] = field(default_factory=list)
     redelivered: int = 0
-    handed_over: int = 0  # aircraft that moved from one consumer to another
-    between: int = 0  # of these, how many with a leg already done
+    handed_over: int = 0  # number of aircraft that moved from one consumer to another
+    between: int = 0  # number of such aircraft that moved between two of their legs
     by: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_clean(self) -> bool:
-        """Whether each leg was consumed once, in its turn."""
+        """Whether each leg was consumed once and in order."""
         return not (
             self.out_of_order or self.lost or self.doubled or self.unexpected or self.untold
         )
 
 
 def busiest_day(flights: Iterable[Flight]) -> Day:
-    """Returns the day and airport with the most legs that follow another one of the same
-    aircraft.
-    """
+    """Returns the day and airport where most legs follow another leg of the same aircraft."""
     days: dict[tuple[str, str], list[tuple[int, Flight]]] = defaultdict(list)
     for flight in flights:
         row = json.loads(flight.body)
@@ -98,7 +96,7 @@ def _following(day: Sequence[tuple[int, Flight]]) -> int:
 
 
 def _legs(day: list[tuple[int, Flight]]) -> list[Leg]:
-    """Returns a day's flights by planned time, numbered for each aircraft."""
+    """Returns a day's flights in planned order, numbered for each aircraft."""
     in_time = [flight for _, flight in sorted(day, key=lambda one: (one[0], one[1].row))]
     totals = Counter(flight.tail_number for flight in in_time)
     numbers: Counter[str] = Counter()
@@ -115,7 +113,7 @@ def _legs(day: list[tuple[int, Flight]]) -> list[Leg]:
 
 
 def audit(legs: Sequence[Leg], flown: Sequence[Flown]) -> Audit:
-    """Compares *flown*, in the order of its commits, with the *legs* that were put."""
+    """Compares *flown*, in commit order, with the *legs* that were put."""
     found, expected = Audit(), {leg.row: leg for leg in legs}
     seen: set[int] = set()
     done: Counter[str] = Counter()
@@ -134,7 +132,7 @@ def audit(legs: Sequence[Leg], flown: Sequence[Flown]) -> Audit:
 
 
 def _count(found: Audit, one: Flown, done: Counter[str]) -> None:
-    """Counts the first record of a leg; *done* has the legs of each aircraft so far."""
+    """Counts the first record of a leg. *done* has the number of legs of each aircraft so far."""
     found.by[one.by] += 1
     found.redelivered += one.redelivered
     if one.aircraft:

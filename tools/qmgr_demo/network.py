@@ -1,4 +1,4 @@
-"""The network of the demo: paths of links that fail."""
+"""The network of the demo, which cuts and stalls paths of links."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from qmgr_demo.cluster import Node
 from qmgr_proxy.proxy import Proxy
 
-CONNECTIONS = 4  # of each link
-CUT_AT, STALL_AT = 0.35, 0.6  # of the messages to consume; daemons are killed in between
+CONNECTIONS = 4  # connections per link
+# Fractions of the consumed messages. Daemons are killed at other fractions.
+CUT_AT, STALL_AT = 0.35, 0.6
 UP_MAX_S = 20
 
 
 class Network:
-    """A proxy in front of the hub for each airport, whose link uses several connections."""
+    """One proxy in front of the hub for the link of each airport."""
 
     def __init__(self, hub: Node, airports: Sequence[str]) -> None:
         host, _, port = hub.tcp.rpartition(":")
@@ -26,7 +27,7 @@ class Network:
             await proxy.start()
 
     async def close(self) -> None:
-        """Cuts all connections, and accepts no more."""
+        """Cuts all connections, and accepts no new ones."""
         for proxy in self._proxies.values():
             await proxy.close()
 
@@ -35,7 +36,7 @@ class Network:
         return self._proxies[airport].address
 
     async def trouble(self, airport: str, progress: Callable[[], float]) -> None:
-        """Cuts a path of the link, and later stalls another one, depending on *progress*."""
+        """Cuts a path of the link, and stalls another path later, depending on *progress*."""
         proxy = self._proxies[airport]
         await _until(lambda: progress() >= CUT_AT)
         if await _soon(lambda: len(proxy.connections) >= 1):
@@ -53,7 +54,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
 
 
 async def _soon(is_so: Callable[[], bool]) -> bool:
-    """Returns whether *is_so* soon becomes true: a daemon may have just been killed."""
+    """Returns whether *is_so* becomes true within UP_MAX_S: a daemon may be restarting."""
     try:
         async with asyncio.timeout(UP_MAX_S):
             await _until(is_so)

@@ -1,6 +1,6 @@
-"""Four consumers share the aircraft of a day; each gets all legs of its own, and one is killed.
+"""Four consumers share the aircraft of a day, while one of the consumers is killed.
 
-LEGS, a group an aircraft ──pinned──▶ A B C D ──unit of work──▶ LEGS.FLOWN ──▶ the audit
+LEGS, a group per aircraft ──pinned──▶ A B C D ──unit of work──▶ LEGS.FLOWN ──▶ the audit
                                             ▲
                                           kill -9, restarted
 """
@@ -20,9 +20,10 @@ from qmgr_protocol.errors import RequestError
 CONSUMERS = ("A", "B", "C", "D")
 KILLED = "D"
 KILLS = 5
-# of the day: aircraft with many legs start early, so a kill can be between two of their legs
+# Fraction of the day between kills. Aircraft with many legs start early, so a kill can be between
+# two of their legs.
 KILL_EACH = 0.1
-WORK_MS = 60  # per leg: about six seconds in all
+WORK_MS = 60  # time per leg, which makes about six seconds in all
 LEASE_MS = 5_000
 POLL_S = 0.02
 DAY_MAX_S = 120
@@ -30,11 +31,11 @@ STOP_MAX_S = 20
 
 
 class PinnedFailed(Exception):
-    """A consumer ended by itself, a leg was refused, or legs are left."""
+    """The error if a consumer ended by itself, a leg was refused, or legs are left."""
 
 
 class ConsumerProcess:
-    """One consumer. Invariant: ``process`` is the last one that was started."""
+    """One consumer. Invariant: ``process`` is the most recently started process."""
 
     def __init__(self, name: str, address: str, directory: Path, work_ms: int) -> None:
         self.name = name
@@ -50,25 +51,25 @@ class ConsumerProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts the process; it consumes a moment later."""
+        """Starts the process, which begins to consume a moment later."""
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """Kills it with -9, and waits for its end."""
+        """Kills the process with SIGKILL, and waits until it has ended."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(STOP_MAX_S)
 
     def check(self) -> None:
-        """Raises PinnedFailed if it ended."""
+        """Raises PinnedFailed if the process ended."""
         if self.process is not None and self.process.poll() is not None:
             last_line = self._log.read_text(errors="replace").splitlines()[-1:]
             raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(last_line)}")
 
 
 class PinnedDay:
-    """The legs of a day, put and consumed. Invariant: everything in ``flown`` was committed."""
+    """The legs of a day, put and consumed. Invariant: all records in ``flown`` are committed."""
 
     def __init__(self, day: Day, address: str, directory: Path, work_ms: int = WORK_MS) -> None:
         self.day = day
@@ -81,17 +82,17 @@ class PinnedDay:
         self._consumers = {
             name: ConsumerProcess(name, address, directory, work_ms) for name in CONSUMERS
         }
-        self._done_before = 0  # by the killed one, at its last kill
+        self._done_before = 0  # legs that the killed consumer had done at its last kill
 
     def audit(self) -> Audit:
-        """Compares the records with the legs that were put."""
+        """Returns the comparison of the records with the legs that were put."""
         return audit(self.day.legs, self.flown)
 
     async def run(self) -> None:
-        """Puts and consumes all legs, under kills.
+        """Puts and consumes all legs under kills.
 
         Raises:
-            PinnedFailed: with the reason.
+            PinnedFailed: The text states the reason.
         """
         async with connect(self._address, name="demo.pinned", wait_ms=STOP_MAX_S * 1000) as manager:
             await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
@@ -110,7 +111,7 @@ class PinnedDay:
             self.left = (await manager.admin.queue_show(LEGS))["depth"]
 
     async def _put_all(self, manager: QueueManager) -> None:
-        """Puts the legs in planned order, those of all aircraft mixed."""
+        """Puts the legs of all aircraft in planned order."""
         items = [
             Outgoing(leg.body, headers={"row": leg.row}, group=leg.group) for leg in self.day.legs
         ]
@@ -120,7 +121,7 @@ class PinnedDay:
             self.put += 1
 
     async def _consume_all(self, manager: QueueManager) -> None:
-        """Returns when no leg is left; kills one consumer in the meantime."""
+        """Waits until no leg is left, and kills one consumer in the meantime."""
         victim, end_s = self._consumers[KILLED], time.monotonic() + DAY_MAX_S
         while (await manager.admin.queue_show(LEGS))["depth"]:
             await self._look(manager)
@@ -133,12 +134,13 @@ class PinnedDay:
             for consumer in self._consumers.values():
                 consumer.check()
             if time.monotonic() > end_s:
-                raise PinnedFailed(f"legs are left after {DAY_MAX_S} s: see the consumers' logs")
+                raise PinnedFailed(f"legs are left after {DAY_MAX_S} s; see the consumers' logs")
             await asyncio.sleep(POLL_S)
 
     def _is_kill_due(self) -> bool:
-        """Whether another part is done, and the consumer to kill is between two legs, if it ever
-        is.
+        """Returns whether enough legs are done, and the consumer to kill is between two legs.
+
+        After a while the second condition is dropped.
         """
         part = (self.kills + 1) * KILL_EACH
         if self.kills == KILLS or len(self.flown) < part * len(self.day.legs):
@@ -151,5 +153,5 @@ class PinnedDay:
         return sum(one.by == name for one in self.flown)
 
     async def _look(self, manager: QueueManager) -> None:
-        """Reads all records; a unit's put has its place before its commit."""
+        """Reads all records again: a unit's put has its position before the unit commits."""
         self.flown = [Flown(**message.headers) async for message in manager.browse(FLOWN)]

@@ -1,4 +1,4 @@
-"""The part of the demo about groups: its progress, and its results."""
+"""The part of the demo about groups. Shows progress and results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,13 +25,12 @@ SHOW_S = 0.1
 async def pinned_part(
     console: Console, address: str, flights: Sequence[Flight], directory: Path
 ) -> bool:
-    """Consumes the legs of one day of *flights* by aircraft; returns whether all results are
-    right.
-    """
+    """Consumes one day of *flights* by aircraft. Returns whether all results are correct."""
     day = busiest_day(flights)
     console.print(
-        f"{day.date} at {day.airport}: {day.aircraft:,} aircraft, each a group of its legs, for "
-        f"{len(CONSUMERS)} consumers;\n{KILLED} is killed between two legs."
+        f"{day.date} at {day.airport}: {len(CONSUMERS)} consumers process the legs of "
+        f"{day.aircraft:,} aircraft.\nEach aircraft is a group. {KILLED} is killed between two "
+        "legs."
     )
     run = PinnedDay(day, address, directory)
     showing = asyncio.create_task(_show_progress(console, run))
@@ -50,7 +49,7 @@ async def pinned_part(
 
 
 async def _show_progress(console: Console, run: PinnedDay) -> None:
-    """Shows the progress, until cancelled."""
+    """Shows the progress until cancelled."""
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(40),

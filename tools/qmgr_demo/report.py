@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from qmgr_demo.delays import FAILS_ON, LATE, OVER_MINUTES, SubscriberResult
+from qmgr_demo.delays import LATE, OVER_MINUTES, SubscriberResult
 from qmgr_demo.flights import AIRPORTS, Mean
 from qmgr_demo.ledger import Ledger
 from qmgr_demo.legs import Audit, Day
@@ -22,29 +22,29 @@ class Totals(NamedTuple):
     seconds: float
     snapshot_messages: int
     snapshot_turn: int
-    cuts: int = 0  # of paths of links
-    stalls: int = 0
+    cuts: int = 0  # number of paths that were cut
+    stalls: int = 0  # number of paths that were stalled
 
 
 class DayTotals(NamedTuple):
     """The figures of a day whose legs were consumed as groups."""
 
     put: int
-    left: int  # on the queue
-    killed: str  # the consumer
+    left: int  # number of messages left on the queue
+    killed: str  # name of the killed consumer
     kills: int
     seconds: float
 
 
 class DelaysTotals(NamedTuple):
-    """The figures of publishing to many."""
+    """The figures of the topics part."""
 
     published: int
     failures: int  # deliveries that a subscriber failed on
     parked: int
     parked_wrongly: int
-    still_parked: int  # at the end
-    left: int  # at the end, of the publications
+    still_parked: int  # number of parked publications at the end
+    left: int  # number of publications left on their queue at the end
     kills: int
     seconds: float
 
@@ -58,8 +58,8 @@ def show(console: Console, ledger: Ledger, totals: Totals) -> None:
         ("transferred to the hub", f"{totals.transferred:,}"),
         ("consumed", f"{ledger.consumed:,}"),
         ("lost", _verdict(len(ledger.lost))),
-        ("doubled", _verdict(len(ledger.doubled) + len(ledger.unexpected))),
-        ("redelivered, and flagged", f"{ledger.redelivered:,}"),
+        ("duplicated", _verdict(len(ledger.doubled) + len(ledger.unexpected))),
+        ("redelivered with flag", f"{ledger.redelivered:,}"),
         ("kills survived (-9)", f"{sum(totals.kills.values())}  ({kills})"),
         ("paths of links cut, stalled", f"{totals.cuts}, {totals.stalls}"),
         ("messages per second, end to end", f"{rate:,.0f}"),
@@ -73,14 +73,14 @@ def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> Non
     shares = ", ".join(f"{name} {audit.by[name]}" for name in sorted(audit.by))
     rows = [
         ("legs put", f"{totals.put:,}"),
-        ("aircraft, each a group of its legs", f"{day.aircraft:,}"),
-        ("legs consumed, in the order of their aircraft", f"{audit.in_order:,}"),
+        ("aircraft (one group each)", f"{day.aircraft:,}"),
+        ("legs consumed in order", f"{audit.in_order:,}"),
         ("out of order", _verdict(len(audit.out_of_order))),
         ("lost", _verdict(len(audit.lost) + totals.left)),
-        ("doubled", _verdict(len(audit.doubled) + len(audit.unexpected))),
+        ("duplicated", _verdict(len(audit.doubled) + len(audit.unexpected))),
         ("consumed by", shares),
         ("kills survived (-9)", f"{totals.killed} {totals.kills}"),
-        ("redelivered, and flagged", f"{audit.redelivered:,}"),
+        ("redelivered with flag", f"{audit.redelivered:,}"),
         ("aircraft handed over", f"{audit.handed_over:,}  (between two legs {audit.between})"),
         ("handed over without notification", _verdict(len(audit.untold))),
         ("seconds", f"{totals.seconds:.1f}"),
@@ -89,7 +89,7 @@ def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> Non
 
 
 def show_delays(console: Console, had: Sequence[SubscriberResult], totals: DelaysTotals) -> None:
-    """Prints what each subscriber received, and what was parked."""
+    """Prints the publications that each subscriber received, and the parked ones."""
     ledgers = [one.ledger for one in had]
     failing = [one for one in had if one.subscriber.fails]
     others = [one for one in had if not one.subscriber.fails]
@@ -101,16 +101,16 @@ def show_delays(console: Console, had: Sequence[SubscriberResult], totals: Delay
         ("published, each stored once", f"{totals.published:,}"),
         *(("consumed by " + _name(one), _of(one)) for one in had),
         ("lost", _verdict(sum(len(one.lost) for one in ledgers))),
-        ("duplicated, or outside of the filter", _verdict(sum(wrong))),
-        ("redelivered, and flagged", f"{sum(one.redelivered for one in ledgers):,}"),
+        ("duplicated, or outside the filter", _verdict(sum(wrong))),
+        ("redelivered with flag", f"{sum(one.redelivered for one in ledgers):,}"),
         (
-            f"failed on by {_names(failing)}, if divisible by {FAILS_ON}",
+            f"parked after failures of {_names(failing)}",
             f"{totals.parked:,}  ({totals.failures:,} deliveries)",
         ),
-        ("parked wrongly, or not parked wrongly", _verdict(totals.parked_wrongly)),
+        ("unexpected or missing parked publications", _verdict(totals.parked_wrongly)),
         (f"republished to {_names(failing)}", f"{again:,}"),
         ("republished, but not parked before", _verdict(strangers)),
-        ("copies of these to others", _verdict(copies)),
+        ("republished to other subscribers", _verdict(copies)),
         (
             "left on the list, and on SYSTEM.PUBLICATIONS",
             f"{_verdict(totals.still_parked)}, {_verdict(totals.left)}",
@@ -125,7 +125,7 @@ def show_delays(console: Console, had: Sequence[SubscriberResult], totals: Delay
 def _name(had: SubscriberResult) -> str:
     one = had.subscriber
     if one is LATE:
-        return f"a later subscriber, {one.filter}"
+        return f"a late subscriber, {one.filter}"
     return (
         f"{one.name}, {one.filter}" if one.name else f"a subscriber of the first half, {one.filter}"
     )
@@ -151,7 +151,7 @@ def _print_table(console: Console, title: str, rows: Sequence[tuple[str, str]]) 
 
 
 def show_means(console: Console, found: Means, expected: Means) -> bool:
-    """Prints flights and mean delay by carrier and airport; returns whether they agree."""
+    """Prints flights and mean delay by carrier and airport. Returns whether *found* is right."""
     table = Table(
         title="Spark reads the snapshot: flights and mean departure delay (minutes)",
         caption="Each cell has Spark's result; != shows the expected value if it differs.",

@@ -17,7 +17,7 @@ def manifest(snapshot: Path) -> dict[str, Any]:
 
 
 def aggregate(spark: SparkSession, snapshot: Path, queue: str) -> dict[tuple[str, str], Mean]:
-    """Returns flights and delays on *queue* in *snapshot*, by (carrier, airport)."""
+    """Returns the mean delays of the flights on *queue*, by (carrier, airport)."""
     messages = spark.read.format("qmgr").option("path", str(snapshot)).load()
     delay = f.get_json_object(f.decode(messages["body"], "UTF-8"), "$.dep_delay").cast("int")
     rows = (

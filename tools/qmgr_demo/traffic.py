@@ -21,7 +21,7 @@ DRAIN_MAX_S = 60
 
 
 class Traffic:
-    """The whole traffic, and its progress.
+    """All producers and consumers of the demo, and their progress.
 
     Invariant: the counts only grow.
     """
@@ -31,14 +31,14 @@ class Traffic:
         self.network = Network(nodes[HUB], [name for name in nodes if name != HUB])
         self.ledger = Ledger()
         self.total = len(flights)
-        self.put: dict[str, int] = {}  # by airport
+        self.put: dict[str, int] = {}  # number of finished puts by airport
         self._flights: dict[str, list[Flight]] = defaultdict(list)
         for flight in flights:
             self._flights[flight.airport].append(flight)
         self.by_airport = dict(self._flights)
 
     async def define(self) -> None:
-        """Creates the queue at the hub, and at each airport the link and the remote queue.
+        """Creates the queue at the hub, and the link and the remote queue at each airport.
 
         The hub accepts links only from the airports. The links are ordered, so the hub has the
         first flights of each airport.
@@ -60,7 +60,7 @@ class Traffic:
                 await manager.admin.queue_create(REMOTE)
 
     def progress(self, name: str) -> float:
-        """Returns the finished part of the work of the daemon *name*: puts, or consumption."""
+        """Returns the finished fraction of the puts or, for the hub, of the consumption."""
         if name == HUB:
             return self.ledger.consumed / max(self.total, 1)
         return self.put.get(name, 0) / max(len(self.by_airport.get(name, ())), 1)
@@ -70,7 +70,7 @@ class Traffic:
         return connect(node.address, name="demo", wait_ms=WAIT_MS)
 
     async def produce(self, airport: str) -> None:
-        """Puts all flights of an airport, in their order, a window of them in flight."""
+        """Puts all flights of an airport in order, with a window of them in flight."""
         room = asyncio.Semaphore(PUT_WINDOW)
         self.put[airport] = 0
 
@@ -103,9 +103,7 @@ class Traffic:
                 await room.acquire()
 
     async def consume(self, work: Callable[[Message], None]) -> None:
-        """Leases and acknowledges messages at the hub until cancelled; calls *work* once for
-        each.
-        """
+        """Consumes at the hub until cancelled, and calls *work* once for each message."""
         async with self.connect(self.nodes[HUB]) as manager:
             async for message in manager.consume(QUEUE, prefetch=512):
                 row = int(message.headers["row"])
@@ -118,10 +116,10 @@ class Traffic:
                 (await manager.ack_soon(message)).add_done_callback(_look)
 
     async def take_all(self, work: Callable[[Message], None]) -> None:
-        """Consumes until every message was consumed and no lease is left.
+        """Consumes until every message is consumed and no lease is left.
 
         Raises:
-            TimeoutError: the queue is not empty long after all messages were consumed.
+            TimeoutError: If the queue is not empty DRAIN_MAX_S after all messages were consumed.
         """
         async with asyncio.TaskGroup() as tasks:
             consumers = [tasks.create_task(self.consume(work)) for _ in range(CONSUMERS)]
@@ -135,13 +133,13 @@ class Traffic:
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Reads an ack's exception: a kill ended the lease, and the message is delivered again."""
+    """Retrieves an ack's exception: after a kill the message is delivered again."""
     if not acked.cancelled():
         acked.exception()
 
 
 class Killer:
-    """Kills daemons with -9, and restarts them at once. Counts the kills by name."""
+    """Kills daemons with SIGKILL, restarts them at once, and counts the kills by name."""
 
     def __init__(self, rounds: int) -> None:
         self.kills: dict[str, int] = {}

@@ -1,1 +1,1 @@
-"""`qmctl proxy`: a bad network between a client and a queue manager."""
+"""`qmctl proxy`: simulates a bad network between a client and a queue manager."""

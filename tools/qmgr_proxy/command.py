@@ -1,4 +1,4 @@
-"""qmctl proxy: a bad network between a client, or a link, and a queue manager."""
+"""qmctl proxy: simulates a bad network between a client or a link and a queue manager."""
 
 from random import Random
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import usage
 
 SEED_MAX = 2**32 - 1
-STALL_MS = 2_000  # by default
+STALL_MS = 2_000  # default duration of a stall
 Listen = Annotated[
     str,
     typer.Argument(
@@ -52,7 +52,7 @@ def proxy(
     cut_every: Annotated[int, _time("Cut all connections about this often.")] = 0,
     refuse_for: Annotated[int, _time("Refuse new connections for this time after a cut.")] = 0,
     stall_every: Annotated[int, _time("Stall all traffic about this often.")] = 0,
-    stall_for: Annotated[int, _time("The duration of a stall; default: 2s.")] = 0,
+    stall_for: Annotated[int, _time("Let each stall last this time. Default: 2s.")] = 0,
     lose: Annotated[float, _percent("Lose this percentage of chunks.")] = 0,
     double: Annotated[float, _percent("Pass this percentage of chunks twice.")] = 0,
     reorder: Annotated[float, _percent("Swap this percentage of chunks with the next one.")] = 0,
@@ -66,24 +66,24 @@ def proxy(
             help="Repeat the random choices of an earlier run.",
         ),
     ] = None,
-    duration: Annotated[int, _time("End after this time; otherwise Ctrl-C ends it.")] = 0,
+    duration: Annotated[int, _time("End after this time. Default: run until Ctrl-C.")] = 0,
 ) -> None:
-    """Forwards connections to TARGET like a bad network: late, cut, stalled or damaged.
+    """Forward connections to TARGET over a simulated bad network: late, cut, stalled or damaged.
 
     Use it to test applications and links. A chunk is the data of one read, up to 256 KiB. Lost,
     doubled or swapped bytes break a connection, but no message may be lost or duplicated. The
-    command prints each event, and at the end the number of events by kind.
+    command prints each event. At its end it prints the number of events by kind.
 
     \b
     JSON: one line for each event, an object with
-      ms            since the start
+      ms            milliseconds since the start
       what          listening, opened, closed, target not reached, cut,
                     accepting again, stalled, passing again, lost, doubled,
                     reordered, ended
-      connection    its number, from 0; null: all
+      connection    number of the connection, from 0; null: all
       way           forth (to TARGET), back; null: both
-      count         bytes of a chunk; connections; else null
-      listening also has address, target and seed; ended has totals
+      count         bytes of the chunk, or number of connections; else null
+      A listening event also has address, target and seed; ended has totals.
 
     Examples:
       qmctl proxy 127.0.0.1:7480 127.0.0.1:7470 --delay 20ms --cut-every 5s
@@ -99,7 +99,7 @@ def proxy(
     try:
         faults = Faults(lose, double, reorder)
     except ValueError as error:
-        raise usage("cannot damage that many chunks", str(error)) from None
+        raise usage("cannot damage chunks as requested", str(error)) from None
     outages = Outages(cut_every, refuse_for, stall_every, stall_for or STALL_MS)
     seed = Random().randint(0, SEED_MAX) if seed is None else seed
     plan = proxy_run.Plan(here, there, Shape(delay, rate), faults, outages, seed, duration)
@@ -110,4 +110,4 @@ def _address(text: str, name: str) -> Address:
     try:
         return parse_address(text)
     except ValueError as error:
-        raise usage(f"{name} is not an address", str(error), "write HOST:PORT") from None
+        raise usage(f"{name} is not a valid address", str(error), "use HOST:PORT") from None

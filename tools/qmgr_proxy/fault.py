@@ -2,9 +2,10 @@
 
     source ──chunk──▶ lost | passed | passed twice | held until the next one passed ──▶ pipe
 
-A chunk is the data of one read. One random draw decides each, in their order: the same seed gives
-the same fates to the first, second, ... chunk of the same direction of the same connection. TCP
-does none of this. A peer must notice it and close, without losing or duplicating a message.
+A chunk is the data of one read. One random draw per chunk decides what happens to it. With the same
+seed, the n-th chunk in the same direction of the same connection is treated in the same way. TCP
+never damages data like this. A peer must detect the damage and close the connection, without losing
+or duplicating a message.
 """
 
 import asyncio
@@ -13,16 +14,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-HOLD_S = 0.1  # A chunk that nothing follows is passed in its place.
+HOLD_S = 0.1  # If no chunk follows within this time, a held chunk is passed.
 ALL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The percentages of chunks for each kind of damage; together at most 100.
+    """The percentages of chunks for each kind of damage. Their sum is at most 100.
 
     Raises:
-        ValueError: one is negative, or the sum is too large.
+        ValueError: If a percentage is negative, or the sum exceeds 100.
     """
 
     lose_percent: float = 0
@@ -33,27 +34,31 @@ class Faults:
         all_percent = self.lose_percent + self.double_percent + self.reorder_percent
         parts = (self.lose_percent, self.double_percent, self.reorder_percent)
         if min(parts) < 0 or all_percent > ALL_PERCENT:
-            raise ValueError(f"{parts} are not three shares of {ALL_PERCENT} percent")
+            raise ValueError(
+                f"the percentages {parts} are negative, or their sum exceeds {ALL_PERCENT}"
+            )
 
 
 class Inlet(Protocol):
-    """Receives the data of a read: the pipe itself, or a damaging stage in front of it."""
+    """A receiver of read data: the pipe, or a damaging stage in front of the pipe."""
 
     def take(self, data: bytes) -> None:
-        """Takes *data*."""
+        """Accepts the *data* of one read."""
 
     def end(self) -> None:
         """Records the end of the data."""
 
 
 class FaultyInlet:
-    """Damages one direction. Invariant: at most one chunk is held, for HOLD_S at most."""
+    """A stage that damages one direction. Invariant: at most one chunk is held, up to HOLD_S."""
 
     def __init__(
         self, faults: Faults, chance: Random, pipe: Inlet, tell: Callable[[str, int], None]
     ) -> None:
-        """Damages the input of *pipe*; *tell* is called with each damage and its number of
-        bytes.
+        """Creates a stage in front of *pipe*, with random draws from *chance*.
+
+        Args:
+            tell: A function that is called with the kind and the size of each damage.
         """
         self._faults = faults
         self._chance = chance
@@ -63,7 +68,7 @@ class FaultyInlet:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        """Decides the fate of a chunk."""
+        """Passes, loses, doubles or holds a chunk, as a random draw decides."""
         draw = self._chance.random() * ALL_PERCENT
         faults = self._faults
         doubled = faults.lose_percent + faults.double_percent
@@ -83,7 +88,7 @@ class FaultyInlet:
         self._release()
 
     def end(self) -> None:
-        """Passes the held chunk, then the end."""
+        """Passes the held chunk, then the end of the data."""
         self._release()
         self._pipe.end()
 

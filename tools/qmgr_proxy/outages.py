@@ -1,4 +1,4 @@
-"""Repeated trouble of a proxy: it cuts its connections, or stalls them."""
+"""Repeatedly cuts or stalls the connections of a proxy."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,17 +12,22 @@ MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Outages:
-    """The periods of trouble in milliseconds; 0 is never. Pauses are 0.5 to 1.5 times as long."""
+    """Mean intervals and durations of outages in milliseconds. An interval of 0 means never.
 
-    cut_every_ms: int = 0  # All connections are cut.
-    refuse_ms: int = 0  # New connections are refused for this time after a cut.
-    stall_every_ms: int = 0  # Nothing passes in either direction; connections stay open.
-    stall_ms: int = 0
+    Each interval is 0.5 to 1.5 times the mean.
+    """
+
+    cut_every_ms: int = 0  # interval between cuts of all connections
+    refuse_ms: int = 0  # time after a cut during which new connections are refused
+    stall_every_ms: int = 0  # interval between stalls in both directions; connections stay open
+    stall_ms: int = 0  # duration of a stall
 
 
 async def run(proxy: Proxy, outages: Outages, seed: int, tell: Callable[[str, int], None]) -> None:
-    """Makes trouble until cancelled; *tell* is called with each event and its number of
-    connections.
+    """Causes *outages* until cancelled.
+
+    Args:
+        tell: A function that is called with the name of each event and the number of connections.
     """
     async with asyncio.TaskGroup() as tasks:
         if outages.cut_every_ms:

@@ -1,10 +1,9 @@
-"""One direction of a proxied connection: read data waits here to be written.
+"""One direction of a proxied connection, which holds read data until it is written.
 
     source ──read──▶ held: (arrival time, bytes), ... ──when due, as the rate allows──▶ sink
 
-Each chunk has its own due time, so a delay costs no throughput. Without a delay or limit, a chunk
-is
-written as it arrives, and nothing is held. The source is read while there is room.
+Each chunk has its own due time, so a delay does not reduce throughput. Without a delay or limit,
+each chunk is written when it arrives, and no data is held. The source is read while there is room.
 """
 
 import asyncio
@@ -12,17 +11,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-HELD_MAX_BYTES = 16 * 1024 * 1024  # with a delay d, at most this passes per d
+HELD_MAX_BYTES = 16 * 1024 * 1024  # also the most that can pass within one delay
 HELD_MIN_BYTES = 64 * 1024
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-TICK_S = 0.01  # the length of the slices of a limited rate
-BURST_S = 0.05  # At most this much of a late timer's time is made up for.
+TICK_S = 0.01  # length of the time slices of a limited rate
+BURST_S = 0.05  # most time that a burst makes up for after a late timer
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a direction passes bytes: each *delay_ms* late, at most *bytes_per_s* (0: no limit).
+    """The delay of each byte in one direction, and the limit of bytes per second (0: no limit).
 
     The delay is accurate to a millisecond, like the clocks of event loops.
     """
@@ -32,22 +31,22 @@ class Shape:
 
     def __post_init__(self) -> None:
         if self.delay_ms < 0 or self.bytes_per_s < 0:
-            raise ValueError(f"{self}: neither may be negative")
+            raise ValueError(f"{self}: delay and rate must not be negative")
 
 
 class Pipe:
-    """One direction. Source and sink are set when they are connected.
+    """One direction of a connection. Source and sink are set when they are connected.
 
-    Invariant: the source is read only if nothing is stalled, the sink is ready, and there is room.
-    So at most one read exceeds the room.
+    Invariant: the source is read only if the pipe is not stalled, the sink is ready, and there is
+    room. So at most one read exceeds the room.
     """
 
     def __init__(self, shape: Shape, on_end: Callable[[], None]) -> None:
-        """Passes nothing yet.
+        """Creates a pipe that passes no data yet.
 
         Args:
-            on_end: called once, when the last byte has been written: the source ended or was
-                closed, or the cut was reached.
+            on_end: A function that is called once, after the last byte is written. The last byte
+                is the one before the source's end or before the cut.
         """
         self.passed_bytes = 0
         self.held_bytes = 0
@@ -59,34 +58,34 @@ class Pipe:
         self._sink: asyncio.Transport | None = None
         self._on_end = on_end
         self._held: deque[tuple[float, memoryview]] = deque()
-        self._left_bytes: int | None = None  # until the cut
+        self._left_bytes: int | None = None  # bytes that may still pass before the cut
         self._is_ending = False
         self._is_sink_full = self._is_sink_gone = False
         self.is_reading = True
-        self._free_at = 0.0  # when the rate allows more
+        self._free_at = 0.0  # loop time at which the rate allows more
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
     # Called from outside
 
     def shape(self, shape: Shape) -> None:
-        """Changes the shape, also for the bytes that are already held."""
+        """Changes the shape, including that of held bytes."""
         self._shape = shape
         self._free_at = 0.0
         self._pump()
 
     def stall(self) -> None:
-        """Stops passing and reading, until resumed."""
+        """Stops passing and reading until resumed."""
         self.is_stalled = True
         self._pump()
 
     def resume(self) -> None:
-        """Passes what is held, and reads again."""
+        """Passes held data, and reads again."""
         self.is_stalled = False
         self._pump()
 
     def cut_after(self, count: int) -> None:
-        """Ends after *count* more bytes; later bytes are dropped."""
+        """Ends after *count* more bytes, and drops later bytes."""
         self._left_bytes = count
         self._pump()
 
@@ -99,12 +98,12 @@ class Pipe:
         self._loop.call_soon(self._look)
 
     def write_to(self, sink: asyncio.Transport) -> None:
-        """Begins to pass what is held, to *sink*."""
+        """Begins to pass held data to *sink*."""
         self._sink = sink
         self._pump()
 
     def take(self, data: bytes) -> None:
-        """Passes *data*, now or when it is due."""
+        """Passes *data* now or at its due time."""
         if self._is_sink_gone or self.is_cut:
             return
         if self._sink is not None and self._is_clear and not self._held:
@@ -116,17 +115,17 @@ class Pipe:
         self._pump()
 
     def end(self) -> None:
-        """Records the source's end: the pipe ends once what is held has passed."""
+        """Records the source's end. The pipe ends after all held data has passed."""
         self._is_ending = True
         self._pump()
 
     def sink_full(self, is_full: bool) -> None:
-        """Records whether the sink has enough to write for now."""
+        """Records whether the sink's write buffer is full."""
         self._is_sink_full = is_full
         self._pump()
 
     def sink_gone(self) -> None:
-        """Drops what is held, and all further data."""
+        """Drops held data and all later data."""
         self._is_sink_gone = True
         self._drop()
         self._pump()
@@ -142,7 +141,7 @@ class Pipe:
         )
 
     def _room(self) -> int:
-        """Returns how much may be held; little if a rate makes it wait long."""
+        """Returns the number of bytes that may be held. A limited rate reduces this number."""
         if not self._shape.bytes_per_s:
             return HELD_MAX_BYTES
         in_transit = self._shape.bytes_per_s * (self._shape.delay_ms / 1000 + BURST_S)
@@ -153,7 +152,7 @@ class Pipe:
         self.held_bytes = 0
 
     def _pump(self) -> None:
-        """Writes what is due, sets the timer for the rest, and updates the reading."""
+        """Writes due data, sets the timer for the rest, and reads or pauses the source."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -174,7 +173,7 @@ class Pipe:
         self._look()
 
     def _pass(self, now: float) -> None:
-        """Writes the first held bytes, as far as the rate and the cut allow."""
+        """Writes as many of the first held bytes as the rate and the cut allow."""
         assert self._sink is not None
         came, piece = self._held.popleft()
         size, rate = len(piece), self._shape.bytes_per_s
@@ -194,7 +193,7 @@ class Pipe:
         self._sink.write(piece[:size])  # This may call sink_full.
 
     def _look(self) -> None:
-        """Reads or pauses, depending on the room."""
+        """Reads or pauses the source, depending on the room."""
         if self._source is None or self._source.is_closing():
             return
         has_room = self.held_bytes < self._room() and not self._is_sink_full and bool(self._sink)

@@ -3,10 +3,11 @@
     dialler ──forth──▶ proxy ──forth──▶ target
             ◀──back───       ◀──back───
 
-It delays, limits the rate, stalls, cuts at any byte, and refuses: one connection or all, in one
-direction or both. Its inlets may lose, duplicate and reorder bytes (fault.py). Without any of these
-it only passes bytes, at hundreds of MB/s. Its memory is limited: it reads no more than it can pass,
-so a dialler sees a slow target as it would without a proxy.
+The proxy can delay, stall, cut at any byte, limit the rate, and refuse connections. Each action
+applies to one connection or all, in one direction or both. Inlets may lose, duplicate and reorder
+bytes (fault.py). By default the proxy only passes bytes, at hundreds of MB/s. The proxy's memory is
+limited because it reads no more than it can pass. A dialler therefore observes a slow target in the
+same way as without a proxy.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from qmgr_config.address import Address
 from qmgr_proxy.fault import Inlet
 from qmgr_proxy.pipe import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Pipe, Shape
 
-SOCKET_BYTES = 256 * 1024  # By default the kernel would buffer several MB, whatever the rate.
+SOCKET_BYTES = 256 * 1024  # By default the kernel would buffer several MB at any rate.
 HOST = "127.0.0.1"
 DIAL_MAX_S = 10
 RESET_AT_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with zero seconds
 
 
 class Way(Enum):
-    """A direction; data from the dialler goes forth."""
+    """A direction. Data from the dialler goes forth."""
 
     FORTH = "forth"
     BACK = "back"
@@ -43,8 +44,7 @@ MakeInlet = Callable[["ProxyConnection", Way, Pipe], Inlet]  # creates the stage
 
 
 class _End(asyncio.Protocol):
-    """One of the two sockets of a connection: its reads go to *outgoing*, *incoming* is written to
-    it.
+    """One of the two sockets of a connection, which feeds *outgoing* and is fed by *incoming*.
 
     Invariant: ``transport`` is set while the socket is open.
     """
@@ -54,7 +54,7 @@ class _End(asyncio.Protocol):
     ) -> None:
         self.transport: asyncio.Transport | None = None
         self.outgoing, self.incoming = outgoing, incoming
-        self._inlet = inlet  # of the outgoing pipe
+        self._inlet = inlet  # inlet of the outgoing pipe
         self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,12 +66,12 @@ class _End(asyncio.Protocol):
         self._connection.made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Passes data on."""
+        """Forwards data."""
         self._connection.heard(self, data)
         self._inlet.take(data)
 
     def eof_received(self) -> bool:
-        """Passes the end on, after the data."""
+        """Forwards the end of the data."""
         self._inlet.end()
         return True  # The other direction continues.
 
@@ -84,24 +84,24 @@ class _End(asyncio.Protocol):
         self.incoming.sink_full(False)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Informs both directions."""
+        """Ends both directions."""
         self.transport = None
         self.incoming.sink_gone()
         self._inlet.end()
         self._connection.lost(self)
 
     def close(self) -> None:
-        """Closes once everything is written."""
+        """Closes the socket after all data is written."""
         if self.transport is not None:
             self.transport.close()
 
     def write_eof(self) -> None:
-        """Sends the end once everything is written."""
+        """Sends the end of the data after all data is written."""
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
 
     def reset(self) -> None:
-        """Closes with a reset; unwritten data is lost."""
+        """Closes the socket with a reset, which loses unwritten data."""
         if self.transport is not None:
             self._set(socket.SO_LINGER, RESET_AT_CLOSE)
             self.transport.abort()
@@ -114,13 +114,13 @@ class _End(asyncio.Protocol):
 
 
 class ProxyConnection:
-    """A proxied connection, connected or waiting for the target.
+    """A proxied connection, which is connected or is waiting for the target.
 
-    ``pipes`` are its two directions. It is over when both of its sockets are closed.
+    ``pipes`` has the two directions. The connection is over when both sockets are closed.
     """
 
     def __init__(self, proxy: "Proxy", number: int) -> None:
-        self.number = number  # among the accepted connections, from 0
+        self.number = number  # number of the accepted connection, from 0
         forth = Pipe(proxy.shapes[Way.FORTH], lambda: self._ended(self._near, self._far))
         back = Pipe(proxy.shapes[Way.BACK], lambda: self._ended(self._far, self._near))
         self.pipes = {Way.FORTH: forth, Way.BACK: back}
@@ -131,34 +131,35 @@ class ProxyConnection:
         self.stall(proxy.stalled)
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
-        """Changes delay and rate limit."""
+        """Changes the delay and the rate limit."""
         for way in ways:
             self.pipes[way].shape(shape)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Passes nothing until resumed, not even an end of a socket; the sockets stay open."""
+        """Passes neither data nor ends until resumed. The sockets stay open."""
         for way in ways:
             self.pipes[way].stall()
 
     def resume(self, ways: Iterable[Way] = BOTH) -> None:
-        """Passes bytes again, held ones first."""
+        """Passes bytes again, held bytes first."""
         for way in ways:
             self.pipes[way].resume()
 
     def cut(self) -> None:
-        """Resets both sockets; data in transit is lost."""
+        """Resets both sockets, which loses data in transit."""
         self._near.reset()
         self._far.reset()
 
     def cut_after(self, count: int, way: Way) -> None:
-        """Passes *count* more bytes in that direction, then cuts; the reader sees the end after
-        the last one.
+        """Cuts the connection after *count* more bytes in one direction.
+
+        The reader receives the end after the last of these bytes.
         """
         self.pipes[way].cut_after(count)
 
     @property
     def is_up(self) -> bool:
-        """Whether both sockets are open, and none is being closed."""
+        """Whether both sockets are open and neither is closing."""
         ends = (self._near.transport, self._far.transport)
         return not any(transport is None or transport.is_closing() for transport in ends)
 
@@ -182,10 +183,10 @@ class ProxyConnection:
         return self._near
 
     def made(self, end: asyncio.Protocol) -> None:
-        """Records that *end* is connected; with the target's, bytes flow."""
+        """Records that *end* is connected. When both ends are connected, bytes flow."""
         if end is self._near:
             self._proxy.took(self)
-        elif self._near.transport is None:  # The dialler did not wait.
+        elif self._near.transport is None:  # The dialler has already closed its socket.
             self._far.reset()
         else:
             assert self._far.transport is not None
@@ -193,19 +194,19 @@ class ProxyConnection:
             self.pipes[Way.BACK].write_to(self._near.transport)
 
     def heard(self, end: _End, data: bytes) -> None:
-        """Passes data that *end* has read to the proxy's *ear*, if set, before it is forwarded."""
+        """Passes data that *end* has read to the proxy's *ear*, if set, before forwarding."""
         if self._proxy.ear is not None:
             self._proxy.ear(self, Way.FORTH if end is self._near else Way.BACK, data)
 
     def lost(self, end: _End) -> None:
         """Records that *end* is closed."""
-        # Otherwise the other end is informed when everything has passed.
+        # Otherwise the other end is closed after all data has passed.
         if end.outgoing.has_ended:
             (self._far if end is self._near else self._near).close()
         self._see_whether_over()
 
     def _ended(self, source: _End, sink: _End) -> None:
-        """Informs *sink* that it gets no more data."""
+        """Ends the data to *sink*. Closes both sockets after a cut, or if both directions ended."""
         if source.outgoing.is_cut:
             source.reset()
         if source.transport is None or source.outgoing.is_cut:
@@ -223,10 +224,10 @@ class ProxyConnection:
 
 
 class Proxy:
-    """Listens on one port and passes each connection on to one target.
+    """A proxy that listens on one port and forwards each connection to one target.
 
-    Calls on the proxy apply to its current and later connections; calls on one of ``connections``
-    only to that one. Invariant: the proxy owns the port until it is closed.
+    Calls on the proxy apply to all current and later connections. Calls on one of ``connections``
+    apply only to that connection. Invariant: the proxy owns the port until it is closed.
     """
 
     def __init__(
@@ -239,13 +240,14 @@ class Proxy:
         inlet: MakeInlet = lambda connection, way, pipe: pipe,
         news: News = lambda what, connection: None,
     ) -> None:
-        """Forwards to *host*:*port*, once started; *ear* is called with all data that is read.
+        """Creates a proxy that forwards to *host*:*port* after it is started.
 
         Args:
-            listen: the address to listen on; port 0 is any free one.
-            inlet: creates the stage in front of each direction of a new connection; the pipe
-                itself passes everything.
-            news: called for events of connections.
+            ear: A function that is called with all data that is read.
+            listen: The address to listen on. Port 0 means any free port.
+            inlet: A function that creates the stage in front of each direction of a new connection.
+                By default, the pipe itself is the stage and passes all data.
+            news: A function that is called for events of connections.
         """
         self.ear = ear
         self.news = news
@@ -253,20 +255,20 @@ class Proxy:
         self._listen = listen
         self.shapes = dict.fromkeys(Way, shape or Shape())
         self.stalled: set[Way] = set()
-        self.taken = 0  # connections so far
+        self.taken = 0  # number of accepted connections
         self._target = (host, port)
         self._connections: dict[ProxyConnection, asyncio.Task[None]] = {}
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
-        self._place = socket.socket(family)  # It keeps the port while it does not listen.
+        self._place = socket.socket(family)  # reserves the port while not listening
         self._server: asyncio.Server | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def start(self) -> "Proxy":
-        """Listens.
+        """Listens on the port, and returns the proxy.
 
         Raises:
-            OSError: the port is not free.
+            OSError: If the port is in use.
         """
         try:
             if self._listen[1]:
@@ -280,14 +282,14 @@ class Proxy:
         return self
 
     def _check_free(self) -> None:
-        """Raises OSError if the port is in use: SO_REUSEPORT would share it."""
+        """Raises OSError if the port is in use: SO_REUSEPORT would share the port."""
         with socket.socket(self._place.family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(self._listen)
             probe.listen()
 
     async def close(self) -> None:
-        """Cuts all connections, and stops listening; returns when all sockets are closed."""
+        """Cuts all connections, stops listening, and waits until all sockets are closed."""
         self.refuse()
         self._place.close()
         for connection, dialling in self._connections.items():
@@ -323,39 +325,39 @@ class Proxy:
         return self._server is not None
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
-        """Changes delay and rate limit, for each connection separately."""
+        """Changes the delay and the rate limit of each connection."""
         ways = tuple(ways)
         self.shapes |= dict.fromkeys(ways, shape)
         for connection in self._connections:
             connection.shape(shape, ways)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Passes nothing until resumed; connections are accepted, and stay open."""
+        """Passes no data until resumed. Connections are accepted and stay open."""
         ways = tuple(ways)
         self.stalled.update(ways)
         for connection in self._connections:
             connection.stall(ways)
 
     def resume(self, ways: Iterable[Way] = BOTH) -> None:
-        """Passes bytes again, also those of connections that were stalled separately."""
+        """Passes bytes again, including those of connections that were stalled separately."""
         ways = tuple(ways)
         self.stalled.difference_update(ways)
         for connection in self._connections:
             connection.resume(ways)
 
     def cut(self) -> None:
-        """Cuts all connections; new ones are accepted."""
+        """Cuts all connections. New connections are still accepted."""
         for connection in list(self._connections):
             connection.cut()
 
     def refuse(self) -> None:
-        """Makes the system refuse new connections; existing ones continue."""
+        """Makes the system refuse new connections. Existing connections continue."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     async def accept(self) -> None:
-        """Accepts new connections, on the same port as before."""
+        """Accepts new connections on the same port as before."""
         if self._server is None:
             loop = asyncio.get_running_loop()
             self._server = await loop.create_server(
@@ -363,14 +365,14 @@ class Proxy:
             )
 
     async def heal(self) -> None:
-        """Resets the proxy and its connections to normal; cut connections stay cut."""
+        """Removes delays, limits and stalls, and accepts connections. Cut connections stay cut."""
         self.shape(Shape())
         self.resume()
         await self.accept()
 
     def took(self, connection: ProxyConnection) -> None:
         """Dials the target for an accepted connection."""
-        if self._place.fileno() < 0:  # It arrived while the proxy was closing.
+        if self._place.fileno() < 0:  # The connection arrived while the proxy was closing.
             connection.cut()
             return
         self._idle.clear()

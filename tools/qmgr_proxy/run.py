@@ -1,4 +1,4 @@
-"""Runs a bad network until it is stopped, and prints its events."""
+"""Simulates a bad network until the command is stopped, and prints the events."""
 
 import asyncio
 import signal
@@ -23,7 +23,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Plan(NamedTuple):
-    """The settings of a bad network."""
+    """The settings of a simulated network."""
 
     listen: Address
     target: Address
@@ -31,11 +31,11 @@ class Plan(NamedTuple):
     faults: Faults
     outages: Outages
     seed: int
-    duration_ms: int  # 0: until SIGINT or SIGTERM
+    duration_ms: int  # duration of the run; 0 means until SIGINT or SIGTERM
 
 
 class _Log:
-    """Prints each event, and counts them."""
+    """A printer and counter of events."""
 
     def __init__(self, *, is_json: bool) -> None:
         self._is_json = is_json
@@ -51,7 +51,7 @@ class _Log:
         of: str = "",
         facts: Mapping[str, Any] = NOTHING,
     ) -> None:
-        """Prints one event; *of* is the unit of *count*."""
+        """Prints one event. *of* is the unit of *count*."""
         self._totals[what] += 1
         ms = round((time.monotonic() - self._started_s) * 1_000)
         if self._is_json:
@@ -78,7 +78,7 @@ def run(plan: Plan, *, is_json: bool) -> None:
     """Forwards connections according to *plan*.
 
     Raises:
-        Failure: FAILED, the port is not free.
+        Failure: FAILED if the port is in use.
     """
     asyncio.run(_run(_Log(is_json=is_json), plan))
 

@@ -1,1 +1,1 @@
-"""The tools of qmgrd: the command line qmctl, the demo and the benchmark."""
+"""The command line qmctl."""

@@ -36,7 +36,7 @@ from qmgr_tools.topic import unconsumed as topic_unconsumed
 
 
 def extra_commands() -> dict[str, Command | typer.Typer]:
-    """Returns the commands of the benchmark and the proxy, which only a checkout has."""
+    """Returns the commands of the benchmark and the proxy if they are installed."""
     found: dict[str, Command | typer.Typer] = {}
     if find_spec("qmgr_bench"):
         from qmgr_bench import commands as bench
@@ -56,7 +56,7 @@ def extra_commands() -> dict[str, Command | typer.Typer]:
     return found
 
 
-# By section of the help.
+# The commands by section of the help.
 TREE: dict[str, dict[str, Command | typer.Typer]] = {
     "Messages": {
         "put": message.put,
@@ -203,10 +203,10 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
 
 
 class Root(help_text.HelpGroup):
-    """All commands."""
+    """The group of all commands."""
 
     def list_commands(self, ctx: object) -> list[str]:
-        """Return their names in the order of the tree; Typer lists groups last."""
+        """Returns the names of the commands in the order of TREE: Typer would list groups last."""
         return [name for commands in TREE.values() for name in commands]
 
 
@@ -229,7 +229,7 @@ for section, commands in TREE.items():
 
 
 def main() -> None:
-    """Run the command and exit with its code."""
+    """Runs the command, and exits with its exit code."""
     standard_streams.complete()
     completion.install()
     if completion.is_wanted():
@@ -238,7 +238,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command that *arguments* name; return its exit code."""
+    """Runs the command that *arguments* name, and returns the exit code."""
     with stderr.in_json(wanted=stderr.asks_for_json(arguments)):
         return exit_code.code_of(
             lambda: _command()(list(arguments), prog_name="qmctl", standalone_mode=False)
@@ -247,5 +247,5 @@ def run(arguments: Sequence[str]) -> int:
 
 @cache
 def _command() -> Callable[..., Any]:
-    """Return the function that runs a command; building all commands takes 100 ms."""
+    """Returns the function that runs commands. The cache avoids 100 ms per call."""
     return typer.main.get_command(app)

@@ -52,7 +52,7 @@ def test_command_has_its_own_options_and_the_shared_ones() -> None:
 
     @command("More help.")
     def attempt(call: Call, name: str, loud: bool = False) -> None:
-        """Help of try."""
+        """Attempt something."""
         seen.append((call, name, loud))
 
     attempt.add_to(app, "try")
@@ -62,7 +62,7 @@ def test_command_has_its_own_options_and_the_shared_ones() -> None:
     assert (done.exit_code, done.output) == (0, "")
     assert seen == [(Call("h:1", None, Format.JSON), "N", True)]
     text = runner.invoke(app, ["try", "--help"]).output
-    assert "Help of try." in text
+    assert "Attempt something." in text
     assert "More help." in text
 
 
@@ -158,7 +158,7 @@ def test_who_is_no_queue_manager_is_told(qmctl: Qmctl) -> None:
         thread.join()
     assert (ended.code, ended.out) == (5, "")
     assert f"cannot connect to {address}: no queue manager answers: frame of " in ended.err
-    assert " is a qmgrd of this version" in ended.err
+    assert " a qmgrd of this version" in ended.err
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""Where the commands go that people are told to type."""
+"""The connection options in suggested commands."""
 
 import pytest
 
@@ -53,9 +53,7 @@ def test_choices_of_the_doctor_go_there(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     assert "\n  qmctl -c nyc:1 status\n" in shown
     assert "\n  qmctl --context nyc link start NYC\n" in shown
-    assert (
-        "link to this queue manager: qmctl link doctor, there\n"
-    ) in shown  # That is typed at EWR.
+    assert "run qmctl link doctor at EWR\n" in shown  # The user types this command at EWR.
 
 
 def test_failure_goes_there_too() -> None:

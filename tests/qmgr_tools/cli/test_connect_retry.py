@@ -1,4 +1,4 @@
-"""A command that comes before its daemon listens."""
+"""Commands that start before the daemon listens."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ from tests.qmgr_tools.conftest import Qmctl
 
 
 class Dial:
-    """Fails so often, then returns "open"."""
+    """A connect function that fails a number of times, then returns "open"."""
 
     def __init__(self, failures: int) -> None:
         self.left = failures
@@ -60,7 +60,7 @@ def test_environment_says_for_how_long(qmctl: Qmctl, monkeypatch: pytest.MonkeyP
     assert connect_retry.patience_ms({connect_retry.ENVIRONMENT: "30s"}) == 30_000
     monkeypatch.setenv(connect_retry.ENVIRONMENT, "5")
     ended = qmctl("-c", "unix:/nowhere/qmgrd.sock", "status")
-    assert (ended.code, "error: QMCTL_PATIENCE is not a time -- 5 has no unit" in ended.err) == (
+    assert (ended.code, "error: invalid QMCTL_PATIENCE -- duration 5 has no unit" in ended.err) == (
         2,
         True,
     )
@@ -102,7 +102,7 @@ def test_script_that_asks_whether_a_daemon_is_down_has_its_answer_in_3_s(
     qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(connect_retry.ENVIRONMENT)
-    with socket.socket() as place:  # keeps the port, and nobody listens there
+    with socket.socket() as place:  # reserves the port without listening
         place.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{place.getsockname()[1]}"
         ended = qmctl("-c", address, "--json", "status")

@@ -1,4 +1,4 @@
-"""Where a job would take messages: that it is refused alike is in test_move.py and test_dlq.py."""
+"""The target of a job in a dry run. test_move.py and test_dlq.py test its refusals."""
 
 import pytest
 

@@ -40,8 +40,14 @@ def test_deletion_tells_what_goes(
     ("more", "words"),
     [
         ({"leased": 0}, "purge 3 messages from queue Q, 2 KiB"),
-        ({"ready": 1, "leased": 2}, "purge 1 message from queue Q, at most 2 KiB; 2 leased would"),
-        ({"ready": 0, "leased": 3}, "purge 0 messages from queue Q, 0 B; 3 leased would stay"),
+        (
+            {"ready": 1, "leased": 2},
+            "purge 1 message from queue Q, at most 2 KiB; 2 leased messages would",
+        ),
+        (
+            {"ready": 0, "leased": 3},
+            "purge 0 messages from queue Q, 0 B; 3 leased messages would stay",
+        ),
     ],
 )
 def test_purge_tells_what_stays(

@@ -70,12 +70,8 @@ def test_remedy_is_ours_where_the_daemon_has_none() -> None:
 @pytest.mark.parametrize(
     ("code", "exit_code", "remedy"),
     [
-        (ErrorCode.FRAME_TOO_LARGE, Exit.UNAVAILABLE, "check that it is a qmgrd of this version"),
-        (
-            ErrorCode.VERSION_UNSUPPORTED,
-            Exit.UNAVAILABLE,
-            "check that it is a qmgrd of this version",
-        ),
+        (ErrorCode.FRAME_TOO_LARGE, Exit.UNAVAILABLE, "check that a qmgrd of this version"),
+        (ErrorCode.VERSION_UNSUPPORTED, Exit.UNAVAILABLE, "check that a qmgrd of this version"),
         (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED, "ask the operator"),
     ],
 )
@@ -99,7 +95,7 @@ def test_unknown_outcome_is_said_to_be_one() -> None:
     failure = refused("put on Q", UnknownOutcome(ErrorCode.PRODUCER_UNKNOWN, "another store"))
     assert failure.exit_code is Exit.UNAVAILABLE
     assert str(failure) == (
-        "unknown whether this was done: put on Q -- another store (PRODUCER_UNKNOWN) "
+        "the outcome is unknown: put on Q -- another store (PRODUCER_UNKNOWN) "
         "-- check whether it took effect before you repeat it"
     )
 

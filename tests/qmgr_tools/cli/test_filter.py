@@ -62,20 +62,20 @@ def test_limit_comes_after_order() -> None:
 @pytest.mark.parametrize(
     ("where", "why"),
     [
-        ("ready", "not COLUMN OPERATOR VALUE"),
-        (">0", "not COLUMN OPERATOR VALUE"),
+        ("ready", "not have the form COLUMN OPERATOR VALUE"),
+        (">0", "not have the form COLUMN OPERATOR VALUE"),
         ("redy>0", r"keys -- did you mean ready\?"),
         ("ready>much", '"much" is not a whole number'),
         ("bytes>much", '"much" is not bytes'),
         ("ready=>0", "=> is not an operator -- did you mean >=\\? "),
         ("ready=!0", "did you mean !=\\? "),
         ("ready==0", "== is not an operator -- the operators are = != "),
-        ("Lease-ms>0", "not COLUMN OPERATOR VALUE"),
+        ("Lease-ms>0", "not have the form COLUMN OPERATOR VALUE"),
         ("lease_ms>5 GiB", "unknown unit"),
         ("queue>a", "queue is text"),
         (
             "ready >= 0 AND depth > 3",
-            ("--where takes one condition -- repeat --where for each condition"),
+            ("each --where accepts one condition -- repeat --where for each condition"),
         ),
     ],
 )

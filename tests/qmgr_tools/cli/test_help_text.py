@@ -13,7 +13,7 @@ HYPHENATED = tuple(f"{letter}-" for letter in "abcdefghijklmnopqrstuvwxyz")
 
 
 def leaves(group: Any, *path: str) -> list[tuple[str, ...]]:
-    """The words of each command below *group*."""
+    """Returns the words of each command below *group*."""
     found = []
     for name, command in group.commands.items():
         if command.hidden:  # a former name
@@ -26,7 +26,7 @@ def leaves(group: Any, *path: str) -> list[tuple[str, ...]]:
 
 
 def groups(group: Any, *path: str) -> list[tuple[str, ...]]:
-    """The words of *group* and of each group below it."""
+    """Returns the words of *group* and of each group below *group*."""
     found = [path]
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
@@ -46,13 +46,13 @@ def find(*path: str) -> Any:
 
 
 def examples(text: str | None) -> list[list[str]]:
-    """The words of each example in the end of a help, without the name of the program."""
+    """Returns the words of each example in a help, without the name of the program."""
     lines = [line.strip() for line in (text or "").splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("qmctl ")]
 
 
 def called(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Which commands *words* call; they do nothing."""
+    """Returns the commands that *words* call. The commands are replaced and do nothing."""
     seen: list[tuple[str, ...]] = []
     with monkeypatch.context() as patch:
         for path in LEAVES:
@@ -102,7 +102,7 @@ def test_nothing_wraps_badly_at_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     lines = qmctl(*path, "--help").out.splitlines()
     assert [line for line in lines if len(line) > 80 or line.endswith(HYPHENATED)] == []
-    assert [line for line in lines if line.count('"') % 2] == []  # Quoted words stay together.
+    assert [line for line in lines if line.count('"') % 2] == []  # Quoted words stay on one line.
 
 
 def test_commands_stand_in_sections_in_the_order_of_the_tree(qmctl: Qmctl) -> None:

@@ -92,6 +92,6 @@ def test_size_that_was_set_is_shown_as_it_was_set(size_bytes: int, text: str) ->
 
 
 def test_number_of_messages_that_nobody_knows_is_told_so() -> None:
-    """The answer to a deletion was lost with a connection."""
+    """The number is unknown if the reply to a deletion was lost with the connection."""
     assert humanize.messages(2) == "2 messages"
     assert humanize.messages(None) == "an unknown number of messages"

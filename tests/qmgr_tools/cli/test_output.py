@@ -13,22 +13,22 @@ ROWS: list[output.Row] = [{"queue": "A", "ready": 12, "bytes": 2048}, {"queue": 
 
 
 class Terminal(io.StringIO):
-    """What is shown on a terminal."""
+    """A buffer for the output on a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Returns true, like a terminal."""
         return True
 
     @property
     def lines(self) -> list[str]:
-        """What is shown, without styles and the blanks at the ends of lines."""
+        """Returns the lines of the output, without styles and trailing blanks."""
         text = re.sub(r"\x1b\[[0-9;]*m", "", self.getvalue())
         return [line.rstrip() for line in text.splitlines()]
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal 60 wide, without colours; redirect_stdout writes to it."""
+    """A terminal of 60 columns without colours, which receives stdout."""
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")

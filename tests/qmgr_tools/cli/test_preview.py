@@ -1,4 +1,4 @@
-"""What --dry-run tells of the messages that a command would be about."""
+"""The output of --dry-run about the messages that a command would affect."""
 
 import pytest
 

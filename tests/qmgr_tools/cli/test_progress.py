@@ -7,10 +7,10 @@ from qmgr_tools.cli import progress
 
 
 class Terminal(io.StringIO):
-    """What is shown on a terminal."""
+    """A buffer for the output on a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Returns true, like a terminal."""
         return True
 
 

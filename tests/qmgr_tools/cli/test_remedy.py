@@ -1,4 +1,4 @@
-"""The remedies that qmctl adds to the daemon's own errors."""
+"""The remedies that qmctl adds to the daemon's errors."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.memory_store import MemoryStore
 
 
 def from_peers(name: str, *, is_known: bool, has_link: bool = False) -> RequestError:
-    """Returns the error for a queue manager that is not allowed, or has another store."""
+    """Returns the error for a queue manager that is not allowed or has another store."""
     context = Context(Config(), "HUB", b"S" * 16, 1)
     context.tx, context.now = MemoryStore(), Now(0, 0)
     if is_known:

@@ -1,4 +1,4 @@
-"""stderr in JSON, and --json."""
+"""JSON on stderr, and the option --json."""
 
 import json
 
@@ -97,6 +97,6 @@ def test_every_list_is_an_array(qm: Qmctl, queue: str) -> None:
         f"dlq ls --queue {queue}",
     ):
         ended = qm(*words.split(), "--json")
-        if ended.code == Exit.NOT_FOUND:  # A queue of the system's that was not needed yet.
+        if ended.code == Exit.NOT_FOUND:  # The reserved queue does not exist yet.
             continue
         assert isinstance(ended.json, list), words

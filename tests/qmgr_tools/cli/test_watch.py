@@ -16,7 +16,7 @@ FAST = "100ms"
 
 @contextmanager
 def watching(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A qmctl that watches, ended with Ctrl-C, by which it is to end as the exit codes say."""
+    """Yields a qmctl that watches, ends it with Ctrl-C, and checks the exit code."""
     with subprocess.Popen(
         [*QMCTL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -129,7 +129,7 @@ def test_terminal_is_drawn_anew(queue: str, daemon: Daemon) -> None:
         finally:
             process.kill()
     assert shown.count(queue.encode()) >= 2
-    assert b"\x1b[1A" in shown  # back to the line above, over what stood there
+    assert b"\x1b[1A" in shown  # The cursor moves up to overwrite the previous output.
 
 
 @pytest.mark.process

@@ -7,7 +7,7 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 @pytest.fixture
 def two(qmctl: Qmctl) -> Qmctl:
-    """Runs qmctl where the contexts ewr and nyc are known, and nyc is the current one."""
+    """A function that runs qmctl with the contexts ewr and nyc, of which nyc is current."""
     qmctl("context", "create", "nyc", "nyc.example:7470", "--use")
     qmctl("context", "create", "ewr", "unix:/run/ewr.sock")
     return qmctl
@@ -80,7 +80,7 @@ def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
     assert (ended.code, ended.out) == (6, "")
     assert ended.err == (
         "error: cannot create context nyc -- it already exists, with address "
-        "nyc.example:7470 -- add --replace, or choose another name\n"
+        "nyc.example:7470 -- use --replace, or choose another name\n"
     )
     assert two("context", "create", "nyc", "nyc.example:7470").code == 0
     assert two("context", "create", "nyc", "h:1", "--replace", "-o", "json").json == {

@@ -11,13 +11,13 @@ from qmgr_tools.context.file import Contexts, change, load, path_of
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """An environment with a config directory of its own."""
+    """An environment with a separate config directory."""
     return {"XDG_CONFIG_HOME": str(tmp_path)}
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The file of contexts there."""
+    """The file of contexts in *environment*."""
     return tmp_path / "qmctl" / "contexts.json"
 
 

@@ -1,4 +1,4 @@
-"""G19: qmctl dlq, against a real daemon: what is told of dead letters, and that they go back."""
+"""G19: qmctl dlq against a real daemon, which lists and retries dead letters."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def uids(qm: Qmctl, queue: str) -> list[str]:
 
 
 def test_list_says_why_and_from_where(qm: Qmctl, queue: str, bad: str) -> None:
-    """G19: the header of a dead letter."""
+    """G19: The list shows the header of a dead letter."""
     head, *lines = qm("dlq", "ls", "--queue", bad).out.splitlines()
     assert head.split("\t")[:4] == ["UID", "FROM", "CODE", "REASON"]
     assert [line.split("\t")[1:7] for line in lines] == [
@@ -53,7 +53,7 @@ def test_show_has_header_attempts_and_body(qm: Qmctl, queue: str, bad: str) -> N
 
 
 def test_retry_restores_the_original(qm: Qmctl, queue: str, bad: str) -> None:
-    """G19: the retry tool puts the message back where it was, with what it had."""
+    """G19: A retry restores the message with its attributes to its original queue."""
     uid = uids(qm, bad)[1]
     ended = qm("dlq", "retry", uid, "--queue", bad)
     assert (ended.code, ended.out, ended.err) == (0, f"moved back 1 message from {bad}\n", "")
@@ -164,7 +164,7 @@ def test_drop_asks_and_removes_those_named(qm: Qmctl, bad: str) -> None:
 
 
 def skipped(qm: Qmctl, queue: str, *groups: str) -> None:
-    """Have the first of two messages of each group be a dead letter."""
+    """Makes the first of two messages of each group a dead letter."""
     for group in groups:
         for number in ("1", "2"):
             qm("put", queue, f"{group}-{number}", "--group", group, "--number", number)

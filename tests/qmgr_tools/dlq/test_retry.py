@@ -1,4 +1,4 @@
-"""What a retry of dead letters would do; how many would stay is in test_dlq.py, too."""
+"""The preview of a retry of dead letters. test_dlq.py also tests the messages that stay."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A dead letter as text, whatever its note says."""
+"""The text of dead letters with valid and invalid notes."""
 
 import re
 

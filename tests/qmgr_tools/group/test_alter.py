@@ -1,4 +1,4 @@
-"""qmctl group pause, resume, skip, reassign and close, against a real daemon."""
+"""qmctl group pause, resume, skip, reassign and close against a real daemon."""
 
 import pytest
 
@@ -197,7 +197,7 @@ def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
     assert (
         "it is already closed, with number 2;" in qm("group", "close", queue, "N1", "--dry-run").out
     )
-    again = qm("group", "close", queue, "N1")  # There is nothing to ask about.
+    again = qm("group", "close", queue, "N1")  # The group is already closed, so qmctl does not ask.
     assert (again.code, "was already closed; " in again.out) == (0, True)
 
 

@@ -1,4 +1,4 @@
-"""A job that a command began: how it is told at its end."""
+"""The output about a job that a command started."""
 
 import pytest
 

@@ -13,7 +13,7 @@ STORE = "6a0f3c0d9b4e4f2f8a54c1f0b6d7e812"
 
 @pytest.fixture
 def strict(qm: Qmctl, daemon: Daemon) -> Iterator[Daemon]:
-    """The shared daemon, which allows no OWN."""
+    """The shared daemon, which does not allow OWN."""
     qm("link", "disallow", "OWN")
     yield daemon
     qm("link", "disallow", "OWN")
@@ -36,7 +36,7 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
     (finding,) = at("link", "doctor", strict.name, "-o", "json").json["links"][0]["findings"]
     assert finding["code"] == "refused-peer-not-allowed"
     assert finding["remedy"] == f"qmctl -c {strict.tcp} link allow OWN"
-    assert "it tries again in" in finding["what"]
+    assert "it retries in" in finding["what"]
     there = qm("link", "ls", "-o", "json").json
     (refused,) = [row for row in there if (row["direction"], row.get("peer")) == ("refused", "OWN")]
     store_id = at("status", "-o", "json").json["store_id"]
@@ -48,7 +48,7 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
     assert "REFUSED\t" in qm("link", "show", "OWN").out
     allowed = qm(*finding["remedy"].split()[1:]).out
     assert allowed == f"allowed links from OWN; from store {store_id}\n"
-    at("link", "start", strict.name)  # By itself it would, within 30 s.
+    at("link", "start", strict.name)  # Without this start, the link would retry within 30 s.
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "over there"
     ended = qm("link", "disallow", "OWN").out
     assert ended == "disallowed links from OWN; closed 1 connection\n"
@@ -74,7 +74,7 @@ def test_end_says_so_where_anybody_may_open_links(
 @pytest.mark.process
 def test_what_is_allowed_is_listed_with_the_store_it_is_pinned_to(at: Qmctl) -> None:
     said = at("link", "allow", "FRA").out
-    assert said == "allowed links from FRA; its store is pinned at the first connection\n"
+    assert said == "allowed links from FRA; the first connection pins the store\n"
     row = at("link", "allow", "EWR", "--store-id", STORE, "-o", "json").json
     assert (row["peer"], row["store_id"], row["seen_us"]) == ("EWR", STORE, None)
     assert set(row) == {"peer", "allowed", "store_id", "allowed_us", "seen_us", "error"}

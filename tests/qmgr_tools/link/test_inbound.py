@@ -1,4 +1,4 @@
-"""Links of others that lead here; tests/qmgr_tools/link/test_link.py has them of a daemon."""
+"""The tables of inbound links. test_link.py tests them with a daemon."""
 
 import pytest
 

@@ -60,8 +60,8 @@ INBOUND_KEYS = {
 
 @pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
-    """The shared daemon, which takes any OWN."""
-    qm("link", "disallow", "OWN")  # It knows the store of an earlier test's.
+    """The shared daemon, which accepts any store of OWN."""
+    qm("link", "disallow", "OWN")  # The daemon remembers the store of an earlier test.
     qm("link", "allow", "OWN")
     return daemon
 
@@ -84,7 +84,7 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     (there,) = [row for row in qm("link", "ls", "-o", "json").json if row["direction"] == "in"]
     assert there["peer"] == "OWN"
     stream = there["stream"]
-    listed = qm("link", "ls").out  # None leads from here.
+    listed = qm("link", "ls").out  # The shared daemon has no outbound link.
     header, shown = listed.splitlines()[:2]
     assert "\n\nALLOWED\tSTORE\tSINCE\tLAST OPENED\tERROR\nOWN\t" in listed
     assert header.startswith("FROM\tCOMMIT ID\t")
@@ -92,7 +92,7 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     assert qm("link", "ls", "--sort", "link").out == listed
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
     while at("link", "show", peer.name, "-o", "json").json["waiting"]:
-        pass  # Until the peer has sent its commit id.
+        pass  # Wait until the peer has sent its commit id.
     stopped = at("link", "stop", peer.name).out
     assert stopped.startswith(f"stopped link {peer.name}; it holds 0 messages")
 
@@ -190,7 +190,7 @@ def test_nothing_is_accepted_of_a_link_that_is_not_refused(at: Qmctl) -> None:
 
 @pytest.fixture
 def refused(at: Qmctl, daemon: Daemon) -> str:
-    """A refused link, as another queue manager answers there, with a message on it."""
+    """A link with a message that is refused because another queue manager answers."""
     at("link", "create", "NYC", daemon.tcp, "--stopped")
     at("queue", "create", "Q@NYC")
     at("put", "Q@NYC", "x")
@@ -200,7 +200,7 @@ def refused(at: Qmctl, daemon: Daemon) -> str:
 
 
 def wait_for_state(at: Qmctl, state: str, link: str = "NYC") -> None:
-    """Return once the link is in that state."""
+    """Waits until the link is in *state*."""
     until_s = time.monotonic() + 20
     while at("link", "show", link, "-o", "json").json["state"] != state:
         assert time.monotonic() < until_s
@@ -223,7 +223,7 @@ def test_link_that_is_refused_for_its_address_names_alter(
 
 @pytest.fixture
 def changed(at: Qmctl, peer: Daemon, tmp_path: Path) -> Iterator[str]:
-    """A refused link with a message on it: its address is now that of another QM."""
+    """A link with a message that is refused because its peer now has another store."""
     (tmp_path / "other").mkdir()
     other = Daemon(peer.name, tmp_path / "other")
     at("link", "create", peer.name, peer.tcp)
@@ -288,7 +288,7 @@ def test_dry_run_of_too_many_addresses_is_refused(at: Qmctl) -> None:
     at("link", "create", "NYC", "h:1", "--stopped")
     for words in ([], ["--dry-run"]):
         ended = at("link", "alter", "NYC", *["h:2"] * 17, *words)
-        assert (ended.code, "give up to 16" in ended.err) == (2, True)
+        assert (ended.code, "exceed the limit of 16" in ended.err) == (2, True)
 
 
 def test_blocked_link_says_by_what_and_that_it_tries_again(
@@ -299,14 +299,14 @@ def test_blocked_link_says_by_what_and_that_it_tries_again(
     at("queue", "create", f"{queue}@{peer.name}")
     uids = [at("put", f"{queue}@{peer.name}", x).out.split()[-1] for x in ("a", "b")]
     wait_for_state(at, "blocked", peer.name)
-    # It tries each second; what is shown of one moment fits together.
+    # The link retries each second. The values of one row are consistent.
     while not (row := at("link", "show", peer.name, "-o", "json").json)["blocked_uid"]:
         assert row["state"] != "waiting"
     cause = [row[key] for key in ("blocked_uid", "blocked_queue", "blocked_behind")]
     assert cause == [uids[0], queue, 1]
     assert 0 <= row["retry_ms"] <= 1_000
     while not (said := at("link", "start", peer.name).out).startswith(
-        f"link {peer.name} is trying again; the last error was: "
+        f"link {peer.name} is retrying; the last error was: "
     ):
         assert "started link" not in said
     assert (

@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).parents[3] / "config" / "examples" / "definitions.toml"
 
 @pytest.fixture
 def own(qmctl: Qmctl, own_daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
-    """Runs qmctl against a daemon of its own."""
+    """A function that runs qmctl against a separate daemon."""
     monkeypatch.setenv("QMCTL_CONNECT", own_daemon.unix)
     return qmctl
 
@@ -40,7 +40,7 @@ def test_example_is_applied_once(own: Qmctl) -> None:
 
 
 def test_example_does_not_stand_in_the_way_of_the_readme() -> None:
-    """Whoever has applied it can go through the README's session, which makes queues, too."""
+    """After the example is applied, the session of the README still works."""
     session = (EXAMPLE.parents[2] / "README.md").read_text()
     made = set(re.findall(r"^\$ qmctl .*queue create (\S+)", session, re.MULTILINE))
     found = definitions.read(EXAMPLE)

@@ -1,4 +1,4 @@
-"""What is set aside, as operators see it, over a real daemon."""
+"""qmctl aside against a real daemon."""
 
 import pytest
 
@@ -14,7 +14,7 @@ KEYS = {"number", "kind", "key", "what", "why", "set_aside", "bytes"}
 
 @pytest.fixture
 def damaged(own_daemon: Daemon, qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
-    """Returns qmctl for a daemon that found two definitions that make no sense."""
+    """A function that runs qmctl against a daemon with two invalid definitions."""
     own_daemon.program.stop()
     store = LmdbStore(own_daemon.data_dir, 1 << 30)
     tx = store.begin()

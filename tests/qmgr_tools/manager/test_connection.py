@@ -90,7 +90,8 @@ def test_what_a_unit_holds_is_told_before_it_is_cut(qm: Qmctl, queue: str, daemo
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "why"), [("999999", 3, "it does not exist, or has ended"), ("0", 2, "'ID'")]
+    ("number", "code", "why"),
+    [("999999", 3, "the connection does not exist or is already closed"), ("0", 2, "'ID'")],
 )
 def test_connection_that_is_not_there_is_refused(
     number: str, code: int, why: str, qm: Qmctl

@@ -1,4 +1,4 @@
-"""Values in a file of definitions."""
+"""The checks of values in a file of definitions."""
 
 from typing import Any
 

@@ -90,7 +90,7 @@ def test_conflicts_are_seen_before_anything_is_done() -> None:
     ]
     assert "an alias with this name" in next(conflicts(Definitions(queues={"S": {}}), THERE))
     assert "a queue with this name" in next(conflicts(Definitions(aliases={"Q": "R"}), THERE))
-    assert "is an alias, too" in next(conflicts(Definitions(aliases={"T": "S"}), THERE))
+    assert "is also an alias" in next(conflicts(Definitions(aliases={"T": "S"}), THERE))
 
 
 def test_inbound_definitions_are_made_given_a_store_and_pruned() -> None:

@@ -1,4 +1,4 @@
-"""qmctl browse, against a real daemon."""
+"""qmctl browse against a real daemon."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_list_that_is_cut_off_says_so(form: str, qm: Qmctl, queue: str, bad: str
     ended = qm("browse", queue, "-o", form)
     assert (ended.code, ended.out.count(queue if form == "json" else "1 B")) == (0, 20)
     told = json.loads if form == "json" else lambda line: {"note": line.rstrip("\n")}
-    more = "showing the first {}; for more: --limit"
+    more = "only the first {} are shown; to show more: --limit"
     assert told(ended.err) == {"note": more.format(20)}
     assert qm("browse", queue, "--limit", "21", "-o", form).err == ""
     cut_off = qm("dlq", "ls", "--queue", bad, "--limit", "2", "-o", form)

@@ -1,4 +1,4 @@
-"""Why a get got nothing, against a real daemon."""
+"""The failure of a get that received no message, against a real daemon."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 
 
 def why(qm: Qmctl, queue: str, *words: str) -> tuple[str, str]:
-    """Return why a get got nothing, and what it says to do."""
+    """Returns the reason and the remedy of a get that received no message."""
     ended = qm("get", queue, *words)
     assert (ended.code, ended.out) == (7, "")
     what, why, remedy = ended.err.rstrip("\n").split(" -- ")
@@ -25,7 +25,7 @@ def test_open_breaker_is_named_and_for_how_long(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "x")
     assert qm("get", queue, "--release").code == 0
     said, remedy = why(qm, queue)
-    assert said == "its circuit breaker is open: too many failures, so delivery pauses for 1 h"
+    assert said == "its circuit breaker is open: delivery pauses for 1 h after too many failures"
     assert remedy.endswith(f"see: qmctl queue show {queue}")
     qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
     assert why(qm, f"{queue}.ALIAS")[0] == said
@@ -59,7 +59,7 @@ def test_selection_that_nothing_fits_is_named(qm: Qmctl, queue: str) -> None:
 
 
 def test_inhibited_queue_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None:
-    """A get of one is refused at once; one that waits is met by the change."""
+    """The failure names the inhibit and, for a queue that does not exist, the wait."""
     qm("queue", "alter", queue, "--get-inhibit")
     with connect(daemon.unix) as client:
         told = empty_get.failure(client, queue, 0, {})
@@ -103,7 +103,7 @@ def test_parked_group_is_named_with_what_failed(
         assert message is not None
         client.reject(message)
     assert why(qm, queue, "--order", order, "--group", "N1") == (
-        "group N1 is parked: its number 1 failed (MESSAGE_REJECTED)",
+        "group N1 is parked: message 1 failed (MESSAGE_REJECTED)",
         f"fix the cause, then: qmctl group resume {queue} N1; or skip the message: qmctl "
         f"group skip {queue} N1",
     )
@@ -118,7 +118,7 @@ def test_group_that_waits_and_one_that_is_held_are_told(
     assert why(qm, queue, *words) == ("group N1 waits for number 1", see)
     none = why(qm, queue, "--order", "logical")
     assert none[0] == (
-        "1 message cannot be delivered: their groups wait, or other consumers have them"
+        "1 message cannot be delivered: their groups wait or are assigned to other consumers"
     )
     put(qm, queue, "N1", 1)
     with connect(daemon.unix, name="gate") as client, client.reader(queue) as reader:

@@ -1,4 +1,4 @@
-"""What put, get and browse say of groups, and what becomes of it on a real daemon."""
+"""The options for groups of put, get and browse, against a real daemon."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_lines_become_a_group_in_their_order(lines: int, qm: Qmctl, queue: str) 
     [
         (["put", "Q", "x", "--number", "1"], "--number needs a group"),
         (["put", "Q", "x", "--last"], "--last needs a group"),
-        (["put", "Q", "x", "--group", "y" * 25], "is not a group id: a text of 25 bytes"),
+        (["put", "Q", "x", "--group", "y" * 25], ": a text of 25 bytes"),
         (["put", "Q", "x", "--group", "00" * 24], "24 zero bytes"),
         (["put", "Q", "x", "--group", "G", "--number", str(GROUP_NUMBER_MAX + 1)], "--number"),
         (["get", "Q", "--number", "1"], "--number needs a group"),

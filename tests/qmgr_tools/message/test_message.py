@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 
 
 def depth(qm: Qmctl, queue: str) -> tuple[int, int]:
-    """Return how many messages are on the queue, and how many of them are leased."""
+    """Returns the number of messages on the queue, and the number of leased messages."""
     row = qm("queue", "show", queue, "-o", "json").json
     return row["depth"], row["leased"]
 
@@ -126,15 +126,15 @@ def test_no_lines_are_no_messages(qm: Qmctl, queue: str) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "no message is given -- give a BODY, --file FILE, or --stdin to read a pipe"),
+        ([], "no message is given -- use a BODY, --file FILE, or --stdin to read a pipe"),
         (["two", "words"], "-- if the message has spaces, quote it: 'two words'"),
-        (["x", "--stdin"], "BODY, --file and --stdin exclude each other -- give one"),
-        (["x", "--file", "f"], "BODY, --file and --stdin exclude each other -- give one"),
+        (["x", "--stdin"], "BODY, --file and --stdin exclude each other -- use one of them"),
+        (["x", "--file", "f"], "BODY, --file and --stdin exclude each other -- use one of them"),
         (["x", "--lines"], "--lines reads --file or standard input, not a BODY"),
-        (["--lines", "--uid", "a.1"], "--uid is for one message, but --lines puts many"),
-        (["x", "--uid", "a"], "invalid UID 'a' -- it is not ORIGIN.TIMESTAMP"),
+        (["--lines", "--uid", "a.1"], "--uid applies to one message, but --lines puts many"),
+        (["x", "--uid", "a"], "invalid UID 'a' -- it does not have the form ORIGIN.TIMESTAMP"),
         (["x", "--header", "a"], "invalid --header 'a'"),
-        (["x", "--correlation-id", "c" * 65], "it has 65 bytes; the maximum is 64"),
+        (["x", "--correlation-id", "c" * 65], "it has 65 bytes; the limit is 64"),
     ],
 )
 def test_put_that_cannot_be_is_wrong_usage(
@@ -280,7 +280,7 @@ def test_message_whose_reader_has_gone_is_given_back(qm: Qmctl, queue: str, daem
 
 
 def test_ack_that_comes_after_the_lease_is_told(qm: Qmctl, queue: str, daemon: Daemon) -> None:
-    qm("put", queue, "--stdin", stdin=b"x" * (1 << 20))  # More than a pipe holds.
+    qm("put", queue, "--stdin", stdin=b"x" * (1 << 20))  # This body exceeds the buffer of a pipe.
     words = [*QMCTL, "-c", daemon.unix, "get", queue, "--lease", "100 ms", "--body-only"]
     with (
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
@@ -288,7 +288,7 @@ def test_ack_that_comes_after_the_lease_is_told(qm: Qmctl, queue: str, daemon: D
     ):
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.read(1) == b"x"  # It is leased and being printed.
+        assert process.stdout.read(1) == b"x"  # The message is leased, and qmctl is printing it.
         held = other.get(queue, wait_ms=60_000, lease_ms=60_000)
         assert held is not None
         process.stdout.read()

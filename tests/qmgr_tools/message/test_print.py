@@ -1,4 +1,4 @@
-"""What is handed out reaches the reader, or is not acknowledged: see test_message.py, too."""
+"""A message that is not printed is not acknowledged. See also test_message.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is put line by line; that each is a message is in test_message.py and test_publish.py."""
+"""The rate of puts by line. test_message.py and test_publish.py test the messages."""
 
 import re
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ def test_body_is_read_from_where_it_is(tmp_path: Path) -> None:
         ((False, False, False, False, False), "no message is given"),
         ((True, True, False, False, False), "exclude each other"),
         ((True, False, False, True, False), "not a BODY"),
-        ((False, True, False, True, True), "is for one message"),
+        ((False, True, False, True, True), "applies to one message"),
     ],
 )
 def test_what_is_put_is_said_in_one_way(given: tuple[bool, ...], why: str) -> None:

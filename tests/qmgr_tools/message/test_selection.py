@@ -1,4 +1,4 @@
-"""Which messages a command is for, as the command line says it."""
+"""The options that select messages."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_get_of_what_is_empty_is_not_of_all_messages(option: str, qm: Qmctl, que
     ended = qm("get", queue, "--all", option, "")
     assert (ended.code, ended.out) == (2, "")
     assert option in ended.err
-    assert "it is empty; to select all messages, omit the option" in ended.err
+    assert "the value is empty; to select all messages, omit the option" in ended.err
     assert qm("queue", "show", queue, "-o", "json").json["depth"] == 1
 
 
@@ -79,7 +79,7 @@ def test_get_of_what_is_empty_is_not_of_all_messages(option: str, qm: Qmctl, que
 def test_empty_selector_is_refused_by_each_command(words: str, qm: Qmctl) -> None:
     ended = qm(*words.split(), "--where", "")
     assert (ended.code, ended.out) == (2, "")
-    assert "it is empty" in ended.err
+    assert "the value is empty" in ended.err
 
 
 @pytest.mark.process
@@ -94,4 +94,6 @@ def test_nothing_given_is_all_messages(qm: Qmctl, queue: str, bad: str) -> None:
 def test_uid_that_is_none_is_named_as_it_was_said(words: str, qm: Qmctl) -> None:
     ended = qm(*words.split(), "garbage")
     assert ended.code == 2
-    assert ended.err.startswith("error: invalid UID 'garbage' -- it is not ORIGIN.TIMESTAMP -- ")
+    assert ended.err.startswith(
+        "error: invalid UID 'garbage' -- it does not have the form ORIGIN.TIMESTAMP -- "
+    )

@@ -1,4 +1,4 @@
-"""What is said where a selector selects nothing."""
+"""The hints about a selector that selects no message."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 HEADERS = [{"customer": "ann"}, {"customer": "bob", "color": "red"}]
 QUOTED = (
     '"ann" in double quotes is the name of a header, which none of 2 messages examined has: '
-    "write a text in single quotes, 'ann'"
+    "text needs single quotes, as in 'ann'"
 )
 
 
@@ -48,7 +48,7 @@ def test_empty_queue_tells_nothing() -> None:
 @pytest.mark.process
 def test_each_command_that_selects_nothing_says_why(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     qm("put", queue, "x", "--header", "customer=ann")
-    wrong, told = 'customer = "ann"', "write a text in single quotes, 'ann'"
+    wrong, told = 'customer = "ann"', "text needs single quotes, as in 'ann'"
     for words in (
         ["browse", queue],
         ["move", queue, f"{queue}.B"],

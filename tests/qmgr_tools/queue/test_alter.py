@@ -55,7 +55,7 @@ def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, sh
     assert ended.code == 0
     assert ended.err.startswith("note: the queue holds 2 messages (1.2 KiB), ")
     assert ended.err.endswith(
-        f", more than {shown}: puts are refused until it is below the limit\n"
+        f", more than {shown}: puts are refused until the queue is below the limit\n"
     )
     assert qm("put", queue, "x").code == 6
 
@@ -63,7 +63,7 @@ def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, sh
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ([], "cannot alter queue {queue} -- no option to change is given"),
+        ([], "cannot alter queue {queue} -- no option is given"),
         (
             ["--depth-max", "0"],
             "invalid value for '--depth-max': \"0\" is not a number of messages",
@@ -120,7 +120,7 @@ def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: st
         "nothing changed\n",
     )
     assert tried.err.endswith(
-        ", more than depth max 1: puts would be refused until it is below the limit\n"
+        ", more than depth max 1: puts would be refused until the queue is below the limit\n"
     )
     found = qm("queue", "alter", queue, *words, "--dry-run", "-o", "json").json
     assert found["dry_run"] is True

@@ -1,4 +1,4 @@
-"""People are told of a backout queue that is not there; nothing is refused for it."""
+"""The note about a backout queue that does not exist, which is accepted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""qmctl move and copy, against a real daemon."""
+"""qmctl move and copy against a real daemon."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def test_dry_run_counts_and_shows_the_first(qm: Qmctl, queue: str, target: str) 
 
 @pytest.mark.parametrize("verb", ["move", "copy"])
 def test_dry_run_is_refused_as_the_job_would_be(verb: str, qm: Qmctl, queue: str, way: str) -> None:
-    """What is promised is what happens: the target is looked at, too."""
+    """A dry run checks the target and fails in the same way as the job."""
     qm("queue", "create", f"{queue}.GONE", "--alias-of", f"{queue}.NONE")
     qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
     for source, target in (
@@ -110,7 +110,7 @@ def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: st
     for body in ("later", "later still"):
         qm("put", queue, body, "--delay", "1h")
     for verb in ("move", "copy"):
-        assert "Leased and delayed messages stay." in qm(verb, "--help").out
+        assert "If the target queue is full, the job waits." in qm(verb, "--help").out
         tried = qm(verb, queue, target, "--dry-run")
         assert tried.err == "note: 2 messages would stay: they are delayed\n"
     assert qm("move", queue, target, "--dry-run", "-o", "json").json["delayed"] == 2
@@ -120,7 +120,7 @@ def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: st
 
 
 def test_missing_queue_is_looked_for_not_the_other(qm: Qmctl, queue: str) -> None:
-    """Whichever of the two is missing, something like it is suggested."""
+    """The failure suggests a name similar to the missing one of the two queues."""
     for name in ("ORDERS", "SALES", "K.IN"):
         qm("queue", "create", f"{queue}.{name}")
     for source, wrong, meant in (("SALES", "ORDRES", "ORDERS"), ("SALES", "K.INN", "K.IN")):
@@ -137,7 +137,10 @@ def test_copy_leaves_them_and_is_told_of_those_there_already(
 ) -> None:
     assert qm("copy", queue, target).out == f"copied 3 messages from {queue} to {target}\n"
     assert bodies(qm, queue) == bodies(qm, target)
-    assert "; 3 skipped: leased, or existing at the target" in qm("copy", queue, target).out
+    assert (
+        "; 3 skipped because they are leased or exist at the target"
+        in qm("copy", queue, target).out
+    )
 
 
 def test_move_that_is_left_to_itself_is_looked_at_and_cancelled(
@@ -171,7 +174,7 @@ def test_ctrl_c_leaves_it_running_and_says_how_to_go_on(
     (row,) = qm("job", "ls", "-o", "json", "--where", f"queue={queue}").json
     job = row["job"]
     assert said.decode() == (
-        f"job {job} continues; to see it: qmctl job show {job}; to cancel it: qmctl job "
+        f"job {job} continues; to show it: qmctl job show {job}; to cancel it: qmctl job "
         f"cancel {job}\n"
     )
     assert (process.returncode, row["ended"]) == (130, None)

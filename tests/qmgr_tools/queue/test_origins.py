@@ -1,4 +1,4 @@
-"""The table of origins, page by page."""
+"""The table of origins, which is read in pages."""
 
 import pytest
 
@@ -14,8 +14,8 @@ def test_table_of_origins_is_shown_to_its_end(qm: Qmctl, queue: str, daemon: Dae
         client.put_many(queue, [Outgoing(b"x", uid=Uid(name, 1)) for name in names])
     shown = qm("queue", "show", queue)
     assert (shown.code, shown.out.count("\nO0"), shown.out.count("\nO1")) == (0, 1_000, 0)
-    more = f"showing the first 1,000 origins; for all: qmctl queue show {queue} --all-origins\n"
-    assert shown.err == more
+    show_all = f"qmctl queue show {queue} --all-origins"
+    assert shown.err == f"only the first 1,000 origins are shown; to show all: {show_all}\n"
     page = qm("queue", "show", queue, "-o", "json").json
     assert (len(page["origins"]), page["origins_next"]) == (1_000, "O0999")
     every = qm("queue", "show", queue, "--all-origins", "-o", "json").json

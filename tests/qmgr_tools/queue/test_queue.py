@@ -178,7 +178,7 @@ def test_delete_of_a_queue_with_messages_wants_purge(qm: Qmctl, queue: str) -> N
     assert (ended.code, ended.err) == (
         6,
         f"error: cannot delete queue {queue} -- it holds 1 message -- "
-        "get them, or delete the queue with --purge\n",
+        "get the messages, or delete the queue with --purge\n",
     )
     ended = qm("queue", "delete", queue, "--yes", "--purge", "-o", "json")
     assert ended.json == {"queue": queue, "messages": 1}

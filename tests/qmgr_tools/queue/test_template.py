@@ -9,12 +9,12 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def pattern(qm: Qmctl, queue: str) -> Iterator[str]:
-    """A pattern that fits names that start as that of *queue*, which has the template."""
+    """A pattern that matches names with the prefix *queue*, and has a template."""
     pattern = f"{queue}*"
     ended = qm("template", "set", pattern, "--depth-max", "5", "--retry-initial", "1s")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out == (
-        f"created template {pattern}, in force for 1 queue: depth max default -> 5; "
+        f"created template {pattern}, which applies to 1 queue: depth max default -> 5; "
         "retry initial default -> 1 s\n"
     )
     yield pattern
@@ -47,20 +47,20 @@ def test_templates_are_listed(qm: Qmctl, pattern: str) -> None:
 def test_template_has_just_what_it_was_given_last(qm: Qmctl, queue: str, pattern: str) -> None:
     ended = qm("template", "set", pattern, "--retry-initial", "1s", "--exclusive")
     assert ended.out == (
-        f"altered template {pattern}, in force for 1 queue: depth max 5 -> default; "
+        f"altered template {pattern}, which applies to 1 queue: depth max 5 -> default; "
         "exclusive default -> yes\n"
     )
     again = qm("template", "set", pattern, "--retry-initial", "1s", "--exclusive")
-    assert again.out == f"template {pattern} is unchanged, in force for 1 queue\n"
+    assert again.out == f"template {pattern} is unchanged; it applies to 1 queue\n"
     assert qm("queue", "show", queue, "-o", "json").json["exclusive"] is True
 
 
 def test_deleted_template_is_not_found(qm: Qmctl, queue: str, pattern: str) -> None:
     assert qm("template", "delete", pattern).out == (
-        f"deleted template {pattern}; it was in force for 1 queue\n"
+        f"deleted template {pattern}; it applied to 1 queue\n"
     )
     assert qm("queue", "show", queue, "-o", "json").json["template"] is None
-    whys = {"show": "it does not exist", "delete": f"there is no template {pattern}"}
+    whys = {"show": "the template does not exist", "delete": f"there is no template {pattern}"}
     for verb, why in whys.items():
         ended = qm("template", verb, pattern)
         said = f"error: cannot {verb} template {pattern} -- {why} "

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 def test_dry_run_says_who_would_get_what(
     qm: Qmctl, daemon: Daemon, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C11: those alone who are on the list."""
+    """C11: Only the subscribers on the list would receive the publications."""
     words = ["republish", "send", "--where", f"topic = '{topic}'", "--dry-run"]
     with connect(daemon.unix) as client, client.consume(f"{queue}:a"):
         found = qm(*words, "-o", "json").json

@@ -1,4 +1,4 @@
-"""qmctl republish: ls, show, against a real daemon."""
+"""qmctl republish ls and show against a real daemon."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 def test_list_has_each_publication_once_with_its_list(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C9, C24: one publication, however many are on its list; id, topic and list are told."""
+    """C9, C24: A publication has one row with its UID, topic and list of subscribers."""
     where = ["--where", f"topic = '{topic}'"]
     rows = qm("republish", "ls", *where, "-o", "json").json
     assert [(row["uid"], row["subscribers"], row["first"]) for row in rows] == [
@@ -31,13 +31,13 @@ def test_list_has_each_publication_once_with_its_list(
     assert row["first"] == [f"{queue}:b"]
     cut = qm("republish", "ls", *where, "--limit", "1", "--columns", "uid")
     assert cut.out == f"UID\n{parked[0]}\n"
-    assert cut.err == "showing the first 1; for more: --limit\n"
+    assert cut.err == "only the first 1 are shown; to show more: --limit\n"
 
 
 def test_show_has_what_each_subscriber_said(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C24: list and counters of one publication."""
+    """C24: The command shows the list and the counters of one publication."""
     found = qm("republish", "show", parked[0], "-o", "json").json
     assert (found["topic"], found["body"], found["body_base64"]) == (topic, "one", None)
     first = found["subscribers"][0]
@@ -59,7 +59,7 @@ def test_what_nobody_has_parked_is_not_found(qm: Qmctl, topic: str) -> None:
     ended = qm("republish", "show", uid)
     assert (
         ended.code,
-        f"{uid} -- it is not parked for any selected subscription" in ended.err,
+        f"{uid} -- the publication is not parked for any selected subscription" in ended.err,
     ) == (3, True)
     assert qm("republish", "show", "QM.1").code == 3
 

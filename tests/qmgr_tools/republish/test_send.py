@@ -1,4 +1,4 @@
-"""qmctl republish: send, drop, against a real daemon."""
+"""qmctl republish send and delete against a real daemon."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def there(daemon: Daemon, queue: str, topic: str, parked: list[str]) -> Iterator[Client]:
-    """A client that consumes what is for the first subscriber; of the second nobody does."""
+    """A client that consumes the first subscription. The second one has no consumer."""
     with connect(daemon.unix) as client, client.consume(f"{queue}:a"):
         yield client
 
@@ -29,7 +29,7 @@ def on_list(qm: Qmctl, topic: str) -> dict[str, list[str]]:
 def test_all_that_is_parked_is_sent_to_those_who_are_there(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
-    """C14, C16: for all; of one who is away it waits for the return."""
+    """C14, C16: All publications are sent. Those of an absent subscriber wait for its return."""
     ended = qm("republish", "send", *where(topic))
     assert (ended.code, ended.err) == (0, "")
     assert (
@@ -50,7 +50,7 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
 def test_one_publication_is_sent(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
-    """C14: for one message."""
+    """C14: One publication can be selected."""
     assert qm("republish", "send", parked[1]).out == "delivering 1 message again\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:a", f"{queue}:b"]}
     ended = qm("republish", "send", parked[1])
@@ -60,7 +60,7 @@ def test_one_publication_is_sent(
 def test_one_subscriber_gets_what_is_parked(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
-    """C14: for one subscriber."""
+    """C14: One subscriber can be selected."""
     row = qm("republish", "send", "--to", f"{queue}:a", "--max", "1", "-o", "json").json
     assert (row["kind"], row["done"], row["skipped"], row["total"]) == ("republish", 1, 0, 2)
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:b"], parked[1]: [f"{queue}:a"]}

@@ -43,7 +43,8 @@ def test_export_of_nothing_says_that_there_is_nothing_to_read(
     for _ in range(2):
         ended = qmctl(*words)
         assert ended.out == f"nothing to export: no file was written to {tmp_path}/lake\n"
-        assert ended.err == (f"{tmp_path}/lake/messages has no files yet: no messages were found\n")
+        why = "no rows of table messages were found"
+        assert ended.err == f"{tmp_path}/lake/messages has no files yet: {why}\n"
     qmctl(*where, "queue", "create", "Q")
     qmctl(*where, "put", "Q", "x")
     assert qmctl(*where, "snapshot", "create", f"{shots}/2").code == 0
@@ -143,7 +144,7 @@ def test_without_pyarrow_it_says_what_to_install(
 
 @pytest.mark.long
 def test_a_full_disk_is_told_and_leaves_nothing_half(snapshot: Path, tmp_path: Path) -> None:
-    """A limit to the size of files is to Python what a full disk is."""
+    """A limit on the size of files simulates a full disk."""
     words = [*QMCTL, "export", "--path", str(snapshot), "--to", str(tmp_path)]
     limited = subprocess.run(
         words,
@@ -193,7 +194,7 @@ def test_history_comes_from_a_queue_manager_that_runs(
     words = ("export", "--url", daemon.unix, "--to", str(tmp_path), "--queues", queue)
     unnamed = qm(*words)
     assert unnamed.code == 2
-    assert "--cursor is missing" in unnamed.err
+    assert "--url requires --cursor" in unnamed.err
     ended = qm(*words, "--cursor", "lake")
     assert (ended.code, ended.err) == (0, "")
     assert [row["event"] for row in rows_in(tmp_path / "history", "parquet")] == ["put"]

@@ -1,4 +1,4 @@
-"""qmctl report. What the reports tell, and that one fails alone, tests/pyspark_qmgr holds."""
+"""qmctl report. tests/pyspark_qmgr tests the contents of reports, and failures of one report."""
 
 import json
 import subprocess
@@ -67,10 +67,10 @@ def test_machine_without_java_is_told_what_to_do(
 
 
 class Missing(MetaPathFinder):
-    """Has one package be missing."""
+    """An import hook that hides one package."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> None:
-        """Say that it is not there."""
+        """Raises ModuleNotFoundError for the hidden package."""
         if name == "matplotlib":
             raise ModuleNotFoundError(name=name)
 
@@ -97,7 +97,7 @@ def test_report_is_made_and_told_of(
     assert ended.code == 0
     assert "MANY of QM1 is the deepest with 2,500 messages" in ended.out
     assert f"written to {to}/report.html" in ended.out.replace("\n", "")
-    assert "depth: " in ended.out  # The bar told which one runs, and its tasks.
+    assert "depth: " in ended.out  # The progress bar showed the running report and its tasks.
     assert (to / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in to.iterdir()) == [
         "depth.parquet",
@@ -111,7 +111,7 @@ def test_report_is_made_and_told_of(
 @pytest.mark.timeout(400)
 @pytest.mark.long
 def test_json_has_the_documented_keys(qmctl: Qmctl, snapshot: Path, tmp_path: Path) -> None:
-    """In a process of its own: it ends the session, which may be that of other tests."""
+    """The command runs in a separate process, because it ends the Spark session."""
     words = ["report", "sizes", "--path", snapshot, "--to", "out", "-o", "json"]
     done = subprocess.run([*QMCTL, *map(str, words)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

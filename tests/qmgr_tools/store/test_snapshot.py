@@ -42,7 +42,7 @@ def test_directory_that_cannot_be_is_a_failure(where: str, qm: Qmctl, tmp_path: 
 
 
 def fill(daemon: Daemon, queue: str) -> None:
-    """Put 2 MB on a queue."""
+    """Puts 2 MB on a queue."""
     with connect(daemon.unix, name="test") as client:
         for _ in range(4):
             client.put(queue, bytes(500_000))
@@ -57,13 +57,13 @@ def test_rate_bounds_how_fast_it_is_written(
     assert ended.code == 0
     size = (tmp_path / "snap" / "data.mdb").stat().st_size
     assert size > 2_000_000
-    assert time.monotonic() - began > 0.9 * size / (2 << 20)  # timers are coarse
+    assert time.monotonic() - began > 0.9 * size / (2 << 20)  # Timers are coarse.
 
 
 def test_rate_without_its_unit_is_refused(qm: Qmctl, tmp_path: Path) -> None:
     ended = qm("snapshot", "create", str(tmp_path / "snap"), "--rate", "20")
     assert ended.code == 2
-    assert 'it is less than 64 KiB; use a unit, as in "20 MiB"' in ended.err
+    assert 'the rate is less than 64 KiB; use a unit, as in "20 MiB"' in ended.err
     assert not (tmp_path / "snap").exists()
 
 

@@ -1,4 +1,4 @@
-"""qmctl snapshot ls, verify: no daemon is asked."""
+"""qmctl snapshot ls and verify, which need no daemon."""
 
 import json
 import shutil
@@ -18,11 +18,11 @@ empty = an_empty
 
 @pytest.fixture
 def three(empty: Path, tmp_path: Path) -> Iterator[Path]:
-    """Two sound snapshots, and one in which a byte has turned."""
+    """Two sound snapshots, and one with a wrong byte."""
     for name in ("a", "b", "rotten"):
         shutil.copytree(empty, tmp_path / "all" / name)
     with (tmp_path / "all" / "rotten" / "data.mdb").open("r+b") as file:
-        file.seek(8192 + 1_500)  # between the rows of a page
+        file.seek(8192 + 1_500)  # a byte between the rows of a page
         file.write(b"rot")
     with far():
         yield tmp_path / "all"
@@ -57,7 +57,7 @@ def test_damaged_manifest_is_listed_and_fails(qmctl: Qmctl, three: Path) -> None
     assert ended.json[1]["why"].startswith("manifest.json: damaged (KeyError")
     error = json.loads(ended.err)["error"]
     assert (error["what"], error["why"]) == ("1 of 2 snapshots damaged", f"{three}/b")
-    assert error["remedy"] == "create it again, or copy it again"
+    assert error["remedy"] == "create or copy these snapshots again"
 
 
 def test_path_that_leads_nowhere_is_not_found(qmctl: Qmctl, tmp_path: Path) -> None:

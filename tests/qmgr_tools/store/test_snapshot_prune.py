@@ -1,4 +1,4 @@
-"""qmctl snapshot prune; what it chooses is in tests/qmgrd/snapshot/test_prune.py."""
+"""qmctl snapshot prune. tests/qmgrd/snapshot/test_prune.py tests the selection."""
 
 import json
 import os
@@ -16,7 +16,7 @@ empty = an_empty
 
 @pytest.fixture
 def three(empty: Path, tmp_path: Path) -> Path:
-    """Three snapshots of 1970, an hour apart, and a leftover."""
+    """Three snapshots of 1970 with an interval of one hour, and a leftover."""
     for hour in range(3):
         made = Path(shutil.copytree(empty, tmp_path / "all" / f"s{hour}"))
         facts = json.loads((made / "manifest.json").read_text()) | {"wall_us": hour * 3_600_000_000}
@@ -50,7 +50,7 @@ def test_old_ones_and_leftovers_go(qmctl: Qmctl, three: Path) -> None:
 def test_without_options_only_leftovers_go(qmctl: Qmctl, three: Path) -> None:
     ended = qmctl("snapshot", "prune", str(three))
     assert ended.code == 0
-    assert ended.err.endswith("for snapshots: --keep N, or --older-than TIME\n")
+    assert ended.err.endswith("to delete snapshots: --keep N or --older-than TIME\n")
     assert sorted(os.listdir(three)) == ["s0", "s1", "s2"]
 
 
@@ -59,8 +59,7 @@ def test_what_cannot_be_read_is_told(qmctl: Qmctl, three: Path) -> None:
     ended = qmctl("snapshot", "prune", str(three), "--keep", "1")
     assert ended.code == 0
     assert (
-        f"kept, because it is unreadable: {three}/s2/manifest.json: damaged"
-        in ended.out + ended.err
+        f"kept an unreadable snapshot: {three}/s2/manifest.json: damaged" in ended.out + ended.err
     )
     assert sorted(os.listdir(three)) == ["s1", "s2"]
 

@@ -58,7 +58,7 @@ def test_json_has_the_documented_keys(qmctl: Qmctl, sound: Path, damaged: Path) 
 def test_listing_ends_at_the_limit_and_says_so(qmctl: Qmctl, damaged: Path) -> None:
     ended = qmctl("store", "verify", str(damaged), "--limit", "1")
     assert len(ended.out.splitlines()) == 2
-    assert "1 more finding: --limit shows more" in ended.err
+    assert "1 more finding; to show more: --limit" in ended.err
 
 
 def test_pages_that_are_damaged_keep_lmdb_away(qmctl: Qmctl, damaged: Path) -> None:
@@ -82,9 +82,9 @@ def test_stat_tells_what_fills_the_store(qmctl: Qmctl, sound: Path) -> None:
     assert queues.splitlines()[1].endswith("\t4:5 0:2")
     assert queues.splitlines()[2].startswith("LATE\tlocal\t4\t1\t")
     assert queues.splitlines()[3].startswith("@NYC\ttransmission\t")
-    assert queues.splitlines()[3].endswith("\t")  # Its priorities say nothing of its order.
+    assert queues.splitlines()[3].endswith("\t")  # A transmission queue shows no priorities.
     ended = qmctl("store", "stat", str(sound), "--top", "1")
-    assert "5 more queues: --top shows more" in ended.err
+    assert "5 more queues; to show more: --top" in ended.err
 
 
 def test_directory_without_a_store_is_refused(qmctl: Qmctl, tmp_path: Path) -> None:

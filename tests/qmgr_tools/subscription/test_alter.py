@@ -1,4 +1,4 @@
-"""qmctl sub: create, alter, delete, healthy, against a real daemon."""
+"""qmctl sub create, alter, delete and healthy against a real daemon."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.process
 
 
 def test_create_is_done_once(qm: Qmctl, queue: str) -> None:
-    """C3: a durable subscription keeps its name."""
+    """C3: A durable subscription keeps its name."""
     name = f"{queue}:late"
     words = ["sub", "create", f"/{queue}/+", name, "--where", "delay > 20", "--lease", "5min"]
     assert qm(*words).out == f"created subscription {name} to {queue}/+\n"
@@ -69,7 +69,7 @@ def test_suspended_one_goes_on_once_it_is_healthy(qm: Qmctl, queue: str, topic: 
 def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
     qm: Qmctl, daemon: Daemon, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C14: what is parked is sent by an event: its subscriber says that it is healthy."""
+    """C14: The report that a subscriber is healthy delivers its parked publications again."""
     name = f"{queue}:a"
     note = f"note: 2 messages parked; to deliver again: qmctl republish send --to {name}\n"
     assert qm("sub", "healthy", name).err == note
@@ -87,7 +87,7 @@ def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
 def test_rm_asks_where_messages_would_be_lost(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C23: what is parked for a subscription goes with it."""
+    """C23: A deletion also deletes the parked publications of the subscription."""
     name = f"{queue}:b"
     assert qm("sub", "delete", name).code == 2
     assert qm("sub", "delete", name, "--dry-run").out == (
@@ -115,7 +115,7 @@ def test_queue_commands_say_what_to_do_with_a_subscription(
 
 def test_wildcards_of_others_are_told(qm: Qmctl, queue: str, topic: str) -> None:
     noted = qm("sub", "create", f"{topic}/*", f"{queue}:star").err
-    assert "note: * is not a wildcard: + matches one level" in noted
+    assert "note: * is not a wildcard: use + for one level" in noted
     assert qm("sub", "create", f"{topic}/#", f"{queue}:many").err == ""
     slip = qm("sub", "show", f"{queue}:stat").err
     assert f"did you mean {queue}:star?" in slip

@@ -1,4 +1,4 @@
-"""qmctl sub consume, against a real daemon."""
+"""qmctl sub consume against a real daemon."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_durable_one_is_made_and_goes_on_where_it_was(qm: Qmctl, queue: str) -> 
 
 
 def test_one_without_a_name_ends_with_the_command(qm: Qmctl, daemon: Daemon, queue: str) -> None:
-    """C2: each time another name."""
+    """C2: Each temporary subscription has a new name."""
     names = []
     qm("pub", queue, "x", "--retain")
     for _ in range(2):
@@ -39,5 +39,5 @@ def test_one_without_a_name_ends_with_the_command(qm: Qmctl, daemon: Daemon, que
 
 def test_name_of_another_connection_is_refused(qm: Qmctl) -> None:
     ended = qm("sub", "consume", "a", "~1-2.3")
-    assert (ended.code, "it belongs to another connection" in ended.err) == (2, True)
+    assert (ended.code, "the subscription belongs to another connection" in ended.err) == (2, True)
     assert qm("sub", "consume", "a/#/b").code == 2

@@ -1,4 +1,4 @@
-"""Keys and the mouse, on a terminal that is none; samples come from a script."""
+"""Keys and the mouse on a simulated terminal, with scripted samples."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ STATUS = {"name": "NYC", "boot": 1, "turn": 5, "cpu_ms": 0, "messages": 9}
 
 
 class Script:
-    """A source that has what the test gives it, and nothing else."""
+    """A source of the samples that a test provides."""
 
     def __init__(self) -> None:
         self.given: asyncio.Queue[Sample | NoAnswer] = asyncio.Queue()
@@ -35,20 +35,20 @@ class Script:
 
 
 class Top:
-    """The app, and what is seen of it."""
+    """The app and its visible contents."""
 
     def __init__(self, app: TopApp, pilot: Pilot[None], script: Script) -> None:
         self.app, self.pilot, self.script = app, pilot, script
         self.time_ms = 0
 
     async def give(self, what: Sample | NoAnswer) -> None:
-        """Let the app take *what*: it has once it asks for the next."""
+        """Gives *what* to the app, and waits until the app asks for the next sample."""
         self.script.given.put_nowait(what)
         await self.script.asked.acquire()
         await self.pilot.pause()
 
     async def tell(self, **ready: int) -> None:
-        """A second later, queues with so many messages; as many were put."""
+        """Gives a sample one second later, with queues that hold *ready* messages."""
         self.time_ms += 1_000
         queues = [
             {
@@ -80,13 +80,13 @@ class Top:
 
     @property
     def names(self) -> list[str]:
-        """The first column of the table."""
+        """The cells of the first column of the table."""
         rows = self.lines[self.app.page.titles_line + 1 :]
         return [line.split()[0] for line in rows[: self.app.page.rows_shown] if line.strip()]
 
     @property
     def chosen(self) -> str:
-        """The row that the cursor is on."""
+        """The name of the row under the cursor."""
         (found,) = [line for line in self.app.page.lines if str(line.style) == "reverse"]
         return found.plain.split()[0]
 
@@ -165,7 +165,7 @@ async def test_filter_works_while_it_is_typed_and_after() -> None:
     async with running() as top:
         await top.press("slash", "l", "a", "r")
         assert top.names == ["large"]
-        await top.press("q")  # A letter here, and no end.
+        await top.press("q")  # In the filter, q is a letter and does not quit.
         assert top.lines[6] == "no row matches 'larq'"
         await top.press("backspace", "enter")
         await top.tell(larger=3, large=9, middle=5)
@@ -178,7 +178,7 @@ async def test_filter_is_dropped_while_it_is_typed() -> None:
     async with running() as top:
         await top.press("slash", "l", "escape")
         assert len(top.names) == 3
-        await top.press("r")  # The keys are the table's again.
+        await top.press("r")  # The table receives keys again.
         assert "READY▲" in top.titles
 
 
@@ -197,10 +197,10 @@ async def test_pause_holds_the_picture_and_the_rates_are_right_after(key: str) -
         await top.tell(small=50, large=9, middle=5)
         await top.tell(small=70, large=9, middle=5)
         assert (top.names[0], top.lines[0].endswith("paused")) == ("large", True)
-        await top.press("r")  # It can be looked at.
+        await top.press("r")  # The paused table can be sorted.
         assert top.names[0] == "small"
         await top.press("r", key)
-        assert top.lines[6].split()[:4] == ["small", "70", "0", "20"]  # In the last second.
+        assert top.lines[6].split()[:4] == ["small", "70", "0", "20"]  # the rate in the last second
         assert not top.lines[0].endswith("paused")
 
 
@@ -233,7 +233,7 @@ async def test_help_is_shown_until_a_key() -> None:
     async with running() as top:
         await top.press("question_mark")
         assert isinstance(top.app.screen, Help)
-        await top.tell(large=10)  # What comes meanwhile is taken.
+        await top.tell(large=10)  # Samples are still taken.
         await top.press("q")
         assert not isinstance(top.app.screen, Help)
         assert top.names == ["large"]

@@ -1,4 +1,4 @@
-"""Samples of a real daemon, which is lost and comes back."""
+"""Samples of a real daemon whose connection is lost and restored."""
 
 import asyncio
 from pathlib import Path
@@ -23,13 +23,13 @@ async def test_sample_has_all_that_is_asked(queue: str, daemon: Daemon) -> None:
     feed = Feed(lambda: daemon.unix)
     first, second = await feed.sample(), await feed.sample()
     assert first.status["name"] == "QM"
-    ready = {row["queue"]: row.get("ready") for row in first.queues}  # An alias has none.
+    ready = {row["queue"]: row.get("ready") for row in first.queues}  # An alias has no value.
     assert ready[queue] == 1
     assert [row["name"].split(".")[0] for row in first.connections][-1] == "qmctl"
     assert second.time_ms >= first.time_ms
     assert [row["connection"] for row in first.connections] == [
         row["connection"] for row in second.connections
-    ]  # One connection for all samples.
+    ]  # All samples use one connection.
     await feed.close()
     await feed.close()
 
@@ -69,7 +69,7 @@ async def test_daemon_is_looked_for_where_it_listens_now(own_daemon: Daemon) -> 
 async def serve_old(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, mute: bool
 ) -> None:
-    """Answer as a queue manager that knows no list of connections; or not at all."""
+    """Answers like a queue manager without a list of connections, or does not answer."""
     wire = Connection(Side.LISTENER)
     while data := await reader.read(1 << 16):
         for message, _ in wire.receive(data, 0):

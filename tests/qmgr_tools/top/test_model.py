@@ -1,4 +1,4 @@
-"""From samples to rows with rates."""
+"""The conversion of samples into rows with rates."""
 
 from typing import Any
 

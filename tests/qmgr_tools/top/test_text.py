@@ -1,4 +1,4 @@
-"""The screen: what stands on it, at which size."""
+"""The contents of the screen at different sizes."""
 
 from typing import Any
 
@@ -149,7 +149,7 @@ def test_filter_is_told_with_how_many_fit() -> None:
 def test_view_without_rows_says_so() -> None:
     board = Board()
     board.show("connections")
-    assert shown(paint(frame_of(), board, ScreenStatus(), 80, 12))[6] == "there are no connections"
+    assert shown(paint(frame_of(), board, ScreenStatus(), 80, 12))[6] == "no connections exist"
 
 
 def test_detail_has_all_that_is_known_of_the_row() -> None:
@@ -160,7 +160,7 @@ def test_detail_has_all_that_is_known_of_the_row() -> None:
     assert "depth             ▃▅█  highest 4" in text
     assert "depth max         100,000" in text
     assert "put/s             1.5" in text
-    assert "get/s" not in text  # Nobody knows it.
+    assert "get/s" not in text  # The rate is unknown.
 
 
 def test_long_error_is_folded_in_the_detail_and_cut_in_the_table() -> None:

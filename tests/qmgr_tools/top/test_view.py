@@ -1,4 +1,4 @@
-"""Which rows in which order, and which columns fit."""
+"""The rows of a view, their order, and the columns that fit."""
 
 from typing import Any
 
@@ -78,10 +78,10 @@ def test_sorting_steps_through_the_columns_that_are_shown() -> None:
     board = Board()
     shown = [column for column in QUEUES.columns if column.key in ("queue", "ready", "trend")]
     board.step_sort(1, shown)
-    assert board.sort == ("queue", False)  # A trend is nothing to sort by.
+    assert board.sort == ("queue", False)  # The trend cannot be sorted.
     board.step_sort(-1, shown)
     assert board.sort == ("ready", True)
-    board.sort_by("bytes")  # It is not shown any more.
+    board.sort_by("bytes")  # The column is no longer shown.
     board.step_sort(1, shown)
     assert board.sort == ("queue", False)
 
@@ -115,7 +115,10 @@ def test_each_view_has_its_own_order_filter_and_cursor() -> None:
         ("ready>=9", ["most"]),
         ("put_rate>2", ["most"]),
         ("queue=*@NYC", ["far@NYC"]),
-        ("ready>", ["most", "A", "b", "empty", "far@NYC"]),  # It is still being typed.
+        (
+            "ready>",
+            ["most", "A", "b", "empty", "far@NYC"],
+        ),  # The user is still typing this condition.
         ("nobody", []),
     ],
 )
@@ -131,7 +134,7 @@ def test_filter_is_a_part_of_a_text_or_a_condition(said: str, found: list[str]) 
         ("ready>0", ""),
         ("ord", ""),
         ("ready>x", '"x" is not a whole number'),
-        ("colour=red", "columns have"),
+        ("colour=red", "column names"),
     ],
 )
 def test_fault_of_a_filter_is_told(said: str, why: str) -> None:
@@ -243,7 +246,7 @@ def test_connections_of_80_columns_tell_what_waits() -> None:
 
 def test_bars_are_as_high_as_the_highest_allows() -> None:
     assert bars((0, 1, 4, 8), 10) == "▁▂▅█"
-    assert bars((1_000_000, 1), 10) == "█▂"  # Something is more than nothing.
+    assert bars((1_000_000, 1), 10) == "█▂"  # A small value still has a bar.
     assert bars((9, 0, 0), 2) == "▁▁"
     assert bars((1, 2), 0) == bars((), 5) == ""
 

@@ -1,4 +1,4 @@
-"""qmctl pub, against a real daemon."""
+"""qmctl pub against a real daemon."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.process
 
 
 def test_publication_reaches_all_who_subscribed(qm: Qmctl, queue: str, topic: str) -> None:
-    """C1: the UID is the same on all copies, and another one each time."""
+    """C1: All copies of a publication have the same UID. Each publication has a new UID."""
     ended = qm("pub", topic, "late", "--header", "delay:=20", "--priority", "7")
     words, _, uid = ended.out.removesuffix(", for 2 subscriptions\n").rpartition(" ")
     assert (ended.code, words) == (0, f"published to {topic}:")
@@ -46,7 +46,7 @@ def test_put_to_a_topic_says_for_how_many(qm: Qmctl, topic: str) -> None:
     [
         (["a/+", "x"], 2, "TOPIC_INVALID"),
         (["a"], 2, "no message is given"),
-        (["a", "x", "--report"], 2, "--report needs a queue for reports -- none is given"),
+        (["a", "x", "--report"], 2, "--report needs a queue for reports -- no queue is given"),
         (["a", "x", "--uid", "u"], 2, "invalid UID 'u'"),
         (["a", "x", "--last"], 2, "needs a group"),
     ],

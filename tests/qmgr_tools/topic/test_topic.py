@@ -1,4 +1,4 @@
-"""qmctl topic: ls, show, set, delete, against a real daemon."""
+"""qmctl topic ls, show, set and delete against a real daemon."""
 
 import pytest
 
@@ -25,13 +25,13 @@ def test_what_is_set_holds_for_all_below(qm: Qmctl, queue: str, topic: str) -> N
     }
     help_ = qm("topic", "show", "--help").out
     assert [key for key in row if key not in help_] == []
-    # What is not said stays; "default" takes back.
+    # Omitted options stay unchanged, and "default" resets an option.
     words = ["topic", "set", queue, "--republish-interval", "2h", "--redelivery-limit", "default"]
     assert qm(*words, "-o", "json").json["changed"] == {
         "redelivery_limit": [3, 5],
         "republish_interval_ms": [3_600_000, 7_200_000],
     }
-    assert qm(*words).out == f"set topic {queue}: the attributes in force are unchanged\n"
+    assert qm(*words).out == f"set topic {queue}: the effective attributes are unchanged\n"
     listed = qm("topic", "ls", "--where", f"topic={queue}", "--columns", "republish,given").out
     assert listed == "REPUBLISH\tGIVEN\nhealthy\trepublish, republish interval\n"
     assert "republish interval\t2 h\n" in qm("topic", "show", topic).out

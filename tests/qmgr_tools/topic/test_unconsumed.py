@@ -1,4 +1,4 @@
-"""qmctl topic: who-lacks, what-lacks, against a real daemon."""
+"""qmctl topic who-lacks and what-lacks against a real daemon."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.process
 def test_who_lacks_says_how_it_stands_with_each(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C24: by publication, who has not consumed it."""
+    """C24: For a publication, the command lists the subscriptions that have not consumed it."""
     found = qm("topic", "who-lacks", parked[1], "-o", "json").json
     assert (found["uid"], found["topic"]) == (parked[1], topic)
     states = [(row["subscription"], row["state"]) for row in found["subscriptions"]]
@@ -25,7 +25,7 @@ def test_who_lacks_says_how_it_stands_with_each(
 def test_what_lacks_has_all_that_is_not_consumed(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C24: by subscriber, what it has not consumed."""
+    """C24: For a subscription, the command lists the publications it has not consumed."""
     name = f"{queue}:b"
     qm("sub", "alter", name, "--redelivery-limit", "3", "--retry-initial", "1h")
     qm("get", name, "--release")
@@ -40,7 +40,7 @@ def test_what_lacks_has_all_that_is_not_consumed(
     assert [key for key in rows[0] if key not in help_] == []
     cut = qm("topic", "what-lacks", name, "--limit", "2", "--columns", "state")
     assert cut.out == "STATE\nready\ndelayed\n"
-    assert cut.err == "showing the first 2; for more: --limit\n"
+    assert cut.err == "only the first 2 are shown; to show more: --limit\n"
     assert qm("topic", "what-lacks", "B:none").code == 3
 
 

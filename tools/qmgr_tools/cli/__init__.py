@@ -1,1 +1,1 @@
-"""What all commands share: options, output, errors, completion, waiting."""
+"""The parts that all commands share: options, output, errors, completion, waiting."""

@@ -1,4 +1,4 @@
-"""Shared by all commands: connection options, -o and --watch, and failures."""
+"""The base of all commands: connection options, -o and --watch, and failures."""
 
 import inspect
 import os
@@ -87,8 +87,8 @@ Version = Annotated[
 WHERE = {"connect", "data_dir", "context"}
 NO_ALIASES: Mapping[str, str] = {}
 MISSING = re.compile(r"queue (\S+) does not exist here")
-RETRY_S = 0.1  # while a daemon starts
-GIVE_UP_MS = 5_000  # A lost connection is retried for this long; pending requests are sent again.
+RETRY_S = 0.1  # pause between attempts while a daemon starts
+GIVE_UP_MS = 5_000  # time for which a lost connection is retried
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +114,26 @@ class Call:
         return " ".join(options)
 
     def address(self) -> str:
-        """Return the address to connect to."""
+        """Returns the address to connect to."""
         return self.target().address
 
     def target(self) -> target.Target:
-        """Return the address to connect to, and which setting named it."""
+        """Returns the address to connect to, and the setting that named the address."""
         return target.find(self.connect, self.data_dir, self.context, os.environ)
 
     def where(self) -> dict[str, str | None]:
-        """Return the address and its context, for scripts."""
+        """Returns the address and its context, for scripts."""
         found = self.target()
         return {"context": found.context or None, "address": found.address}
 
     def pinned(self) -> "Call":
-        """Return this call with its current address, even if the context changes later."""
+        """Returns this call with its current address, even if the context changes later."""
         if self.data_dir is not None:  # A restarted daemon writes its new address there.
             return self
         return replace(self, connect=self.address(), context=None)
 
     def over(self, other: "Call") -> "Call":
-        """Return this call, completed by *other*: the options before the command."""
+        """Returns this call, completed by *other*, the options before the command."""
         given = (self.connect, self.data_dir, self.context)
         where = other if all(value is None for value in given) else self
         return replace(
@@ -152,15 +152,15 @@ class Call:
         give_up_ms: int = GIVE_UP_MS,
         patience_ms: int | None = None,
     ) -> Iterator["Client"]:
-        """Connect, and turn errors while *doing* something into a Failure.
+        """Connects, and turns errors while *doing* something into a Failure.
 
         Args:
-            doing: the task, as in "get from ORDERS".
-            known: the queue that the command names. If it does not exist, the failure suggests
-                similar names.
-            give_up_ms: how long to retry a lost connection.
-            patience_ms: how long to retry an address at which no daemon listens; None:
-                connect_retry.patience_ms.
+            doing: The task, as in "get from ORDERS".
+            known: The queue that the command names. If the queue does not exist, the failure
+                suggests similar names.
+            give_up_ms: The time for which a lost connection is retried.
+            patience_ms: The time for which an address is retried if no daemon listens there.
+                None means connect_retry.patience_ms.
         """
         wait_ms = connect_retry.patience_ms(os.environ) if patience_ms is None else patience_ms
         client = connect_retry.retried(lambda: self._connected(doing, give_up_ms), wait_ms)
@@ -172,9 +172,9 @@ class Call:
                 raise refused(doing, error, better) from error
 
     def _connected(self, doing: str, give_up_ms: int) -> "Client":
-        """Return a connected client, or raise a Failure."""
+        """Returns a connected client, or raise a Failure."""
         found = self.target()
-        # Takes 60 ms: not for --help.
+        # The import takes 60 ms, too long for --help.
         from qmgr_client.blocking import ConnectFailed, connect
         from qmgr_client.client_name import client_name
 
@@ -193,9 +193,9 @@ class Call:
         return client
 
     def check(self, doing: str, wait_ms: int | None = None) -> None:
-        """Raise a Failure if no daemon answers within *wait_ms*; None: the usual time.
+        """Raises a Failure if no daemon answers within *wait_ms*, or the usual time if None.
 
-        Until then, failed connections are retried, whatever the reason.
+        With *wait_ms*, failed connections are retried for any reason.
         """
         if wait_ms is None:
             with self.client(doing):
@@ -213,20 +213,20 @@ class Call:
 
 
 def _suggestion(client: "Client", known: str, error: RequestError) -> str:
-    """Return what to try if *error* reports a missing queue: *known*, or another one."""
+    """Returns a remedy if *error* reports that *known* or another queue does not exist."""
     missing = MISSING.match(error.text)
     if error.code != ErrorCode.QUEUE_UNKNOWN or missing is None:
         return ""
     name = missing[1]
     if name == known:
         return similar_queue(name, _queues(client))
-    # The missing one is the target: it is not *known*, and the daemon's remedy is to create it.
+    # The target is missing. The daemon's remedy is to create it.
     better = similar_queue(name, (queue for queue in _queues(client) if queue != known))
     return better if "did you mean" in better else ""
 
 
 def _queues(client: "Client") -> list[str]:
-    """Return the names of all queues except transmission queues; none if the daemon refuses."""
+    """Returns the names of all queues except transmission queues. Empty if refused."""
     try:
         rows = client.admin.queue_list()
     except RequestError:
@@ -236,12 +236,13 @@ def _queues(client: "Client") -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A function that is a command, with the shared options.
+    """A command, which is a function with the shared options.
 
-    The function takes a Call, then its own parameters. Its docstring, followed by *more_help*, is
-    the help; the help shows the examples at its end below the options. A *watched* command shows
-    its result with watch.follow and has --watch. A *local* command does not connect. *options* are
-    added after the function's own parameters, and passed to its ** parameter.
+    The function accepts a Call, then its own parameters. The function's docstring, followed by
+    *more_help*, is the help. Examples at the end of the docstring are shown below the options. A
+    *watched* command shows its result with watch.follow and has --watch. A *local* command does not
+    connect. *options* are added after the function's own parameters, and passed to its **
+    parameter.
     """
 
     function: Callable[..., None]
@@ -252,13 +253,13 @@ class Command:
 
     @property
     def docstring(self) -> str:
-        """The help, and examples at its end."""
+        """The help text, with examples at the end."""
         return inspect.getdoc(self.function) or ""
 
     def add_to(
         self, app: typer.Typer, name: str, section: str | None = None, *, hidden: bool = False
     ) -> None:
-        """Add this as the command *name* of *app*; the help lists it in *section*.
+        """Adds this as the command *name* of *app*, listed in *section* of the help.
 
         Help and completion leave out a *hidden* command.
         """
@@ -278,7 +279,7 @@ class Command:
         add(self._with_options())
 
     def _with_options(self) -> Callable[..., None]:
-        """Return the function for Typer, which reads its signature and annotations."""
+        """Returns a function whose signature and annotations Typer can read."""
 
         def run(
             ctx: typer.Context,
@@ -315,17 +316,17 @@ def command(
     local: bool = False,
     options: tuple[inspect.Parameter, ...] = (),
 ) -> Callable[[Callable[..., None]], Command]:
-    """Return a decorator that makes a function a Command."""
+    """Returns a decorator that makes a function a Command."""
     return lambda function: Command(function, more_help, watched, local, options)
 
 
 def group(
     about: str, more_help: str = "", *, aliases: Mapping[str, str] = NO_ALIASES, **commands: Command
 ) -> typer.Typer:
-    """Return *commands* as a group; its help begins with *about* and their names.
+    """Returns *commands* as a group. The help begins with *about* and the commands' names.
 
     Args:
-        aliases: former names of commands, each with the current name: they work, but are hidden.
+        aliases: The current names of commands by former name. Former names work, but are hidden.
     """
     first = f"{about}: {', '.join(commands)}."
     firsts = (help_text.first_example(found.docstring) for found in commands.values())
@@ -353,27 +354,29 @@ def shared_options(
     as_json: AsJson = False,
     version: Version = False,
 ) -> None:
-    """Accept the shared options in front of the command."""
-    del version  # Its callback has handled it.
+    """Accepts the shared options in front of the command."""
+    del version  # The option's callback has handled it.
     ctx.obj = Call(connect, data_dir, _format(output, as_json=as_json), context)
 
 
 def _format(output: Format | None, *, as_json: bool) -> Format | None:
-    """Return the format that -o and --json name together.
+    """Returns the format that -o and --json select.
 
     Raises:
-        Failure: USAGE, they contradict each other.
+        Failure: USAGE if the two options contradict each other.
     """
     if as_json and output is Format.TABLE:
-        raise usage("conflicting options", "-o table and --json exclude each other", "give one")
+        raise usage(
+            "conflicting options", "-o table and --json exclude each other", "use one of them"
+        )
     return Format.JSON if as_json else output
 
 
 def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:
-    """Ask the user to type *name* before *doing* something irreversible, unless *yes*.
+    """Asks the user to type *name* before *doing* something irreversible, unless *yes*.
 
     Raises:
-        Failure: USAGE without a terminal, FAILED if something else was typed.
+        Failure: USAGE if there is no terminal, FAILED if the user typed something else.
     """
     if yes:
         return

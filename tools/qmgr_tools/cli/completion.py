@@ -1,6 +1,6 @@
 """Shell completion: names from the queue manager that the command line addresses.
 
-Completion never waits long and never shows an error: names that do not arrive at once are omitted.
+Completion must never wait long or show an error, so names that do not arrive at once are omitted.
 """
 
 import os
@@ -24,7 +24,7 @@ from qmgr_tools.context import target
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-FILES = "%files%"  # stands for file names; no name of ours contains it
+FILES = "%files%"  # placeholder for file names, which no other name contains
 # Typer's own script makes bash offer files if there are no other completions.
 BASH = """
 %(complete_func)s() {
@@ -44,14 +44,14 @@ complete -F %(complete_func)s %(prog_name)s
 FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
-OFFERED_MAX = 1_000  # groups, topics
-SUBSCRIPTIONS_MAX = 200  # The daemon computes the lag of each.
-# zsh evaluates completions: only harmless characters, even from a hostile daemon.
+OFFERED_MAX = 1_000  # most groups or topics to offer
+SUBSCRIPTIONS_MAX = 200  # The limit is low because the daemon computes the lag of each.
+# zsh evaluates completions, so names from a hostile daemon must contain only harmless characters.
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9._~-]*[:.][A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 # Bash splits words at these characters.
 _BREAKS = re.compile("[@:=]+")
-# After these words, @ or : begins a name; after other words it is within a name.
+# After these words, @ or : begins a name. After other words, the character is within a name.
 _VERBS = {
     "show",
     "browse",
@@ -81,29 +81,29 @@ _LISTS = {
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of all queues and subscriptions; @NAME is a link's queue."""
+    """Returns the names of all queues and subscriptions. @NAME is a link's queue."""
     return [name for name, _ in _queues(ctx)] + subscriptions(ctx, incomplete)
 
 
 def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of all queues except transmission queues."""
+    """Returns the names of all queues except transmission queues."""
     return [name for name, kind in _queues(ctx) if kind != "transmission"]
 
 
 def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queues from which messages can be got."""
+    """Returns the names of the queues and subscriptions that can be consumed."""
     known = [name for name, kind in _queues(ctx) if kind in ("local", "alias")]
     return known + subscriptions(ctx, incomplete)
 
 
 def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queues that hold messages at this queue manager."""
+    """Returns the names of the queues and subscriptions whose messages are stored here."""
     known = [name for name, kind in _queues(ctx) if kind != "remote"]
     return known + subscriptions(ctx, incomplete)
 
 
 def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the first subscriptions."""
+    """Returns the names of the first SUBSCRIPTIONS_MAX subscriptions."""
 
     def ask(client: "Client") -> Sequence[Mapping[str, Any]]:
         return client.admin.subscription_list(limit=SUBSCRIPTIONS_MAX)
@@ -113,7 +113,7 @@ def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the topics that have attributes or a retained publication."""
+    """Returns the topics that have attributes or a retained publication."""
     found = (
         row.get("topic")
         for row in _asked(ctx, lambda c: c.admin.topic_list(limit=OFFERED_MAX)) or ()
@@ -122,26 +122,26 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def templates(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the patterns of the templates."""
+    """Returns the patterns of the templates."""
     rows = _asked(ctx, lambda client: client.admin.template_list()) or ()
     patterns = (str(row.get("pattern")) for row in rows)
     return [pattern for pattern in patterns if is_name(pattern.replace("*", "-"))]
 
 
 def new_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return NAME@LINK for each link, after NAME@ is typed."""
+    """Returns NAME@LINK for each link if *incomplete* contains NAME@."""
     name, at, _ = incomplete.partition("@")
     return [f"{name}@{link}" for link in links(ctx, "")] if name and at else []
 
 
 def links(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the outbound links."""
+    """Returns the names of the outbound links."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("link") for row in found.get("links", ()))
 
 
 def peers(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the outbound links, and of the managers with an inbound link."""
+    """Returns the names of the outbound links, and of the managers with an inbound link."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     named = [row.get("link") for row in found.get("links", ())]
     for inbound in ("inbound", "allowed", "refused"):
@@ -150,26 +150,26 @@ def peers(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def allowed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queue managers that are allowed to open inbound links."""
+    """Returns the names of the queue managers that are allowed to open inbound links."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("peer") for row in found.get("allowed", ()))
 
 
 def refused(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queue managers whose inbound links were refused."""
+    """Returns the names of the queue managers whose inbound links were refused."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("peer") for row in found.get("refused", ()))
 
 
 def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the numbers of the open connections, each with the peer's name."""
+    """Returns the numbers of the open connections, each with the peer's name."""
     rows = _asked(ctx, lambda client: client.admin.connection_list()) or ()
     found = [(row.get("connection"), _names([row.get("name")])) for row in rows]
     return [(str(number), "".join(names)) for number, names in found if type(number) is int]
 
 
 def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the numbers of the jobs, each with its kind and state."""
+    """Returns the numbers of the jobs, each with its kind and state."""
     rows = _asked(ctx, lambda client: client.admin.job_list()) or ()
     return [
         (str(row["job"]), "-".join(_names([row.get("kind"), row.get("state")])))
@@ -179,7 +179,7 @@ def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 
 def groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the first message groups of the queue that the command line names."""
+    """Returns the first message groups of the queue that the command line names."""
     # If the last option has no value yet, Click has not assigned the arguments before it.
     queue = str(ctx.params.get("queue") or next(iter(ctx.args), ""))
 
@@ -190,10 +190,10 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _group(digits: str) -> str:
-    """Return the group of these *digits* as it can be typed: as text if that is a name.
+    """Returns a group id in hexadecimal *digits* as text if the text is a valid name.
 
     Raises:
-        ValueError: they are not digits.
+        ValueError: If *digits* are not hexadecimal.
     """
     found = bytes.fromhex(digits)
     text = group_id.shown(found)
@@ -201,14 +201,14 @@ def _group(digits: str) -> str:
 
 
 def contexts(incomplete: str) -> list[tuple[str, str]]:
-    """Return the names of the contexts, each with its address."""
+    """Returns the names of the contexts, each with its address."""
     with suppress(Exception):  # The command itself reports an unreadable file.
         return sorted(context_file.load(os.environ).addresses.items())
     return []
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns of the command's list, after the columns typed so far."""
+    """Returns the columns of the command's list, after the columns typed so far."""
     before, comma, _ = incomplete.rpartition(",")
     group = (ctx.parent.info_name if ctx.parent else "") or ""
     known = import_module(f"qmgr_tools.{_LISTS.get(group, f'{group}.{group}')}").COLUMNS
@@ -216,12 +216,12 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def files(incomplete: str) -> list[str]:
-    """Return the mark that makes the shell offer files."""
+    """Returns the mark that makes the shell offer files."""
     return [incomplete + FILES]
 
 
 def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the completions of the command's argument: for an option with an optional value."""
+    """Returns the completions of the command's argument, for an option with an optional value."""
     for parameter in ctx.command.params:
         if parameter.param_type_name == "argument":
             return [item.value for item in parameter.shell_complete(ctx, incomplete)]
@@ -235,14 +235,14 @@ def _queues(ctx: typer.Context) -> Iterator[tuple[str, str]]:
 
 
 def _names(found: Iterable[object]) -> list[str]:
-    """Return the valid names: zsh evaluates completions, even from a hostile daemon."""
+    """Returns the valid names, because zsh evaluates completions from hostile daemons, too."""
     names = [name for name in found if isinstance(name, str)]
     return [name for name in names if all(map(is_name, name.removeprefix("@").split("@", 1)))]
 
 
 def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
-    """Return what *ask* gets from the queue manager, or None."""
-    with suppress(Exception):  # of any kind: completion must not disturb the prompt
+    """Returns the result of *ask*, or None after any error."""
+    with suppress(Exception):  # Completion must not disturb the prompt.
         from qmgr_client.blocking import connect  # takes 60 ms
 
         with _limited(), connect(_address(ctx), give_up_ms=0) as client:
@@ -251,7 +251,7 @@ def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
 
 
 def _address(ctx: typer.Context) -> str:
-    """Return the address that the words so far name, after the command or before it."""
+    """Returns the address that the options after or before the command select."""
     for given in (ctx.params, ctx.find_root().params):
         where = [given.get(name) for name in ("connect", "data_dir", "context")]
         if any(value is not None for value in where):
@@ -262,7 +262,7 @@ def _address(ctx: typer.Context) -> str:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """End the process if the block takes too long, even while it waits for DNS."""
+    """Ends the process if the block takes too long, even during a DNS lookup."""
     before = signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
     signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
     try:
@@ -273,17 +273,17 @@ def _limited() -> Iterator[None]:
 
 
 def is_wanted() -> bool:
-    """Return whether the shell asks for completions."""
+    """Returns whether the shell asks for completions."""
     return os.environ.get(VARIABLE, "").startswith("complete_")
 
 
 def answer(run: Callable[[], int]) -> int:
-    """Print the completions of *run* for the shell; return the exit code. Errors are hidden."""
+    """Prints the completions of *run* for the shell, hides errors, and returns the exit code."""
     kept = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
     offered = StringIO()
     is_check = os.environ.get(FISH_ASKS) == "is-args"
     if is_check:
-        os.environ[FISH_ASKS] = "get-args"  # The completions show whether there are any.
+        os.environ[FISH_ASKS] = "get-args"  # The check needs the completions.
     try:
         with redirect_stdout(offered), redirect_stderr(StringIO()):
             code = run()
@@ -293,7 +293,7 @@ def answer(run: Callable[[], int]) -> int:
 
 
 def _print(offered: str, kept: str, code: int, *, is_check: bool) -> int:
-    """Print what is *offered*, and files only if they are wanted; return the exit code."""
+    """Prints the *offered* completions, or makes the shell offer files; returns the exit code."""
     shell = os.environ[VARIABLE].removeprefix("complete_")
     is_of_files = FILES in offered
     if is_check:
@@ -308,7 +308,7 @@ def _print(offered: str, kept: str, code: int, *, is_check: bool) -> int:
 
 
 def install() -> None:
-    """Replace Typer's completion script for bash by ours."""
+    """Replaces Typer's completion script for bash by ours."""
     with suppress(ImportError, AttributeError):  # Another version of Typer keeps its own script.
         from typer import _completion_shared as shared
 
@@ -316,7 +316,7 @@ def install() -> None:
 
 
 def joined(environment: MutableMapping[str, str]) -> str:
-    """Join the words that bash split at @ : and = in COMP_WORDS; return the part that bash keeps.
+    """Joins the words that bash split at @ : and = in COMP_WORDS; returns the part bash keeps.
 
     Bash replaces only the last piece of a split word, including an @ at its beginning. The part
     before that piece is returned.

@@ -1,7 +1,8 @@
-"""Adds the connection option of a command to the commands that its texts suggest.
+"""Adds the connection option of a command to the commands that its output suggests.
 
-If --connect, --data-dir or --context is given, each "qmctl ..." in a text gets the same option, so
-that it acts on the same queue manager. The environment and the current context apply anyway.
+If the user gives --connect, --data-dir or --context, each suggested "qmctl ..." gets the same
+option, so that it acts on the same queue manager. The environment and the current context apply
+without an option.
 """
 
 import re
@@ -10,16 +11,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 COMMAND = re.compile(r"\bqmctl (?P<words>[a-z](?:(?!\bqmctl\b)[^;&\"])*)")
-ELSEWHERE = re.compile(r" at \S+: $")  # as in "at NYC: qmctl ...", to be typed at NYC
+ELSEWHERE = re.compile(r" at \S+: $")  # matches "at NYC: qmctl ...", a command to type at NYC
 OWN = re.compile(r"(?:^|\s)(?:-c|--connect|--data-dir|--context|--help)\b")
-LOCAL = {"bench", "context", "explain", "proxy", "store"}  # These do not connect, or name a place.
+LOCAL = {"bench", "context", "explain", "proxy", "store"}  # do not connect, or name an address
 
 _in_use: ContextVar[str] = ContextVar("in_use", default="")
 
 
 @contextmanager
 def in_use(options: str) -> Iterator[None]:
-    """Add these *options*, as typed, to commands suggested in this block."""
+    """Adds *options*, as typed, to the commands that are suggested in this block."""
     token = _in_use.set(options)
     try:
         yield
@@ -28,7 +29,7 @@ def in_use(options: str) -> Iterator[None]:
 
 
 def add_to(text: str) -> str:
-    """Return *text* with the options in use added to each command that has none of its own."""
+    """Returns *text*, with the options in use added to each command without such an option."""
     options = _in_use.get()
 
     def completed(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""Waits for a daemon that is starting, so that commands right after its start reach it.
+"""Waits for a daemon that is starting, so that commands right after the start succeed.
 
-Only an address at which nobody listens is retried: a refused connection, a missing socket, a data
-directory without listening.json. Every other error fails at once.
+An address is retried only if no daemon listens there: the connection is refused, the socket is
+missing, or the data directory has no listening.json. All other errors fail at once.
 """
 
 import errno
@@ -16,20 +16,20 @@ from qmgr_tools.cli import option, output
 from qmgr_tools.cli.failure import NotListening, usage
 
 PATIENCE_MS = 3_000  # short enough for scripts that check whether a daemon is down
-ENVIRONMENT = "QMCTL_PATIENCE"  # overrides PATIENCE_MS, as in 30s; 0: one attempt
-QUIET_MS = 1_000  # before the user sees a note
+ENVIRONMENT = "QMCTL_PATIENCE"  # overrides PATIENCE_MS, as in 30s; 0 means one attempt
+QUIET_MS = 1_000  # time before the user sees a note
 PAUSE_S = 0.05
-# ConnectFailed.why if nobody listens.
+# the values of ConnectFailed.why if no daemon listens
 NOBODY = tuple(map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT)))
 
 Value = TypeVar("Value")
 
 
 def patience_ms(environment: Mapping[str, str]) -> int:
-    """Return how long to retry an address at which nobody listens.
+    """Returns the time for which an address is retried if no daemon listens there.
 
     Raises:
-        Failure: USAGE, the environment variable is not a time.
+        Failure: USAGE if the environment variable is not a valid duration.
     """
     given = environment.get(ENVIRONMENT)
     if not given:
@@ -38,15 +38,15 @@ def patience_ms(environment: Mapping[str, str]) -> int:
         return option.wait(given)
     except typer.BadParameter as error:
         raise usage(
-            f"{ENVIRONMENT} is not a time", str(error), "use a time as in 10s, or 0"
+            f"invalid {ENVIRONMENT}", str(error), "set it to a duration such as 10s, or 0"
         ) from None
 
 
 def retried(connect: Callable[[], Value], wait_ms: int) -> Value:
-    """Return the result of *connect*; while it raises NotListening, retry for *wait_ms*.
+    """Returns the result of *connect*. Retries NotListening for *wait_ms*.
 
     Raises:
-        NotListening: the last one.
+        NotListening: The failure of the last attempt.
     """
     started_s, is_noted = time.monotonic(), False
     while True:

@@ -1,4 +1,4 @@
-"""The target of a job in a dry run: whether the job would be refused, or would wait."""
+"""Checks in a dry run whether a job would be refused or would wait because of its target."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 def source(client: "Client", name: str) -> str:
-    """Return the queue from which a job on *name* takes messages: the target of an alias.
+    """Returns the queue from which a job on *name* removes messages, after resolving an alias.
 
     Raises:
-        RequestError: QUEUE_UNKNOWN; QUEUE_IS_TRANSMISSION, such a job is refused.
+        RequestError: QUEUE_UNKNOWN if the queue or the alias's target does not exist.
+            QUEUE_IS_TRANSMISSION if the queue belongs to a link.
     """
     row = _resolved(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
@@ -26,11 +27,11 @@ def source(client: "Client", name: str) -> str:
 
 
 def waits(client: "Client", source_name: str, target: str, count: int) -> str:
-    """Return why a job that moves *count* messages to *target* would wait; empty if it would not.
+    """Returns the reason why a job that moves *count* messages to *target* would wait, or "".
 
     Raises:
-        RequestError: the job would be refused: QUEUE_UNKNOWN, QUEUE_IS_TRANSMISSION, or
-            VALUE_INVALID if *target* is *source_name* itself.
+        RequestError: QUEUE_UNKNOWN, QUEUE_IS_TRANSMISSION, or VALUE_INVALID if *target* is
+            *source_name* itself. The job would be refused.
     """
     path = _resolved(client, client.admin.queue_show(target))
     if path[-1]["kind"] == "transmission":
@@ -52,10 +53,10 @@ def _transmission(text: str) -> RequestError:
 
 
 def _resolved(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return *row* and, if it is an alias, the row of its target.
+    """Returns *row*, followed by the row of its target if *row* is an alias.
 
     Raises:
-        RequestError: QUEUE_UNKNOWN, the target of the alias does not exist.
+        RequestError: QUEUE_UNKNOWN if the target of the alias does not exist.
     """
     if row["kind"] != "alias":
         return [row]

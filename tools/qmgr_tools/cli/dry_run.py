@@ -1,6 +1,6 @@
-"""--dry-run: reports what a command would delete or change, and changes nothing.
+"""--dry-run: reports the changes that a command would make, without making them.
 
-If the daemon would refuse the command for a reason that the tool can see, the dry run fails, too.
+If qmctl can detect that the daemon would refuse the command, the dry run also fails.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ DryRun = Annotated[
 
 
 def show(call: Call, row: Mapping[str, Any], words: str) -> None:
-    """Print what the command would do: *row* as JSON, *words* for people."""
+    """Prints the effect of the command: *row* as JSON, *words* for people."""
     if call.is_json:
         output.document({"dry_run": True, **row})
     else:
@@ -30,10 +30,10 @@ def show(call: Call, row: Mapping[str, Any], words: str) -> None:
 
 
 def delete_queue(call: Call, row: Mapping[str, Any]) -> None:
-    """Print what deleting the queue of *row* would delete.
+    """Prints the effect of deleting the queue of *row*.
 
     Raises:
-        Failure: REFUSED, the queue belongs to a link.
+        Failure: REFUSED if the queue belongs to a link.
     """
     queue, kind = row["queue"], row.get("kind")
     if kind == "transmission":
@@ -59,10 +59,10 @@ def delete_queue(call: Call, row: Mapping[str, Any]) -> None:
 
 
 def purge_queue(call: Call, row: Mapping[str, Any]) -> None:
-    """Print what a purge would remove from the queue of *row*.
+    """Prints the effect of purging the queue of *row*.
 
     Raises:
-        Failure: REFUSED, the queue belongs to a link, or holds no messages itself.
+        Failure: REFUSED if the queue belongs to a link, or stores no messages itself.
     """
     queue, kind = row["queue"], row.get("kind")
     if kind == "transmission":
@@ -74,20 +74,20 @@ def purge_queue(call: Call, row: Mapping[str, Any]) -> None:
     if kind == "alias":
         target = row.get("alias_of")
         why = f"it is an alias: its messages are on {target}"
-        remedy = f"to purge these: qmctl queue purge {target}"
+        remedy = f"to purge them: qmctl queue purge {target}"
         raise Failure(Exit.REFUSED, f"cannot purge queue {queue}", why, remedy)
     leased, on_it, count = int(row.get("leased", 0)), int(row.get("bytes", 0)), purgeable(row)
     bytes_max = on_it if count else 0
     exact = None if count and leased else bytes_max
     words = f"purge {messages(count)} from queue {queue}, "
     words += size(bytes_max) if exact is not None else f"at most {size(bytes_max)}"
-    words += f"; {leased} leased would stay" if leased else ""
+    words += f"; {counted(leased, 'leased message')} would stay" if leased else ""
     counts = {"messages": count, "bytes": exact, "bytes_max": bytes_max, "leased": leased}
     show(call, {"queue": queue, **counts}, words)
 
 
 def purgeable(row: Mapping[str, Any]) -> int:
-    """Return how many messages, ready or delayed, a purge of the queue of *row* would remove."""
+    """Returns the number of ready and delayed messages that a purge would remove."""
     return int(row.get("ready", 0)) + int(row.get("delayed", 0))
 
 
@@ -98,17 +98,17 @@ def _of_link(doing: str, queue: str) -> Failure:
 
 
 def delete_link(call: Call, client: "Client", link: str, row: Mapping[str, Any]) -> None:
-    """Print what deleting *link*, with its *row*, would delete.
+    """Prints the effect of deleting *link*, which has this *row*.
 
     Raises:
-        Failure: REFUSED, remote queues use the link.
+        Failure: REFUSED if remote queues use the link.
     """
     users = [
         str(queue["queue"]) for queue in client.admin.queue_list() if queue.get("manager") == link
     ]
     if users:
         why = f"remote queues use it: {', '.join(users[:5])}"
-        raise Failure(Exit.REFUSED, f"cannot delete link {link}", why, "delete these first")
+        raise Failure(Exit.REFUSED, f"cannot delete link {link}", why, "delete these queues first")
     keys = {"messages": "waiting", "bytes": "waiting_bytes", "in_flight": "in_flight"}
     counts = {key: int(row.get(of, 0)) for key, of in keys.items()}
     words = f"delete link {link} and {messages(counts['messages'])}, {size(counts['bytes'])}"

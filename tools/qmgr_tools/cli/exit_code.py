@@ -1,4 +1,4 @@
-"""Runs a command: returns its exit code, and writes errors to stderr."""
+"""Runs a command, writes errors to stderr, and returns the exit code."""
 
 import os
 import re
@@ -11,12 +11,12 @@ import typer
 from qmgr_tools.cli import stderr
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
-WIDTH = 80  # of a terminal that does not report its size
+WIDTH = 80  # width of a terminal that does not report its size
 QUOTE = "'"
 PLAIN: tuple[
     tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
-] = (  # plain words for messages of some versions of Typer
-    (re.compile(r"Input should be a valid (integer|number).*"), "it is not a number"),
+] = (  # plain words for the messages of some versions of Typer
+    (re.compile(r"Input should be a valid (integer|number).*"), "not a number"),
     (re.compile(r"Input should be less than or equal to "), "at most "),
     (re.compile(r"Input should be greater than or equal to "), "at least "),
     (re.compile(r"Value error, "), ""),
@@ -26,12 +26,12 @@ PLAIN: tuple[
     ),
     (re.compile(r"\. Did you mean (.*)\?"), lambda m: f"; did you mean {m[1].replace(QUOTE, '')}?"),
 )
-# Typer and Click differ in where they keep it.
+# Typer and Click define UsageError in different modules.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def code_of(run: Callable[[], object]) -> int:
-    """Call *run*, which may return an exit code; write errors to stderr, and return the code."""
+    """Calls *run*, writes errors to stderr, and returns the exit code."""
     try:
         code = run()
         sys.stdout.flush()
@@ -47,13 +47,13 @@ def code_of(run: Callable[[], object]) -> int:
         return Exit.FAILED
     except OSError as error:
         if error.filename is not None:
-            raise  # A bug: errors of the output name no file.
+            raise  # This is a bug: output errors have no file name.
         _drop_output()
         return _fail(Failure(Exit.FAILED, "cannot write the output", error.strerror or str(error)))
 
 
 def _drop_output() -> None:
-    """Discard buffered output: flushing it at exit would fail again, with exit code 120."""
+    """Discards buffered output, because a flush at exit would fail again with exit code 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -68,7 +68,7 @@ def _fail(failure: Failure) -> int:
 
 
 def _width() -> int:
-    """Return the width of the terminal for errors."""
+    """Returns the width of the terminal to which errors are written."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
@@ -79,7 +79,7 @@ def _width() -> int:
 
 
 def _misused(error: BaseException) -> int:
-    """Write how to use the command. A group without a command shows its help."""
+    """Writes an error about wrong usage. A group without a command shows the group's help."""
     text, context = error.format_message(), error.ctx  # type: ignore[attr-defined]
     if text.startswith("Usage:") and not stderr.is_json():
         print(text, file=sys.stderr)

@@ -2,8 +2,8 @@
 
 error: what happened -- why -- what to do
 
-With -o json the line is a JSON object (stderr.py). On a terminal each of the three parts begins a
-new line, wrapped at the width of the terminal.
+With -o json the line is a JSON object (stderr.py). On a terminal each of the three parts begins on
+a new line and wraps at the width of the terminal.
 """
 
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
 from qmgr_tools.cli import connect_options
 from qmgr_tools.cli import remedy as remedies
 
-INDENT = "  "  # of the reason and the remedy, on a terminal
+INDENT = "  "  # indent of the reason and the remedy on a terminal
 WIDTH_MIN = 20
-PART_MAX = 1_000  # characters: an error may quote its input
+PART_MAX = 1_000  # characters; longer parts quote their input and are shortened
 
 
 class Exit(IntEnum):
-    """The exit codes of qmctl. Scripts rely on them: a number never changes its meaning."""
+    """The exit codes of qmctl. Their meanings never change, because scripts rely on them."""
 
     OK = 0
     FAILED = 1
@@ -90,12 +90,12 @@ _MISUNDERSTOOD = range(ErrorCode.FRAME_TOO_LARGE, ErrorCode.LIVENESS_EXPIRED)
 
 
 class Failure(Exception):
-    """A command failed. Its text is all that the user sees."""
+    """The failure of a command. The user sees only its text."""
 
     def __init__(
         self, exit_code: Exit, what: str, why: str, remedy: str = "", code: int = 0
     ) -> None:
-        """Create a failure, with the error *code* of the protocol if there is one."""
+        """Creates a failure. *code* is the protocol's error code, or 0."""
         parts = [
             _shortened(one_line(connect_options.add_to(part)))
             for part in (what, why, remedy)
@@ -107,7 +107,7 @@ class Failure(Exception):
         self.code = code
 
     def as_object(self) -> dict[str, object]:
-        """Return the object for -o json. Its keys never change."""
+        """Returns the object for -o json, whose keys never change."""
         what, why, remedy = [*self.parts, "", ""][:3]
         is_known = self.code in ErrorCode.__members__.values()
         return {
@@ -119,9 +119,9 @@ class Failure(Exception):
         }
 
     def paragraphs(self, width: int) -> str:
-        """Return the three parts, each beginning a new line, wrapped at *width*.
+        """Returns the three parts, each on new lines wrapped at *width*.
 
-        There is also room to name the command that explains the error code.
+        The command that explains the error code follows the reason and the remedy.
         """
         what, *rest = self.parts
         lines = _wrapped(f"error: {what}", width, "", INDENT)
@@ -133,19 +133,19 @@ class Failure(Exception):
 
 
 class NotListening(Failure):
-    """No daemon listens at the address. A daemon that is starting may listen in a moment."""
+    """The failure if no daemon listens at the address. A starting daemon may listen soon."""
 
     def __init__(self, what: str, why: str, remedy: str) -> None:
         super().__init__(Exit.UNAVAILABLE, what, why, remedy)
 
 
 def _shortened(part: str) -> str:
-    """Return *part*, without its middle if it is too long to read."""
+    """Returns *part*, without its middle if it is longer than PART_MAX."""
     return part if len(part) <= PART_MAX else f"{part[: PART_MAX // 2]} ... {part[-100:]}"
 
 
 def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
-    from textwrap import wrap  # not for --help
+    from textwrap import wrap  # would slow down --help
 
     return wrap(
         text,
@@ -158,12 +158,12 @@ def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
 
 
 def usage(what: str, why: str, remedy: str = "see the command's --help") -> Failure:
-    """Return the failure of a command that was called in a wrong way."""
+    """Returns the failure of a command with wrong usage."""
     return Failure(Exit.USAGE, what, why, remedy)
 
 
 def refused(doing: str, error: RequestError, better: str = "") -> Failure:
-    """Return the failure of *doing* something that the daemon, or the client, refused.
+    """Returns the failure of *doing* something that the daemon or the client refused.
 
     If *better* is given, it replaces the remedy.
     """
@@ -171,7 +171,7 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
     if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
         remedy = "check whether it took effect before you repeat it"
         return Failure(
-            Exit.UNAVAILABLE, f"unknown whether this was done: {doing}", why, remedy, error.code
+            Exit.UNAVAILABLE, f"the outcome is unknown: {doing}", why, remedy, error.code
         )
     return Failure(
         exit_of(error.code), f"cannot {doing}", why, better or remedies.of(error), error.code
@@ -179,8 +179,8 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
 
 
 def similar_queue(queue: str, queues: Iterable[str]) -> str:
-    """Return what to try if *queue* is not among *queues*."""
-    from difflib import get_close_matches  # not for --help
+    """Returns the remedy if *queue* is not among *queues*."""
+    from difflib import get_close_matches  # would slow down --help
 
     known = {name.casefold(): name for name in queues}
     close = [known[name] for name in get_close_matches(queue.casefold(), known, n=1)]
@@ -188,19 +188,19 @@ def similar_queue(queue: str, queues: Iterable[str]) -> str:
 
 
 def connection_refused(doing: str, address: str, error: RequestError) -> Failure:
-    """Return the failure of *doing* something if the listener refused the connection."""
+    """Returns the failure of *doing* something after the listener refused the connection."""
     fact, _, hint = error.text.partition("; ")
     why = f"cannot connect to {address}: {fact} ({name_of(error.code)})"
     remedy = remedies.of(error)
     if not remedy or (error.code in _MISUNDERSTOOD and not hint):
-        remedy = "check that it is a qmgrd of this version, and read its log"
+        remedy = "check that a qmgrd of this version listens there, and read its log"
     exit_code = exit_of(error.code)
     exit_code = Exit.UNAVAILABLE if exit_code is Exit.FAILED else exit_code
     return Failure(exit_code, f"cannot {doing}", why, remedy, error.code)
 
 
 def exit_of(code: int) -> Exit:
-    """Return the exit code for an error code of the protocol, known or not."""
+    """Returns the exit code for any error code of the protocol, including unknown ones."""
     if code in _USAGE:
         return Exit.USAGE
     if code in _NOT_FOUND:
@@ -215,10 +215,10 @@ def exit_of(code: int) -> Exit:
 
 
 def one_line(text: str) -> str:
-    """Return *text* on one line, with control characters escaped."""
+    """Returns *text* on one line, with control characters escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def exit_codes_text() -> str:
-    """Return the table of exit codes, for the help."""
+    """Returns the table of exit codes, for the help."""
     return "\n".join(f"{code.value:>4}  {meaning}" for code, meaning in MEANINGS.items())

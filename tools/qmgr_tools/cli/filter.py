@@ -1,8 +1,8 @@
 """Options of lists: --where "ready>0", --sort -ready, --columns queue,ready, --limit 20.
 
 A condition is COLUMN OPERATOR VALUE. Operators are = != < <= > >=. Numeric columns compare numbers;
-for a size or a duration the value may have a unit, as in "64 MiB" or "30 s". Text columns match
-name patterns with the wildcards * and ?. A row without the column matches only != conditions.
+a size or a duration may have a unit, as in "64 MiB" or "30 s". Text columns match patterns with the
+wildcards * and ?. A row without a value in the column matches only != conditions.
 """
 
 import operator
@@ -22,7 +22,7 @@ Columns = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...",
-        help='The columns to show; "all" shows all.',
+        help='The columns to show, or "all".',
         show_default=False,
         autocompletion=completion.columns,
     ),
@@ -31,7 +31,7 @@ Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="Only rows that match COLUMN OPERATOR VALUE. Repeatable.",
+        help="Show only rows that match COLUMN OPERATOR VALUE. Repeatable.",
         show_default=False,
     ),
 ]
@@ -39,13 +39,13 @@ Sort = Annotated[
     str | None,
     typer.Option(
         metavar="[-]COLUMN",
-        help="Sort by COLUMN; -COLUMN: highest first.",
+        help="Sort by COLUMN. With -COLUMN the highest value comes first.",
         show_default=False,
         autocompletion=completion.columns,
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="At most N rows.", show_default=False)
+    int | None, typer.Option(metavar="N", min=1, help="Show at most N rows.", show_default=False)
 ]
 
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
@@ -66,7 +66,7 @@ class Listing:
     """The columns, conditions, order and limit of a list.
 
     Raises:
-        Failure: USAGE, before the daemon is asked: an invalid condition or column.
+        Failure: USAGE if a condition or column is invalid, before any request to the daemon.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class Listing:
         self.rows([])
 
     def rows(self, found: Iterable[Row]) -> list[Row]:
-        """Return the rows of *found* that match, in the requested order."""
+        """Returns the rows of *found* that match, in the requested order."""
         return rows(found, *self._asked)
 
     def show(self, rows: Iterable[Row]) -> None:
-        """Print *rows* as a table of the requested columns."""
+        """Prints *rows* as a table of the requested columns."""
         output.table(self._columns, rows)
 
 
 def columns(wanted: str | None, known: Sequence[Column], default: Sequence[str]) -> list[Column]:
-    """Return the columns that *wanted* names, separated by commas; "all" names all of them.
+    """Returns the columns named by *wanted*, a list separated by commas, or "all".
 
     Raises:
-        Failure: USAGE, a column does not exist.
+        Failure: USAGE if a column does not exist.
     """
     if wanted == "all":
         return list(known)
@@ -107,12 +107,12 @@ def _column(name: str, known: Sequence[Column]) -> Column:
     for column in known:
         if column.key == name:
             return column
-    from difflib import get_close_matches  # not for --help
+    from difflib import get_close_matches  # would slow down --help
 
     names = [column.key for column in known]
     near = get_close_matches(name.lower().replace("-", "_"), names, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"use one of: {', '.join(names)}"
-    raise usage(f"column {name!r} does not exist", "columns have the names of JSON keys", remedy)
+    raise usage(f"column {name!r} does not exist", "column names are the JSON keys", remedy)
 
 
 def rows(
@@ -122,10 +122,10 @@ def rows(
     sort: str | None,
     limit: int | None,
 ) -> list[Row]:
-    """Return the rows that match every condition, in the requested order, at most *limit*.
+    """Returns at most *limit* rows that match every condition, in the requested order.
 
     Raises:
-        Failure: USAGE, an invalid condition or column.
+        Failure: USAGE if a condition or column is invalid.
     """
     conditions = [condition(text, known) for text in where]
     matching = [row for row in found if all(matches(row) for matches in conditions)]
@@ -139,14 +139,14 @@ def rows(
 
 
 def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
-    """Return a function that returns whether a row matches the condition *text*.
+    """Returns a function that checks whether a row matches the condition *text*.
 
     Raises:
-        Failure: USAGE.
+        Failure: USAGE if the condition is invalid.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise _invalid_condition(text, "it is not COLUMN OPERATOR VALUE")
+        raise _invalid_condition(text, "it does not have the form COLUMN OPERATOR VALUE")
     name, sign, value = match.groups()
     column = _column(name, known)
     compare = _COMPARE[sign]
@@ -154,14 +154,14 @@ def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
         number = _number(text, column, sign, value)
         return lambda row: compare(row[name], number) if row.get(name) is not None else sign == "!="
     if sign not in ("=", "!="):
-        raise _invalid_condition(text, f"{name} is text, which only = and != can compare")
+        raise _invalid_condition(text, f"{name} is text, which supports only = and !=")
     is_quoted = value[:1] in ("'", '"') and value[-1] == value[0] != value
     pattern = value[1:-1] if is_quoted else value
     return lambda row: fnmatchcase(column.cell(row), pattern) == (sign == "=")
 
 
 def _number(text: str, column: Column, sign: str, value: str) -> int:
-    if value.startswith(("=", "<", ">", "!")):  # "=>0" is read as "=", then ">0".
+    if value.startswith(("=", "<", ">", "!")):  # "=>0" is parsed as "=" and ">0".
         swapped = f"{value[0]}{sign}"
         near = f"did you mean {swapped}? " if swapped in _COMPARE else ""
         why = f"{sign}{value[0]} is not an operator"
@@ -170,13 +170,13 @@ def _number(text: str, column: Column, sign: str, value: str) -> int:
         return _parser(column)(value)
     except ValueError as error:
         if " and " in value.lower():
-            why = "--where takes one condition"
+            why = "each --where accepts one condition"
             raise _invalid_condition(text, why, "repeat --where for each condition") from None
         raise _invalid_condition(text, str(error)) from None
 
 
 def _parser(column: Column) -> Callable[[object], int]:
-    """Return the function that parses a value of *column*: a size, a duration, or a count."""
+    """Returns the function that parses a size, a duration or a count for *column*."""
     if column.key.endswith("_ms"):
         return parse_ms
     return parse_bytes if column.is_size else parse_count

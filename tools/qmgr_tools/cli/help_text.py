@@ -1,4 +1,4 @@
-"""The layout of --help: commands in sections, the shared options apart, examples last.
+"""The layout of --help: commands in sections, shared options separately, examples last.
 
 If a docstring ends with examples, the help shows them below the options:
 
@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from qmgr_tools.cli.exit_code import UsageError
 from qmgr_tools.cli.failure import exit_codes_text
 
-REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage line shows this already.
+REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage line already shows this.
 SHARED = ("connect", "data_dir", "context", "output", "as_json", "help")
 ROOT = """Put and get messages; manage the queues, links and snapshots of a queue manager.
 
@@ -28,24 +28,24 @@ Exit codes:
 {exit_codes_text()}
 
 \b
-With -o json (or --json), errors are JSON, too: the last line of stderr is
+With -o json (or --json), errors are also JSON. The last line of stderr is
 {{"error": {{...}}}} with code (of the protocol, or null), exit_code, what, why,
-remedy. Notes are lines {{"note": "..."}} before it.
+remedy. Notes are earlier lines: {{"note": "..."}}.
 
 \b
 If no daemon listens at the address, commands retry for 3 s, because it may
-be starting. Set QMCTL_PATIENCE to another time to change this.
+be starting. Set QMCTL_PATIENCE to change this time.
 
 \b
 A first session, with a daemon on this machine:
   qmgrd --name NYC --data-dir /tmp/nyc --tcp 127.0.0.1:7470 2>/tmp/nyc.log &
-  qmctl status --wait 10s   # wait until it is ready
+  qmctl status --wait 10s   # wait until the daemon is ready
   qmctl queue create ORDERS
   qmctl put ORDERS 'one ton of apples'
   qmctl browse ORDERS       # show the message, and leave it on the queue
   qmctl get ORDERS          # print the message, and remove it
   qmctl status --watch      # repeat every 2 seconds until Ctrl-C"""
-# By our verb: other names for it.
+# Other names for each of our verbs.
 SYNONYMS = {
     "create": ("add", "new", "define", "make", "declare"),
     "alter": ("set", "edit", "update", "change", "modify"),
@@ -69,22 +69,22 @@ _EXAMPLES = "\n\nExamples:\n"
 
 
 def parts(docstring: str, more_help: str = "") -> tuple[str, str | None]:
-    """Return the text above the options, and the examples below them."""
+    """Returns the text above the options, and the examples below them."""
     text, mark, examples = docstring.replace("\b\nExamples:", "Examples:").partition(_EXAMPLES)
     above = f"{text}\n\n{more_help}".rstrip()
     return above, f"\b{mark[1:]}{examples}" if mark else None
 
 
 def first_example(docstring: str) -> str:
-    """Return the first example of a docstring, or an empty text."""
+    """Returns the first example of a docstring, or ""."""
     return docstring.partition(_EXAMPLES)[2].partition("\n")[0]
 
 
 class HelpCommand(TyperCommand):
-    """A command whose help lists its own options first."""
+    """A command whose help lists the command's own options first."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the command's own options, and those of every command."""
+        """Writes the arguments, the command's own options, and the options of every command."""
         arguments: list[tuple[str, str]] = []
         own: dict[str, list[tuple[str, str]]] = {"Options": []}
         shared: list[tuple[str, str]] = []
@@ -106,10 +106,10 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """A group whose help lists its commands before its options."""
+    """A group whose help lists the commands before the options."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that *args* name; if it does not exist, suggest others."""
+        """Returns the command that *args* name, or suggests other commands."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:
@@ -118,7 +118,7 @@ class HelpGroup(TyperGroup):
             raise
 
     def _synonyms(self, word: str) -> list[str]:
-        """Return the commands, of this group or one below, for which *word* is another name."""
+        """Returns the commands of this group or its subgroups for which *word* is another name."""
         verbs = [verb for verb, others in SYNONYMS.items() if word in others] or [word]
         if here := [verb for verb in verbs if verb in self.commands]:
             return here[:1]
@@ -132,7 +132,7 @@ class HelpGroup(TyperGroup):
         ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, each in its section, then the options."""
+        """Writes the commands in their sections, then the options."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)

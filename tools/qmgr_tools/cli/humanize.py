@@ -21,7 +21,7 @@ US_PER_S = 1_000_000
 
 
 def size(size_bytes: int) -> str:
-    """Return a size with at most one decimal: "117.7 MiB"; "512 B" is exact."""
+    """Returns a size with at most one decimal, as in "117.7 MiB" or "512 B"."""
     amount, unit = float(size_bytes), 0
     while amount >= 1023.95 and unit < len(_BINARY) - 1:
         amount, unit = amount / 1024, unit + 1
@@ -30,14 +30,14 @@ def size(size_bytes: int) -> str:
 
 
 def exact_size(size_bytes: int) -> str:
-    """Return a size exactly, in the unit with the shortest number: "64 MB", "1 GiB"."""
+    """Returns an exact size in the unit with the smallest number, as in "64 MB" or "1 GiB"."""
     fitting = [unit for unit, unit_bytes in _EXACT.items() if size_bytes % unit_bytes == 0]
     unit = min(fitting, key=lambda unit: size_bytes // _EXACT[unit])
     return f"{size_bytes // _EXACT[unit]} {unit}"
 
 
 def duration(time_ms: int) -> str:
-    """Return a duration in its two largest units: "3 d 4 h", "1 min 5 s", "250 ms"."""
+    """Returns a duration in its two largest units, as in "3 d 4 h" or "250 ms"."""
     if time_ms < SECOND_MS:
         return f"{time_ms} ms"
     for index, (step_ms, unit) in enumerate(_STEPS):
@@ -50,23 +50,23 @@ def duration(time_ms: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things in words: "1 queue", "2,000 queues"."""
+    """Returns a count with its noun, as in "1 queue" or "2,000 queues"."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def messages(count: int | None) -> str:
-    """Return a number of messages in words; None if the number is unknown."""
+    """Returns a number of messages in words. None means that the number is unknown."""
     return "an unknown number of messages" if count is None else counted(count, "message")
 
 
 def age(then_us: int, now_us: int) -> str:
-    """Return how long ago something was: "5 s ago"."""
+    """Returns the time that has passed, as in "5 s ago"."""
     passed_ms = (now_us - then_us) // 1000
     return "now" if passed_ms < SECOND_MS else f"{duration(passed_ms)} ago"
 
 
 def rfc3339(time_us: int) -> str:
-    """Return a time in microseconds since 1970 as RFC 3339 in UTC, to the microsecond.
+    """Returns a time in microseconds since 1970 as RFC 3339 in UTC, to the microsecond.
 
     A time beyond the year 9999, which RFC 3339 cannot represent, becomes the last valid time.
     """

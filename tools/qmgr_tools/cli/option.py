@@ -1,6 +1,6 @@
 """Parsers of option values: sizes, durations, headers, UIDs.
 
-A time needs a unit, because people read --wait 5 as 5 s, not 5 ms. A size without a unit is in
+A duration needs a unit, because users read --wait 5 as 5 s, not 5 ms. A size without a unit is in
 bytes, as in qmgrd.toml.
 """
 
@@ -20,16 +20,17 @@ from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import DELAY_MAX_MS, TIMESTAMP_MAX, Uid
 from qmgr_tools.cli.failure import usage
 
-NUMBER_MAX = 2**63 - 1  # of the protocol
+NUMBER_MAX = 2**63 - 1  # largest integer of the protocol
 FLOAT_MAX = sys.float_info.max
-DEFAULT = "default"  # the value that resets an option
+DEFAULT = "default"  # value that resets an option
 LEASE_MAX = f"at most {ms_text(LEASE_MAX_MS)}"
 WAITS = f"at most {ms_text(WAIT_MAX_MS)}"
+DURATION_FORM = "use a number and a unit, such as 30s or 500ms"
 TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
 def size(text: str | int) -> int:
-    """Return a size in bytes, as in "64 MiB"."""
+    """Returns the bytes of a size such as "64 MiB"."""
     number = _checked(parse_bytes, text)
     if number > NUMBER_MAX:
         raise typer.BadParameter(f"{shown(text)} is too large")
@@ -37,7 +38,7 @@ def size(text: str | int) -> int:
 
 
 def messages(text: str | int) -> int:
-    """Return a number of messages, at least one."""
+    """Returns a number of messages, at least one."""
     digits = str(text).strip()
     if not re.fullmatch("[0-9]{1,19}", digits) or not 1 <= int(digits) <= NUMBER_MAX:
         raise typer.BadParameter(f"{shown(digits)} is not a number of messages (1 or more)")
@@ -45,10 +46,10 @@ def messages(text: str | int) -> int:
 
 
 def within(number: int | float, low: int, high: int, text: Callable[[Any], str]) -> int | float:
-    """Return *number* if it is from *low* to *high*; *text* formats the numbers of the error.
+    """Returns *number* if it is from *low* to *high*. *text* formats the numbers of the error.
 
     Raises:
-        typer.BadParameter: it is out of range.
+        typer.BadParameter: If *number* is out of range.
     """
     if low <= number <= high:
         return number
@@ -57,7 +58,7 @@ def within(number: int | float, low: int, high: int, text: Callable[[Any], str])
 
 
 def or_default(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a parser that also accepts the word "default", as :data:`DEFAULT`."""
+    """Returns a parser that also accepts "default", which yields :data:`DEFAULT`."""
 
     def parsed(text: str) -> Any:
         return DEFAULT if text == DEFAULT else parse(text)
@@ -66,30 +67,30 @@ def or_default(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def wait(text: str | int) -> int:
-    """Return a wait in milliseconds, as in "5s"."""
+    """Returns the milliseconds of a wait, such as "5s"."""
     return _at_most(time_ms(text), WAIT_MAX_MS)
 
 
 def lease(text: str | int) -> int:
-    """Return a lease in milliseconds, as in "30s"."""
+    """Returns the milliseconds of a lease, such as "30s"."""
     return _at_most(time_ms(text), LEASE_MAX_MS)
 
 
 def expiry(text: str | int) -> int:
-    """Return the lifetime of a message in milliseconds, as in "1h"."""
+    """Returns the milliseconds of a message's lifetime, such as "1h"."""
     return _at_most(time_ms(text), DELAY_MAX_MS)
 
 
 def delay(text: str | int) -> int:
-    """Return the delivery delay of a message in milliseconds, as in "5min"."""
+    """Returns the milliseconds of a message's delivery delay, such as "5min"."""
     return _at_most(time_ms(text), DELAY_MAX_MS)
 
 
 def moment(text: str) -> datetime:
-    """Return the time of --deliver-at; without a zone it is local time.
+    """Returns the time of --deliver-at. A time without a zone is local.
 
     Raises:
-        Failure: USAGE.
+        Failure: USAGE if the time is invalid.
     """
     try:
         found = datetime.fromisoformat(text)
@@ -97,13 +98,13 @@ def moment(text: str) -> datetime:
         raise usage(
             f"invalid time --deliver-at {text[:80]!r}",
             "it is not in the form 2030-01-31T18:00",
-            "for another time zone add it, as in 18:00+01:00 or 18:00Z",
+            "to use another time zone, append it, as in 18:00+01:00 or 18:00Z",
         ) from None
     return found.astimezone()
 
 
 def seconds(text: str | float) -> float:
-    """Return a duration in seconds, as in "5s" or "500 ms"; a default as it is."""
+    """Returns the seconds of a duration such as "5s" or "500 ms". A default is unchanged."""
     if isinstance(text, float):
         return text
     wait_ms = time_ms(text)
@@ -113,15 +114,15 @@ def seconds(text: str | float) -> float:
 
 
 def time_ms(text: object) -> int:
-    """Return a time in milliseconds, as in "30s"; 0 needs no unit."""
+    """Returns the milliseconds of a duration such as "30s". 0 needs no unit."""
     given = str(text).strip()
     match = TIME.fullmatch(given)
     if match is None:
-        raise typer.BadParameter(f"{shown(given)} is not a time, as in 30s or 500ms")
+        raise typer.BadParameter(f"invalid duration {shown(given)}: {DURATION_FORM}")
     if not match["unit"]:
         if given == "0":
             return 0
-        raise typer.BadParameter(f"{given} has no unit, as in 30s or 500ms")
+        raise typer.BadParameter(f"duration {given} has no unit: {DURATION_FORM}")
     return _checked(parse_ms, given)
 
 
@@ -137,30 +138,32 @@ def _checked(parse: Any, text: object) -> int:
 
 def _at_most(time_ms: int, limit_ms: int) -> int:
     if time_ms > limit_ms:
-        raise typer.BadParameter(f"{ms_text(time_ms)} is too long, at most {ms_text(limit_ms)}")
+        raise typer.BadParameter(
+            f"{ms_text(time_ms)} is too long (the limit is {ms_text(limit_ms)})"
+        )
     return time_ms
 
 
 def given(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
-    """Return the value of an option that selects messages.
+    """Returns the value of an option that selects messages.
 
     Without the option a command applies to all messages. An empty value is refused, because it
-    usually comes from an unset variable.
+    usually comes from an unset shell variable.
 
     Raises:
-        typer.BadParameter: the value is given and empty.
+        typer.BadParameter: If the option is given with an empty value.
     """
     source = ctx.get_parameter_source(param.name or "")
     if not value and source is not None and source.name != "DEFAULT":
-        raise typer.BadParameter("it is empty; to select all messages, omit the option")
+        raise typer.BadParameter("the value is empty; to select all messages, omit the option")
     return value
 
 
 def headers(given: list[str]) -> dict[str, Any]:
-    """Return the headers of --header KEY=TEXT ..., or KEY:=VALUE with a JSON value.
+    """Returns the headers of --header options: KEY=TEXT, or KEY:=VALUE with a JSON value.
 
     Raises:
-        Failure: USAGE.
+        Failure: USAGE if a header is invalid or duplicate.
     """
     found: dict[str, Any] = {}
     for text in given:
@@ -168,7 +171,9 @@ def headers(given: list[str]) -> dict[str, Any]:
         is_typed = key.endswith(":")
         key = key[:-1] if is_typed else key
         if not key or not equals:
-            raise usage(f"invalid --header {text!r}", "it is neither KEY=TEXT nor KEY:=VALUE")
+            raise usage(
+                f"invalid --header {text!r}", "it must have the form KEY=TEXT or KEY:=VALUE"
+            )
         if key in found:
             raise usage(f"duplicate --header {text!r}", f"{key} already has a value")
         found[key] = _typed(text, key, value) if is_typed else value
@@ -176,42 +181,42 @@ def headers(given: list[str]) -> dict[str, Any]:
 
 
 def _typed(given: str, key: str, value: str) -> str | float | bool | None:
-    """Return the JSON *value* of a header KEY:=VALUE.
+    """Returns the JSON *value* of a header KEY:=VALUE.
 
     Raises:
-        Failure: USAGE.
+        Failure: USAGE if the value is invalid.
     """
     try:
         found: list[Any] | dict[str, Any] | str | float | bool | None = json.loads(value)
     except (ValueError, RecursionError):
         why = f"{shown(value)} is not valid JSON"
-        remedy = f"to set a text: {key}=TEXT"
+        remedy = f"to set text: {key}=TEXT"
         raise usage(f"invalid --header {given[:80]!r}", why, remedy) from None
     if isinstance(found, list | dict):
-        why = "its value is not a number, boolean, null or text, which selectors support"
+        why = "its value must be a number, boolean, null or text: selectors support no other type"
         raise usage(f"invalid --header {given[:80]!r}", why)
     most = NUMBER_MAX if isinstance(found, int) else FLOAT_MAX
     if isinstance(found, int | float) and not abs(found) <= most:
-        why = "its value does not fit an integer of 64 bits or a floating-point number"
-        raise usage(f"invalid --header {given[:80]!r}", why, f"to set a text: {key}=TEXT")
+        why = "the value does not fit a 64-bit integer or a floating-point number"
+        raise usage(f"invalid --header {given[:80]!r}", why, f"to set text: {key}=TEXT")
     return found
 
 
 def group(text: str | bytes) -> bytes:
-    """Return the id of a message group from an option or an argument; a default as it is."""
+    """Returns the message group id of an option or argument. A default is unchanged."""
     if isinstance(text, bytes):
         return text
     try:
         return group_id.parsed(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{shown(text)} is not a group id: {error}") from None
+        raise typer.BadParameter(f"invalid group id {shown(text)}: {error}") from None
 
 
 def uid(text: str) -> Uid:
-    """Return the UID ORIGIN.TIMESTAMP from an option or an argument.
+    """Returns the UID ORIGIN.TIMESTAMP from an option or an argument.
 
     Raises:
-        Failure: USAGE.
+        Failure: USAGE if the UID is invalid.
     """
     origin, _, digits = text.rpartition(".")
     if is_name(origin) and re.fullmatch("[0-9]{1,19}", digits):
@@ -220,6 +225,6 @@ def uid(text: str) -> Uid:
             return Uid(origin, timestamp)
     raise usage(
         f"invalid UID {text[:80]!r}",
-        "it is not ORIGIN.TIMESTAMP",
+        "it does not have the form ORIGIN.TIMESTAMP",
         f"the origin is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, the timestamp 0 to {TIMESTAMP_MAX}",
     )

@@ -1,9 +1,9 @@
 """The output of commands: tables and facts for people, JSON for scripts.
 
-On a terminal, tables are aligned, coloured (unless NO_COLOR is set) and fit the width: long columns
-move below their row, and other text wraps, except UIDs. Only names that peers chose are cut.
-Otherwise each row is a line of cells separated by tabs. JSON has the keys that the help of each
-command lists, sizes and times as whole bytes and milliseconds, and timestamps in RFC 3339.
+On a terminal, tables are aligned, fit the width and are coloured unless NO_COLOR is set. Long
+columns move below their row, and other text wraps, except UIDs. Only names that peers chose are
+cut. Without a terminal, each row is a line of cells separated by tabs. JSON has the keys that the
+help of each command lists. Sizes are in bytes, durations in milliseconds, timestamps in RFC 3339.
 """
 
 import json
@@ -21,8 +21,8 @@ Row = Mapping[str, Any]
 GAP = 2
 WIDTH_MIN = 8
 NAME_MAX = 64  # characters
-INDENT = 4  # of text below a row
-# By state of a queue or a link.
+INDENT = 4  # indent of text below a row
+# The style of each state of a queue or a link.
 STYLES = {
     "up": "green",
     "blocked": "yellow",
@@ -47,86 +47,86 @@ class Format(StrEnum):
 
 
 def plain(value: object) -> str:
-    """Return a cell's text; empty for a missing value."""
+    """Returns a cell's text, or "" for a missing value."""
     return "" if value is None else one_line(str(value))
 
 
 def flag(value: object) -> str:
-    """Return a boolean as "yes" or "no"."""
+    """Returns "yes" or "no", or "" for a missing value."""
     return "" if value is None else "yes" if value else "no"
 
 
 def listed(value: object) -> str:
-    """Return the elements of a list, separated by commas."""
+    """Returns the elements of a list, separated by commas."""
     return ", ".join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: the key of its values, and how they are shown."""
+    """A column of a table: the key of its values, and their format."""
 
     key: str
     title: str
     text: Callable[[Any], str] = plain
     is_number: bool = False
-    is_long: bool = False  # moves below its row if the table is too wide
-    is_size: bool = False  # a number of bytes
-    is_whole: bool = False  # users copy it: it stays on one line
-    shown_max: int = 0  # characters in a table; 0: all
+    is_long: bool = False  # whether a value moves below its row if the table is too wide
+    is_size: bool = False  # whether the values are numbers of bytes
+    is_whole: bool = False  # whether a value stays on one line because users copy it
+    shown_max: int = 0  # most characters to show in a table; 0 means all
 
     def shown(self, row: Row) -> str:
-        """Return the cell as a table shows it."""
+        """Returns the text of the cell, cut to *shown_max* characters."""
         cell = self.cell(row)
         return f"{cell[: self.shown_max - 1]}…" if 0 < self.shown_max < len(cell) else cell
 
     def cell(self, row: Row) -> str:
-        """Return the text of this column for *row*."""
+        """Returns the text of this column for *row*."""
         value = row.get(self.key)
         return "" if value is None else self.text(value)
 
 
 def text(key: str, title: str = "") -> Column:
-    """Return a column of text."""
+    """Returns a column of text."""
     return Column(key, title or _title(key))
 
 
 def whole(key: str, title: str = "") -> Column:
-    """Return a column of values that users copy, such as UIDs: they never wrap."""
+    """Returns a column of values that never wrap because users copy them, such as UIDs."""
     return Column(key, title or _title(key), is_whole=True)
 
 
 def long_text(key: str, title: str = "") -> Column:
-    """Return a column of sentences, which moves below its row if the table is too wide."""
+    """Returns a column of sentences, which moves below its row if the table is too wide."""
     return Column(key, title or _title(key), is_long=True)
 
 
 def count(key: str, title: str = "") -> Column:
-    """Return a column of whole numbers."""
+    """Returns a column of whole numbers."""
     return Column(key, title or _title(key), is_number=True)
 
 
 def size(key: str, title: str = "") -> Column:
-    """Return a column of sizes in bytes."""
+    """Returns a column of sizes in bytes."""
     return Column(key, title or _title(key), humanize.size, is_number=True, is_size=True)
 
 
 def duration(key: str, title: str = "") -> Column:
-    """Return a column of durations in milliseconds."""
+    """Returns a column of durations in milliseconds."""
     return Column(key, title or _title(key), humanize.duration, is_number=True)
 
 
 def exact_size(key: str, title: str = "") -> Column:
-    """Return a column of configured sizes, shown exactly."""
+    """Returns a column of configured sizes, which are shown exactly."""
     return Column(key, title or _title(key), humanize.exact_size, is_number=True, is_size=True)
 
 
 def exact_duration(key: str, title: str = "") -> Column:
-    """Return a column of configured durations, shown exactly."""
+    """Returns a column of configured durations, which are shown exactly."""
     return Column(key, title or _title(key), ms_text, is_number=True)
 
 
 def name(key: str, title: str = "", *, is_long: bool = False) -> Column:
-    """Return a column of names that peers chose, of any length. Only JSON shows them in full.
+    """Returns a column of names that peers chose. Only JSON shows long names in full.
 
     If *is_long*, the column moves below its row if the table is too wide.
     """
@@ -138,7 +138,7 @@ def _title(key: str) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> None:
-    """Print *rows* as a table, on a terminal indented by *indent* characters."""
+    """Prints *rows* as a table. On a terminal, *indent* is the table's indent in characters."""
     if not sys.stdout.isatty():
         titles(columns)
         for row in rows:
@@ -149,12 +149,12 @@ def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> No
 
 
 def titles(columns: Sequence[Column]) -> None:
-    """Print the heading of a table without a terminal."""
+    """Prints the heading of a table separated by tabs."""
     print("\t".join(column.title for column in columns))
 
 
 def tabs(columns: Sequence[Column], row: Row) -> None:
-    """Print one row of a table without a terminal; for a table without end."""
+    """Prints one row of a table separated by tabs."""
     print("\t".join(column.shown(row) for column in columns))
 
 
@@ -165,7 +165,7 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, in
     inline = [n for n in range(len(columns)) if n not in below]
     shown = [columns[n] for n in inline]
     widths = _fitted(shown, [widths[n] for n in inline], room)
-    console = _console(indent + _total(widths) + GAP)  # Text that does not wrap is not cut.
+    console = _console(indent + _total(widths) + GAP)  # Rich cuts text that does not fit.
     part = _part(shown, widths, has_header=True)
     for line in cells:
         part.add_row(*(_styled(line[n], columns[n].key) for n in inline))
@@ -179,7 +179,7 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, in
 
 
 def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool) -> Any:
-    """Return a table without rows; parts with the same widths look like one table."""
+    """Returns a table without rows. Parts with the same widths look like one table."""
     from rich.table import Table  # takes 70 ms
 
     part = Table(
@@ -208,7 +208,7 @@ def _indented(shown: Any, indent: int) -> Any:
 
 
 def _widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int]:
-    """Return the width that each column needs."""
+    """Returns the width that each column needs."""
     from rich.cells import cell_len
 
     return [
@@ -222,9 +222,9 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _fitted(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
-    """Return the width of each column, reduced to fit *room*.
+    """Returns the width of each column, reduced to fit *room*.
 
-    The widest texts shrink first; numbers and whole columns never do.
+    The widest text columns shrink first. Numbers and whole columns never shrink.
     """
     widths = list(wanted)
     texts = [n for n, column in enumerate(columns) if not (column.is_number or column.is_whole)]
@@ -237,7 +237,7 @@ def _fitted(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list
 
 
 def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
-    """Print one line for each of *columns* for which *row* has a value."""
+    """Prints a line for each of *columns* in which *row* has a value."""
     cells = [(column, column.cell(row)) for column in columns if column.cell(row)]
     if not sys.stdout.isatty():
         for column, cell in cells:
@@ -257,27 +257,27 @@ def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
 
 
 def document(value: object) -> None:
-    """Print *value* as one JSON document."""
+    """Prints *value* as one JSON document."""
     print(_json(value, 2))
 
 
 def line(value: object) -> None:
-    """Print *value* as JSON on one line."""
+    """Prints *value* as JSON on one line."""
     print(_json(value))
 
 
 def as_line(value: object) -> str:
-    """Return *value* as JSON on one line, in ASCII, for a file."""
+    """Returns *value* as one line of JSON in ASCII, for a file."""
     return json.dumps(value)
 
 
 def flush() -> None:
-    """Flush standard output."""
+    """Flushes standard output."""
     sys.stdout.flush()
 
 
 def _json(value: object, indent: int | None = None) -> str:
-    """Return *value* as JSON: in ASCII if the output's encoding lacks a character."""
+    """Returns *value* as JSON, in ASCII if the output's encoding lacks a character."""
     found = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         found.encode(sys.stdout.encoding or "utf-8")
@@ -287,12 +287,12 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def say(words: str) -> None:
-    """Print a sentence about the result."""
+    """Prints a sentence about the result."""
     print(one_line(words))
 
 
 def note(words: str) -> None:
-    """Write a note to stderr: it is not part of the result."""
+    """Writes a note, which is not part of the result, to stderr."""
     stderr.note(words)
 
 
@@ -305,13 +305,13 @@ def _styled(cell: str, key: str = "") -> Any:
 def words(
     parts: Sequence[tuple[str, str]], first: int = 0, others: int = 0, *, is_whole: bool = False
 ) -> None:
-    """Print a sentence of *parts*, each with its style, wrapped at the terminal's edge.
+    """Prints a sentence that wraps at the terminal's edge.
 
     Args:
-        parts: texts and styles.
-        first: the indent of the first line, on a terminal or not.
-        others: the indent of further lines on a terminal; otherwise there are none.
-        is_whole: users copy the text: it does not wrap.
+        parts: The parts of the sentence, each with its style.
+        first: The indent of the first line.
+        others: The indent of the other lines. Without a terminal there are no other lines.
+        is_whole: Whether the text must not wrap because users copy it.
     """
     from rich.text import Text
 

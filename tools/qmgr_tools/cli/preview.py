@@ -1,4 +1,4 @@
-"""The messages that a command would affect: their number, and the first few, for --dry-run."""
+"""Counts the messages that a command would affect, and shows the first ones, for --dry-run."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_tools.cli import output, progress
 from qmgr_tools.cli.command import Call
-from qmgr_tools.cli.humanize import messages
+from qmgr_tools.cli.humanize import counted, messages
 from qmgr_tools.message import selector_hint
 from qmgr_tools.message import text as message_text
 
@@ -21,9 +21,9 @@ class MessagePreview(NamedTuple):
     """The messages that a command would affect."""
 
     messages: int
-    leased: int  # selected, but leased: they would stay
+    leased: int  # number of selected messages that would stay because they are leased
     first: "list[Message]"
-    stay: dict[str, int]  # other messages that would stay: how many, by reason
+    stay: dict[str, int]  # number of other messages that would stay, by reason
 
 
 def preview(
@@ -35,11 +35,11 @@ def preview(
     *,
     with_delayed: bool = False,
 ) -> MessagePreview:
-    """Count the messages on *queue* that *where* selects, up to *limit* (0: all).
+    """Counts the messages on *queue* that *where* selects, up to *limit* (0 means all).
 
     Args:
-        with_delayed: whether a selector applies to delayed messages, too.
-        stay_reason: returns why a selected message would stay; empty if it would not.
+        with_delayed: Whether a selector also applies to delayed messages.
+        stay_reason: A function that returns the reason why a selected message would stay, or "".
     """
     if not where and stay_reason is None:
         row = client.admin.queue_show(queue)
@@ -71,18 +71,18 @@ def preview(
 def show(
     call: Call, found: MessagePreview, facts: dict[str, Any], words: str, waits: str = ""
 ) -> None:
-    """Print what the command would do.
+    """Prints the effect of the command.
 
     Args:
-        words: the action, as in "move {messages} from A to B".
-        waits: why the command would wait; empty if it would not.
+        words: The action, as in "move {messages} from A to B".
+        waits: The reason why the command would wait, or "".
     """
     if call.is_json:
         first = [None if message.uid is None else str(message.uid) for message in found.first]
         counts = {"messages": found.messages, "leased": found.leased, "first": first}
         output.document({"dry_run": True} | facts | counts)
         return
-    stay = f"; {found.leased} leased would stay" if found.leased else ""
+    stay = f"; {counted(found.leased, 'leased message')} would stay" if found.leased else ""
     output.say(f"would {words.format(messages=messages(found.messages))}{stay}; nothing changed")
     for why, count in found.stay.items():
         output.note(f"note: {messages(count)} would stay: {why}")

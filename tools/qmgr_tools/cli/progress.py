@@ -1,4 +1,4 @@
-"""Progress of a command: on stderr, on a terminal only, removed at the end."""
+"""Shows the progress of a command on stderr if it is a terminal, and removes it at the end."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 @contextmanager
 def spinner(words: str) -> Iterator[None]:
-    """Show a spinner with *words* until the block ends."""
+    """Shows a spinner with *words* until the block ends."""
     if not sys.stderr.isatty():
         yield
         return
@@ -19,14 +19,14 @@ def spinner(words: str) -> Iterator[None]:
 
 
 class Progress:
-    """Progress of a long task: messages done, rate and, if the total is known, time left."""
+    """The progress of a long task: messages done, rate and, if the total is known, time left."""
 
     def __init__(self, bar: Any = None, task: Any = None) -> None:
         self._bar = bar
         self._task = task
 
     def advance(self, messages: int, size_bytes: int) -> None:
-        """Add *messages* to those done, and *size_bytes* of input."""
+        """Adds *messages* and *size_bytes* of input to the progress."""
         if self._bar is not None:
             done = self._bar.tasks[self._task].fields["messages"] + messages
             self._bar.update(self._task, advance=size_bytes, messages=done)
@@ -34,7 +34,7 @@ class Progress:
 
 @contextmanager
 def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
-    """Show a bar with *words* until the block ends; without a total it only pulses."""
+    """Shows a bar with *words* until the block ends. Without a total the bar only pulses."""
     if not sys.stderr.isatty():
         yield Progress()
         return
@@ -62,7 +62,7 @@ def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
 
 @contextmanager
 def counted(words: str, total: int) -> Iterator[Callable[[int], object]]:
-    """Show a bar with *words* until the block ends; yield a function that adds to the count."""
+    """Shows a bar until the block ends, and yields a function that adds to the count."""
     if not sys.stderr.isatty():
         yield lambda more: None
         return
@@ -78,12 +78,12 @@ def counted(words: str, total: int) -> Iterator[Callable[[int], object]]:
         yield lambda more: shown.advance(task, more)
 
 
-Sized = Callable[[str, int, int], object]  # takes the current task, bytes done, bytes in total
+Sized = Callable[[str, int, int], object]  # arguments: current task, bytes done, total bytes
 
 
 @contextmanager
 def sized(words: str) -> Iterator[Sized]:
-    """Show a bar of bytes with changing words until the block ends; yield a function to set it."""
+    """Shows a bar of bytes until the block ends, and yields a function that updates the bar."""
     if not sys.stderr.isatty():
         yield lambda words, done, total: None
         return
@@ -103,7 +103,7 @@ def sized(words: str) -> Iterator[Sized]:
 
 @contextmanager
 def steps(total: int) -> Iterator[Callable[[str, int], object]]:
-    """Show a bar of *total* steps; yield a function that sets the current one and the count."""
+    """Shows a bar of *total* steps, and yields a function that sets the current step."""
     if not sys.stderr.isatty():
         yield lambda words, done: None
         return

@@ -1,9 +1,9 @@
-"""The commands that solve an error. The daemon states facts in words; qmctl knows the commands.
+"""The commands that solve an error. The daemon states facts, and qmctl adds commands.
 
-The text of an error is "what happened" or "what happened; what to do". The table gives, for an
-error code, patterns of these texts and the command for each. A pattern's named groups are the
-names that its command needs. ``tests/qmgr_tools/cli/test_remedy.py`` checks each entry against the
-daemon's own error.
+The text of an error is "what happened" or "what happened; what to do". For each error code, the
+table has patterns of such texts, each with a command. The named groups of a pattern are the names
+that the command needs. ``tests/qmgr_tools/cli/test_remedy.py`` checks each entry against the
+daemon's error.
 """
 
 import re
@@ -17,7 +17,7 @@ SIMILAR = re.compile(r"did you mean (\S+)\?")
 
 
 class RemedyEntry(NamedTuple):
-    """The remedy of errors whose text begins as *pattern*; {name} is a group of the pattern."""
+    """The remedy of errors whose text matches *pattern*. {name} is a group of the pattern."""
 
     pattern: re.Pattern[str]
     remedy: str
@@ -193,8 +193,8 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
 
 
 def of(error: RequestError) -> str:
-    """Returns what to do about a daemon's *error*; "" if neither it nor the catalogue says it."""
-    if error.code == ErrorCode.NAME_INVALID:  # Its text describes a valid name already.
+    """Returns the remedy of a daemon's *error*, or "" if no remedy is known."""
+    if error.code == ErrorCode.NAME_INVALID:  # The error's text describes valid names.
         return error.text.partition("; ")[2]
     known = command(error.code, error.text)
     if not known:
@@ -206,7 +206,7 @@ def of(error: RequestError) -> str:
 
 
 def command(code: int, text: str) -> str:
-    """Returns what to type after an error with this *text*; "" if the table has no entry."""
+    """Returns the command for an error with this *text*, or "" if the table has no entry."""
     for entry in TABLE.get(ErrorCode(code), ()):
         if found := entry.pattern.match(text):
             return entry.remedy.format_map({k: quote(v) for k, v in found.groupdict().items()})
@@ -214,6 +214,6 @@ def command(code: int, text: str) -> str:
 
 
 def general(code: int) -> str:
-    """Returns the first sentence of the catalogue's remedy for an error code; it may be empty."""
+    """Returns the first sentence of the catalogue's remedy for an error code, or ""."""
     first = SENTENCE_END.split(ErrorCode(code).remedy, maxsplit=1)[0].removesuffix(".")
     return first[:1].lower() + first[1:]

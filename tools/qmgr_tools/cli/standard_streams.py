@@ -1,4 +1,4 @@
-"""Standard input, output and error: opened if the caller closed them."""
+"""Opens standard input, output and error if the caller closed them."""
 
 import io
 import os
@@ -6,10 +6,10 @@ import sys
 
 
 def complete() -> None:
-    """Open closed streams (>&-), and escape characters that the output's encoding lacks.
+    """Opens closed streams (>&-), and escapes characters that the output's encoding lacks.
 
-    A closed input is empty. Writing to a closed output fails, so that qmctl get does not
-    acknowledge a message that it could not print.
+    A closed input is empty. A write to a closed output fails, so qmctl get does not acknowledge a
+    message that was not printed.
     """
     for number, name, flags in (
         (0, "stdin", os.O_RDONLY),

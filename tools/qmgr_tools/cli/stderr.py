@@ -1,7 +1,7 @@
 """Writes notes and errors to stderr: as text, or as JSON with -o json.
 
-With -o json every line of stderr is a JSON object, {"note": "..."} or {"error": {...}}; an error is
-the last line. So a script can read stderr by lines, and stdout holds results only.
+With -o json every line of stderr is a JSON object: {"note": "..."} or {"error": {...}}. An error is
+the last line. Scripts can therefore read stderr by lines, and stdout has only results.
 """
 
 import json
@@ -19,7 +19,7 @@ _is_json: ContextVar[bool] = ContextVar("is_json", default=False)
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Return whether the command line asks for JSON, even if the command line is invalid."""
+    """Returns whether the command line asks for JSON, even if the command line is invalid."""
     words = list(arguments)
     if "--" in words:
         words = words[: words.index("--")]
@@ -28,7 +28,7 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 @contextmanager
 def in_json(*, wanted: bool) -> Iterator[None]:
-    """Write notes and errors as JSON in this block, if *wanted*."""
+    """Writes the notes and errors of this block as JSON if *wanted*."""
     token = _is_json.set(wanted)
     try:
         yield
@@ -37,16 +37,16 @@ def in_json(*, wanted: bool) -> Iterator[None]:
 
 
 def is_json() -> bool:
-    """Return whether notes and errors are written as JSON."""
+    """Returns whether notes and errors are written as JSON."""
     return _is_json.get()
 
 
 def note(words: str) -> None:
-    """Write a note: information that is not part of the result."""
+    """Writes a note: information that is not part of the result."""
     text = one_line(connect_options.add_to(words))
     print(json.dumps({"note": text}) if is_json() else text, file=sys.stderr)
 
 
 def error_line(failure: Failure) -> str:
-    """Return *failure* as one line of JSON."""
+    """Returns *failure* as one line of JSON."""
     return json.dumps({"error": failure.as_object()})

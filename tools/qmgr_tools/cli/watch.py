@@ -1,8 +1,8 @@
 """--watch: repeats the output of a command until Ctrl-C.
 
-On a terminal each output replaces the one before. Otherwise they follow one another; JSON has one
-document per line. If the connection to the daemon is lost, --watch reports this and tries again. If
-the daemon was never reached, the command fails, as without --watch.
+On a terminal each output replaces the previous one. Without a terminal the outputs follow one
+another. JSON has one document per line. If the connection to the daemon is lost, --watch reports
+the loss and reconnects. If the first connection fails, the command fails, as without --watch.
 """
 
 import io
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
     from qmgr_tools.cli.command import Call
 
-EVERY = "2s"  # for --watch without a time
-RETRY_S = 1.0  # at most, between attempts to reach a lost daemon
+EVERY = "2s"  # default time of --watch
+RETRY_S = 1.0  # longest pause between attempts to reach a lost daemon
 OPTION = "--watch"
 
 Watch = Annotated[
@@ -46,12 +46,12 @@ class WatchCommand(help_text.HelpCommand):
     """A command that accepts --watch with and without a time."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse *args*, with a default time for --watch."""
+        """Parses *args*, with a default time for --watch."""
         return super().parse_args(ctx, timed(args))
 
 
 def timed(words: Sequence[str]) -> list[str]:
-    """Return *words* with a time for a --watch that has none: the next word may be a queue."""
+    """Returns *words* with a time for a --watch without one, whose next word may be a queue."""
     found: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
@@ -63,13 +63,13 @@ def timed(words: Sequence[str]) -> list[str]:
 
 
 class Screen(Protocol):
-    """Shows the repeated output."""
+    """A display of the repeated output."""
 
     def show(self, write: Callable[[], None]) -> None:
-        """Show what *write* prints."""
+        """Shows the output of *write*."""
 
     def lose(self, why: str) -> None:
-        """Report that the connection is lost, and *why*."""
+        """Reports a lost connection, with the reason *why*."""
 
 
 def follow(
@@ -80,11 +80,12 @@ def follow(
     known: str = "",
     as_json: Callable[[Value], Any] = lambda found: found,
 ) -> None:
-    """Show the result of *ask*, as JSON or with *write*; with --watch until Ctrl-C.
+    """Shows the result of *ask* as JSON or with *write*. With --watch, repeats until Ctrl-C.
 
     Args:
-        doing: as for Call.client; so is *known*.
-        as_json: converts the result for JSON output.
+        doing: The task, as in Call.client.
+        known: The queue that the command names, as in Call.client.
+        as_json: A function that converts the result for JSON output.
     """
     every_s = call.watch_s
     if every_s is None:
@@ -125,7 +126,7 @@ def _screen(call: "Call", every_s: float) -> AbstractContextManager[Screen]:
 
 
 class _Roll:
-    """Prints one output after the other."""
+    """A display that prints one output after the other."""
 
     def __init__(self, gap: str) -> None:
         self._gap = gap
@@ -143,12 +144,12 @@ class _Roll:
 
     def lose(self, why: str) -> None:
         if not self._is_lost:
-            output.note(f"lost the connection: {why}; trying again")
+            output.note(f"lost the connection: {why}; reconnecting")
         self._is_lost = True
 
 
 class _Terminal:
-    """Replaces each output with the next."""
+    """A display that replaces each output with the next."""
 
     def __init__(self, every: str) -> None:
         from rich.live import Live  # takes 70 ms
@@ -176,7 +177,7 @@ class _Terminal:
         self._draw(f"{self._shown_at}, every {self._every}; press Ctrl-C to end", "dim")
 
     def lose(self, why: str) -> None:
-        head = f"lost the connection: {why}; trying again. State at {self._shown_at}:"
+        head = f"lost the connection: {why}; reconnecting. State at {self._shown_at}:"
         self._draw(head, "bold red")
 
     def _draw(self, head: str, style: str) -> None:

@@ -1,1 +1,1 @@
-"""Contexts: named queue managers that `qmctl` can work on."""
+"""Contexts: named addresses of queue managers."""

@@ -12,12 +12,12 @@ from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, ORDER, checked
 
-MORE_HELP = f"""A command connects to the address in the first of these that is set:
+MORE_HELP = f"""A command connects to the address in the first of these settings that is present:
 
 \b
 {ORDER}
 
-Contexts are stored in $XDG_CONFIG_HOME/qmctl/contexts.json, by default in ~/.config.
+Contexts are stored in $XDG_CONFIG_HOME/qmctl/contexts.json. The default directory is ~/.config.
 """
 
 Name = Annotated[
@@ -26,7 +26,7 @@ Name = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.contexts,
-        help=f"1 to {NAME_MAX} of A-Z a-z 0-9 . _ -",
+        help=f"A name of 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -",
     ),
 ]
 COLUMNS = (output.text("mark", "CURRENT"), output.text("context"), output.text("address"))
@@ -39,13 +39,15 @@ def create(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", show_default=False, help=f"1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
+            metavar="NAME",
+            show_default=False,
+            help=f"A name of 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -",
         ),
     ],
     address: Annotated[
         str, typer.Argument(metavar="ADDRESS", show_default=False, help="HOST:PORT or unix:/PATH.")
     ],
-    use: Annotated[bool, typer.Option("--use", help="Make it the current context.")] = False,
+    use: Annotated[bool, typer.Option("--use", help="Make this the current context.")] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the address of an existing context.")
     ] = False,
@@ -59,7 +61,7 @@ def create(
       qmctl context create here unix:/var/lib/qmgrd/qmgrd.sock
     """
     if not is_name(name):
-        why = f"a name is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
+        why = f"a name has 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -"
         raise usage(f"cannot create context {name[:80]!r}", why)
     address = checked(address, "ADDRESS")
     with context_file.change(os.environ) as contexts:
@@ -69,7 +71,7 @@ def create(
                 Exit.REFUSED,
                 f"cannot create context {name}",
                 f"it already exists, with address {before}",
-                "add --replace, or choose another name",
+                "use --replace, or choose another name",
             )
         contexts.addresses[name] = address
         contexts.current = name if use else contexts.current
@@ -115,7 +117,7 @@ def use(
         ),
     ] = None,
     none: Annotated[
-        bool, typer.Option("--none", help=f"Use no context: {DEFAULT} is the default again.")
+        bool, typer.Option("--none", help=f"Use no context. The default is {DEFAULT} again.")
     ] = False,
 ) -> None:
     """Make a context the current one: later commands connect to its address.
@@ -137,9 +139,9 @@ def use(
 
 @command()
 def show(call: Call) -> None:
-    """Show the address to which commands connect, and its source. Does not connect.
+    """Show the address to which commands connect, and its source. This command does not connect.
 
-    JSON: an object with context (or null), address, source (the setting in force).
+    JSON: an object with context (or null), address, source (the setting that is used).
 
     Examples:
       qmctl context show

@@ -2,8 +2,8 @@
 
 {"current": "nyc", "contexts": {"nyc": {"address": "10.0.0.5:7470"}, ...}}
 
-Only the owner can read the file (0600). A change locks its directory, writes a new file and renames
-that, so that readers see the old contents or the new.
+Only the owner can read the file (0600). A change locks the directory, writes a new file and renames
+the new file. Readers therefore see either the old contents or the new contents.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 @dataclass(slots=True)
 class Contexts:
-    """Addresses by name, and the current context.
+    """The addresses by name, and the current context.
 
     Invariant: current is "" or one of the names.
     """
@@ -34,10 +34,10 @@ class Contexts:
     current: str = ""
 
     def address(self, name: str) -> str:
-        """Return the address of the context *name*.
+        """Returns the address of the context *name*.
 
         Raises:
-            Failure: NOT_FOUND, with the existing names.
+            Failure: NOT_FOUND if the context does not exist. The text lists the existing names.
         """
         if name in self.addresses:
             return self.addresses[name]
@@ -48,9 +48,9 @@ class Contexts:
 
 
 def path_of(environment: Mapping[str, str]) -> Path | None:
-    """Return the path of the file; None if the home directory is unknown."""
+    """Returns the path of the file, or None if the home directory is unknown."""
     config = environment.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(config):  # The XDG specification says to ignore a relative path.
+    if not os.path.isabs(config):  # The XDG specification requires that relative paths are ignored.
         home = environment.get("HOME")
         if not home:
             return None
@@ -59,10 +59,10 @@ def path_of(environment: Mapping[str, str]) -> Path | None:
 
 
 def load(environment: Mapping[str, str]) -> Contexts:
-    """Return the contexts in the file; none if the file does not exist.
+    """Returns the contexts in the file. If the file does not exist, there are no contexts.
 
     Raises:
-        Failure: FAILED, the file cannot be read or does not hold contexts.
+        Failure: FAILED if the file cannot be read or does not contain contexts.
     """
     path = path_of(environment)
     return Contexts() if path is None else _read(path)
@@ -70,10 +70,10 @@ def load(environment: Mapping[str, str]) -> Contexts:
 
 @contextmanager
 def change(environment: Mapping[str, str]) -> Iterator[Contexts]:
-    """Yield the contexts, and write them at the end of the block, unless it fails.
+    """Yields the contexts, and writes them at the end of the block unless the block fails.
 
     Raises:
-        Failure: FAILED, the file cannot be read or written.
+        Failure: FAILED if the file cannot be read or written.
     """
     path = path_of(environment)
     if path is None:
@@ -110,23 +110,25 @@ def _read(path: Path) -> Contexts:
         raise _unreadable(path, str(error)) from None
     contexts = _decoded(found)
     if contexts is None:
-        raise _unreadable(path, "it does not hold contexts")
+        raise _unreadable(path, "the file does not contain contexts")
     return contexts
 
 
 def _text(path: Path) -> str:
-    """Return the contents of a regular file of moderate size.
+    """Returns the contents of a regular file of moderate size.
 
     Raises:
-        OSError, ValueError: it is not such a file, or cannot be read.
+        OSError, ValueError: If the file is not regular, is too large, or cannot be read.
     """
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # A pipe would hang.
+    number = os.open(
+        path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )  # Opening a pipe would block.
     with open(number, "rb") as file:
         if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ValueError("it is not a regular file")
+            raise ValueError("not a regular file")
         data = file.read(FILE_MAX_BYTES + 1)
     if len(data) > FILE_MAX_BYTES:
-        raise ValueError(f"it is longer than {FILE_MAX_BYTES} bytes")
+        raise ValueError(f"the file exceeds the limit of {FILE_MAX_BYTES} bytes")
     return data.decode()
 
 
@@ -144,7 +146,9 @@ def _decoded(found: Any) -> Contexts | None:
 def _write(path: Path, contexts: Contexts) -> None:
     rows = {name: {"address": address} for name, address in sorted(contexts.addresses.items())}
     text = json.dumps({"current": contexts.current, "contexts": rows}, indent=2)
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")  # is 0600
+    number, name = tempfile.mkstemp(
+        dir=path.parent, prefix=f"{path.name}."
+    )  # creates the file with mode 0600
     try:
         with open(number, "w", encoding="utf-8") as file:
             file.write(f"{text}\n")

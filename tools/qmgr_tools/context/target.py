@@ -1,7 +1,7 @@
 """The address to which a command connects: the first setting in ORDER that is present.
 
 An address is HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A running daemon
-writes its addresses to listening.json in its data directory. A context is a named address.
+writes its addresses to listening.json in the data directory. A context is a named address.
 """
 
 import json
@@ -32,7 +32,7 @@ ORDER = f"""\
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address, the setting it comes from, and its context, if any."""
+    """An address, the setting that contains the address, and the context, if any."""
 
     address: str
     source: str
@@ -42,11 +42,11 @@ class Target:
 def find(
     connect: str | None, data_dir: Path | None, context: str | None, environment: Mapping[str, str]
 ) -> Target:
-    """Return the address to connect to, by ORDER.
+    """Returns the address to connect to, according to ORDER.
 
     Raises:
-        Failure: USAGE, an address is invalid; NOT_FOUND, the context does not exist; UNAVAILABLE,
-            no daemon listens for data_dir; FAILED, a file cannot be read.
+        Failure: USAGE if an address is invalid, NOT_FOUND if the context does not exist,
+            UNAVAILABLE if no daemon runs on data_dir, FAILED if a file cannot be read.
     """
     options = {"--connect": connect, "--data-dir": data_dir, "--context": context}
     given = [name for name, value in options.items() if value is not None]
@@ -73,7 +73,7 @@ def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Targ
 
 
 def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
-    """Return *text* if it is an address; if it is a context, the failure suggests --context."""
+    """Returns *text* if it is an address. For a context, the failure suggests --context."""
     try:
         return checked(text, source)
     except Failure as failure:
@@ -84,10 +84,10 @@ def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
 
 
 def checked(text: str, source: str) -> str:
-    """Return *text* if it is an address.
+    """Returns *text* if it is an address.
 
     Raises:
-        Failure: USAGE, with the *source* of the text.
+        Failure: USAGE if *text* is not a valid address. The failure names the *source*.
     """
     if text.startswith(UNIX):
         if text.removeprefix(UNIX).startswith("/") and "\0" not in text:
@@ -106,10 +106,10 @@ def checked(text: str, source: str) -> str:
 
 
 def of_data_dir(data_dir: Path) -> str:
-    """Return the address of the daemon of *data_dir*: its unix socket if it has one.
+    """Returns the address of the daemon of *data_dir*, preferably a Unix socket.
 
     Raises:
-        Failure: UNAVAILABLE or FAILED, the address is unknown.
+        Failure: UNAVAILABLE if no daemon listens, FAILED if the address cannot be read.
     """
     path = data_dir / LISTENING_FILE
     what = f"cannot find the address of the daemon of {data_dir}"

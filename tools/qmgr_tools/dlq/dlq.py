@@ -25,7 +25,8 @@ COLUMNS = dlq_text.COLUMNS
 SELECTORS = """\b
 A selector such as "dead_queue = 'ORDERS' AND dead_retries < 2" can use
 dead_code, dead_reason, dead_text, dead_queue, dead_manager, dead_us,
-dead_failed, dead_delivered, dead_retries, and all of docs/SELECTORS.md.
+dead_failed, dead_delivered, dead_retries, and all fields described in
+docs/SELECTORS.md.
 """
 
 Queue = Annotated[
@@ -34,7 +35,7 @@ Queue = Annotated[
         "--queue",
         metavar="QUEUE",
         autocompletion=completion.local_queues,
-        help="The queue of the dead letters; it may be a backout queue.",
+        help="The queue of the dead letters, which may be a backout queue.",
     ),
 ]
 Uid = Annotated[
@@ -45,7 +46,7 @@ Uids = Annotated[
     typer.Argument(metavar="[UID]...", show_default=False, help='UIDs from "qmctl dlq ls".'),
 ]
 All = Annotated[bool, typer.Option("--all", help="Select all dead letters.")]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N dead letters.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="List at most N dead letters.")]
 
 
 @command(
@@ -95,7 +96,7 @@ def show(call: Call, uid: Uid, queue: Queue = DEAD_LETTERS) -> None:
         raise Failure(
             Exit.NOT_FOUND,
             f"cannot show dead letter {uid}",
-            f"it is not on {queue}",
+            f"queue {queue} has no message with this UID",
             "see: qmctl dlq ls",
         )
     if call.is_json:
@@ -107,14 +108,14 @@ def show(call: Call, uid: Uid, queue: Queue = DEAD_LETTERS) -> None:
 @command(
     SELECTORS
     + """
-The queue manager runs this as a job (see: qmctl job ls). The failure counts of a message start
-again at zero, and its expiry continues with the time that was left.
+The queue manager runs this command as a job (see: qmctl job ls). The failure counts of a message
+start again at zero, and its expiry continues with the remaining time.
 
 \b
-JSON: the job at its end, as in "qmctl job ls"
-  with --dry-run: dry_run (true), queue, to, waits (why the job would wait, or
-  null), stay (an object: reasons why messages would stay, and how many),
-  messages, leased, first (UIDs)
+JSON: the finished job, as in "qmctl job ls"
+  with --dry-run: dry_run (true), queue, to, waits (the reason why the job
+  would wait, or null), stay (an object: the number of messages that would
+  stay, by reason), messages, leased, first (UIDs)
 """
 )
 def retry(
@@ -130,13 +131,13 @@ def retry(
             metavar="QUEUE",
             show_default=False,
             autocompletion=completion.definitions,
-            help="The target, instead of the original queue of each.",
+            help="Move the messages to this queue instead of their original queues.",
         ),
     ] = "",
     max_retries: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, max=65_535, help="Skip messages that were retried N times."
+            metavar="N", min=1, max=65_535, help="Skip messages that were already retried N times."
         ),
     ] = 3,
     limit: job_run.Limit = 0,
@@ -173,7 +174,7 @@ def retry(
     SELECTORS
     + """
 \b
-JSON: an object with queue and messages (how many were deleted)
+JSON: an object with queue and messages (the number of deleted messages)
   with --dry-run: dry_run (true), queue, messages, leased, first (UIDs)
 """
 )
@@ -221,13 +222,13 @@ def delete(
 
 
 def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
-    """Return the selector of the selected dead letters, empty for all.
+    """Returns the selector of the selected dead letters, or "" for all.
 
     Raises:
-        Failure: USAGE, none are selected, or in two ways.
+        Failure: USAGE unless exactly one way to select is used.
     """
     if bool(uids) + bool(where) + all_ != 1:
-        remedy = "give one or more UIDs, or --where, or --group, or --all"
+        remedy = "use one or more UIDs, or --where, or --group, or --all"
         raise usage(
             f"cannot {verb} dead letters", "exactly one way to select them is required", remedy
         )
@@ -235,11 +236,11 @@ def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
 
 
 def _check_exist(client: "Client", queue: str, uids: list[str]) -> None:
-    """Raise a Failure, before any change, if one of *uids* is not a dead letter on *queue*."""
+    """Raises a Failure before any change if one of *uids* is not a dead letter on *queue*."""
     for uid in uids:
         found = next(iter(client.browse(queue, 1, uid=option.uid(uid))), None)
         if found is None or found.dead is None:
             why = f"{uid} {'does not exist' if found is None else 'is not a dead letter'}"
             raise Failure(
-                Exit.NOT_FOUND, f"changed no dead letters of {queue}", why, "see: qmctl dlq ls"
+                Exit.NOT_FOUND, f"cannot change dead letters of {queue}", why, "see: qmctl dlq ls"
             )

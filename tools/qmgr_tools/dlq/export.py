@@ -43,7 +43,7 @@ Each line of FILE is an object as in "qmctl dlq ls", with uid, dead,
 attempts, priority, correlation_id, group, number, last, reply_to,
 content_type, headers, persistent, put_time. body_base64 is always present.
 
-JSON: an object with queue, file and messages (how many were written).
+JSON: an object with queue, file and messages (the number of written messages).
 """
 )
 def export(
@@ -54,14 +54,14 @@ def export(
             metavar="FILE",
             show_default=False,
             autocompletion=completion.files,
-            help="A new file of JSON lines, one per dead letter.",
+            help="The new file, with one JSON line per dead letter.",
         ),
     ],
     queue: Queue = DEAD_LETTERS,
     where: selection.Where = "",
     group: selection.GroupId = "",
 ) -> None:
-    """Write dead letters to a file; they stay on their queue.
+    """Write dead letters to a file, and leave them on their queue.
 
     Examples:
       qmctl dlq export dead.jsonl
@@ -81,7 +81,7 @@ def export(
                         written += 1
         except OSError as error:
             why = "it already exists" if isinstance(error, FileExistsError) else str(error.strerror)
-            raise Failure(Exit.FAILED, f"cannot write {file}", why, "name another file") from None
+            raise Failure(Exit.FAILED, f"cannot write {file}", why, "choose another file") from None
         if not written:
             selector_hint.show(client, queue, selector)
     if call.is_json:
@@ -91,7 +91,7 @@ def export(
 
 
 def _kept(message: "Message") -> dict[str, Any]:
-    """Return the object of a dead letter in the file."""
+    """Returns the object that the file contains for a dead letter."""
     found = dlq_text.as_object(message)
     body = base64.b64encode(message.body).decode()
     return {key: found[key] for key in _KEPT} | {"body_base64": body}

@@ -1,4 +1,4 @@
-"""The preview of a retry: the dead letters that would move, and why others would stay."""
+"""Previews a retry: the dead letters that would move, and the reasons why others would stay."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,17 @@ NOT_DEAD_REASON = "not a dead letter"
 
 
 def dead(where: str) -> str:
-    """Return a selector of the dead letters that *where* selects; an empty one selects all."""
+    """Returns a selector for the dead letters that *where* selects, or for all if it is ""."""
     return f"{DEAD} AND ({where})" if where else DEAD
 
 
 def is_of_dead(row: Mapping[str, Any]) -> bool:
-    """Return whether the job of *row* moves dead letters back."""
+    """Returns whether the job of *row* moves dead letters back."""
     return row.get("retries_max", 0) > 0 and str(row.get("where", "")).startswith(DEAD)
 
 
 def no_dead_letters(client: "Client", queue: str, where: str) -> dict[str, int]:
-    """Return the number of messages that *where* selects but are not dead letters, by reason."""
+    """Returns the number of selected messages that are not dead letters, by reason."""
     selector = f"({where}) AND {NOT_DEAD}" if where else NOT_DEAD
     count = sum(1 for _ in client.browse(queue, where=selector))
     return {NOT_DEAD_REASON: count} if count else {}
@@ -36,10 +36,10 @@ def no_dead_letters(client: "Client", queue: str, where: str) -> dict[str, int]:
 def preview_retry(
     call: Call, client: "Client", queue: str, to: str, where: str, retries_max: int, limit: int
 ) -> None:
-    """Print which messages would move, each to its own queue or all *to* one, and which stay.
+    """Prints the messages that would move to their original queues or *to*, and those that stay.
 
     Raises:
-        RequestError: the job would be refused.
+        RequestError: If the job would be refused.
     """
     local = destination.source(client, queue)
     if to:
@@ -64,10 +64,10 @@ class _Origins:
         self._manager = client.admin.status()["name"]
         self._rows = {str(row["queue"]): row for row in client.admin.queue_list()}
         self._subscriptions = {str(row["subscription"]) for row in client.admin.subscription_list()}
-        self.targets: dict[str, int] = {}  # the number of messages that would move to each
+        self.targets: dict[str, int] = {}  # number of messages that would move, by target
 
     def stay_reason(self, message: "Message") -> str:
-        """Return why *message* would stay; empty if it would move."""
+        """Returns the reason why *message* would stay, or "" if it would move."""
         letter = message.dead
         if letter is None:
             return NOT_DEAD_REASON
@@ -82,9 +82,9 @@ class _Origins:
         return ""
 
     def _refusal(self, home: str) -> str:
-        """Return why a message cannot move to *home*; empty if it can."""
+        """Returns the reason why a message cannot move to *home*, or ""."""
         if home in self._subscriptions:
-            return f"{home} is a subscription, which only publications can fill"
+            return f"{home} is a subscription, which accepts only publications"
         if home not in self._rows:
             return f"queue {home} does not exist here" if home else "the original queue is unknown"
         local = self._rows[home].get("alias_of") or home

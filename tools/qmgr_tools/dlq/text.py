@@ -1,4 +1,4 @@
-"""A dead letter as text: a row of a table, its details, an object for scripts."""
+"""Formats a dead letter as a row of a table, as details, or as an object for scripts."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -58,18 +58,18 @@ ATTEMPTS = (
 )
 JSON_KEYS = """\
   dead      null if it is not a dead letter, else an object with
-    code, reason, text    the reason; its consumer's report
+    code, reason, text    the error code, and the consumer's report
     queue, manager        the original queue
     time                  when it became a dead letter, RFC 3339
-    failed, delivered     its counts there
-    retries               how often it was retried
-    left_ms               time until it would have expired; null: never
-  attempts  an array: its failures, each with time, code, reason, text, client
+    failed, delivered     its failures and deliveries on that queue
+    retries               number of retries
+    left_ms               remaining time before expiry; null: no expiry
+  attempts  an array of its failures: time, code, reason, text, client
 """
 
 
 def dead_of(message: "Message") -> dict[str, Any] | None:
-    """Return the header of a dead letter, or None if *message* is not one."""
+    """Returns the header of a dead letter, or None if *message* is not one."""
     dead = message.dead
     if dead is None:
         return None
@@ -88,7 +88,7 @@ def dead_of(message: "Message") -> dict[str, Any] | None:
 
 
 def attempts_of(message: "Message") -> list[dict[str, Any]]:
-    """Return the failures of a message, the oldest first."""
+    """Returns the failures of a message, oldest first."""
     return [
         {
             "time": humanize.rfc3339(attempt.us),
@@ -102,20 +102,20 @@ def attempts_of(message: "Message") -> list[dict[str, Any]]:
 
 
 def as_object(message: "Message") -> dict[str, Any]:
-    """Return a dead letter as the object described in the help."""
+    """Returns a dead letter as the object described in the help."""
     found = message_text.as_object(message)
     return found | {"dead": dead_of(message), "attempts": attempts_of(message)}
 
 
 def _reason(dead: dict[str, Any]) -> dict[str, Any]:
-    """Return reason and text for people. An operator's skip has the code of a rejection."""
+    """Returns reason and text for people. An operator's skip has the code of a rejection."""
     if (dead.get("reason"), dead.get("text")) == ("skipped", "by an operator"):
         return {"reason": "skipped by an operator", "text": ""}
     return {}
 
 
 def as_row(message: "Message") -> dict[str, Any]:
-    """Return a dead letter as a row of COLUMNS."""
+    """Returns a dead letter as a row of COLUMNS."""
     dead = dead_of(message) or {}
     age = humanize.age(message.dead.us if message.dead else message.put_us, time.time_ns() // 1_000)
     dead |= message_text.place_of(message) | _reason(dead)
@@ -128,7 +128,7 @@ def as_row(message: "Message") -> dict[str, Any]:
 
 
 def show(message: "Message") -> None:
-    """Print a dead letter for people: its reason, its failures, then the message."""
+    """Prints the reason and the failures of a dead letter, then the message, for people."""
     dead = dead_of(message)
     if dead is None:
         output.say("this message is not a dead letter: a producer put it on this queue")
@@ -142,5 +142,5 @@ def show(message: "Message") -> None:
         used = [column for column in ATTEMPTS if any(map(column.cell, found))]
         output.table(used, found)
     print()
-    # "redelivered" counts from zero on this queue, which would contradict the counts above.
+    # "redelivered" counts deliveries on this queue only, which would contradict the counts above.
     message_text.show(message, without=("redelivered",) if dead else ())

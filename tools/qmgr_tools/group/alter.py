@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JSON = """\b
 JSON: the group after the command, as in "qmctl group ls",
-  and changed (false: it was already in that state)
+  and changed (false if the group was already in that state)
 """
 To = Annotated[
     int | None,
@@ -32,7 +32,7 @@ To = Annotated[
         min=1,
         max=GROUP_NUMBER_MAX,
         show_default=False,
-        help="The number to continue with: all lower ones are skipped.",
+        help="The number to continue with. All lower numbers are skipped.",
     ),
 ]
 Connection = Annotated[
@@ -43,14 +43,14 @@ Connection = Annotated[
         max=2**63 - 1,
         show_default="any other",
         autocompletion=completion.connections,
-        help='The connection to take it over, from "qmctl connection ls".',
+        help="The connection that takes over; see: qmctl connection ls.",
     ),
 ]
 
 
 @command(JSON)
 def pause(call: Call, queue: Queue, group: Group) -> None:
-    """Pause a group: no more of its messages are delivered. Leased ones can be settled.
+    """Pause a group: its messages are no longer delivered. Leased messages can be settled.
 
     Examples:
       qmctl group pause FLIGHTS N12345
@@ -86,7 +86,7 @@ def resume(call: Call, queue: Queue, group: Group) -> None:
 
 @command(JSON)
 def reassign(call: Call, queue: Queue, group: Group, connection: Connection = None) -> None:
-    """Assign a group to another consumer, once its leased messages are settled.
+    """Assign a group to another consumer after its leased messages are settled.
 
     Examples:
       qmctl group reassign FLIGHTS N12345
@@ -105,10 +105,10 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
 @command(
     """\b
 JSON: the group after the command, as in "qmctl group ls"
-  with --dry-run: dry_run (true), queue, group, group_id, from, to (the first
-  number to skip, and the one to continue with), messages (of these: would
-  become dead letters), absent (of these: never arrived), ends (whether the
-  group would end)
+  with --dry-run: dry_run (true), queue, group, group_id, from (the first
+  number to skip), to (the number to continue with), messages (how many
+  would become dead letters), absent (how many never arrived), ends (whether
+  the group would end)
 """
 )
 def skip(
@@ -146,7 +146,7 @@ def skip(
 @command(
     """\b
 JSON: the group after the command, as in "qmctl group ls",
-  and changed (false: it was already in that state)
+  and changed (false if the group was already in that state)
   with --dry-run: the unchanged group, and dry_run (true)
 """
 )
@@ -177,7 +177,7 @@ def close(
 
 
 def _ends(now: Mapping[str, Any]) -> str:
-    """Return with which number a group would end that is closed *now*."""
+    """Returns a sentence about the number with which the group of row *now* would end."""
     if now["closed"]:
         return f"it is already closed, with number {now['last']}"
     if now["last"]:
@@ -187,7 +187,7 @@ def _ends(now: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Client]":
-    """Connect; if the group does not exist, the failure suggests a similar one."""
+    """Yields a client. If the group does not exist, the failure suggests a similar group."""
     with call.client(doing, queue) as client, group_missing.suggesting(client, doing, queue, group):
         yield client
 
@@ -200,7 +200,7 @@ def _alter(
     group: bytes,
     act: "Callable[[Client], Mapping[str, Any]]",
 ) -> None:
-    """Run *act*, a harmless change of a group, and print the result."""
+    """Runs *act*, a change that needs no confirmation, and prints the result."""
     doing = f"{verb} group {group_id.shown(group)} of {queue}"
     with _changing(call, doing, queue, group) as client:
         row = act(client)
@@ -208,7 +208,7 @@ def _alter(
 
 
 def _show(call: Call, done: tuple[str, str], queue: str, found: Mapping[str, Any]) -> None:
-    """Print the group: *done* has the words for a change, and for no change."""
+    """Prints the group. *done* has the words for a change and for no change."""
     row = group_row.of(found) | {"changed": bool(found.get("changed", True))}
     name = f"group {row['group']} of {queue}"
     if call.is_json:
@@ -220,34 +220,34 @@ def _show(call: Call, done: tuple[str, str], queue: str, found: Mapping[str, Any
 
 
 class Skipped(NamedTuple):
-    """The numbers that a skip would give up: from first up to stop, exclusive."""
+    """The numbers that a skip would drop: from first up to, but excluding, stop."""
 
     first: int
     stop: int
-    messages: int  # of them here
-    last: int = 0  # the number that ends the group, if that is known
-    is_kept: bool = False  # known for a while though nothing of it is here
+    messages: int  # number of skipped messages that are on the queue
+    last: int = 0  # number of the last message of the group, or 0 if unknown
+    is_kept: bool = False  # whether the daemon remembers the group after its end
 
     @property
     def ends(self) -> bool:
-        """Whether nothing of the group is to come behind them."""
+        """Whether the skipped numbers include the last number of the group."""
         return self.last == self.stop - 1
 
     @property
     def absent(self) -> int:
-        """How many of the numbers never came."""
+        """The number of skipped messages that never arrived."""
         return self.stop - self.first - self.messages
 
     @property
     def numbers(self) -> str:
-        """The numbers, in words."""
+        """The skipped numbers in words."""
         if self.stop - self.first == 1:
             return f"number {self.first}"
         return f"numbers {self.first} to {self.stop - 1}"
 
     @property
     def effect(self) -> str:
-        """The effect of the skip, in words."""
+        """The effect of the skip in words."""
         effects = []
         if self.messages:
             becomes = "becomes a dead letter" if self.messages == 1 else "become dead letters"
@@ -261,7 +261,7 @@ class Skipped(NamedTuple):
         return ", ".join(effects)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the object for scripts."""
+        """Returns the object for scripts."""
         return {
             "from": self.first,
             "to": self.stop,
@@ -272,10 +272,10 @@ class Skipped(NamedTuple):
 
 
 def _skipped(client: "Client", queue: str, group: bytes, to: int) -> Skipped:
-    """Return the numbers that a skip would give up.
+    """Returns the numbers that a skip would drop.
 
     Raises:
-        RequestError: VALUE_INVALID or GROUP_IN_USE, the skip would be refused.
+        RequestError: VALUE_INVALID or GROUP_IN_USE if the skip would be refused.
     """
     found = client.admin.show_group(queue, group)
     first, last = int(found["next"]), int(found["last"] or 0)
@@ -311,7 +311,7 @@ def _invalid(why: str) -> RequestError:
 def _members(
     client: "Client", queue: str, group: bytes, found: Mapping[str, Any], stop: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a group below *stop*; *found* is their first page."""
+    """Yields the messages of a group below *stop*. *found* is the first page."""
     while True:
         yield from (row for row in found["members"] if found["next"] <= row["number"] < stop)
         following = found["next_number"]

@@ -33,7 +33,7 @@ Group = Annotated[
         show_default=False,
         autocompletion=completion.groups,
         parser=option.group,
-        help='The id from "qmctl group ls": a text of at most 24 bytes, or 48 digits.',
+        help='The id from "qmctl group ls": text of at most 24 bytes, or 48 hexadecimal digits.',
     ),
 ]
 State = StrEnum("State", {name.upper(): name for name in group_row.STATES})  # type: ignore[misc]
@@ -43,11 +43,11 @@ States = Annotated[
         "--state",
         metavar="STATE",
         show_default=False,
-        help=f"Only groups in this state: {', '.join(group_row.STATES)}. Repeatable.",
+        help=f"List only groups in this state: {', '.join(group_row.STATES)}. Repeatable.",
     ),
 ]
 Incomplete = Annotated[
-    bool, typer.Option("--incomplete", help="Only groups with messages that have not arrived.")
+    bool, typer.Option("--incomplete", help="List only groups with messages that have not arrived.")
 ]
 From = Annotated[
     int,
@@ -56,7 +56,7 @@ From = Annotated[
         metavar="NUMBER",
         min=1,
         max=GROUP_NUMBER_MAX,
-        help="Show messages from this number on.",
+        help="Show messages starting with this number.",
     ),
 ]
 
@@ -68,11 +68,11 @@ A group can be
 
 """
 SHOWN_KEYS = """\
-  waiting_for             what the group waits for, in words
+  waiting_for             the message that the group waits for, in words
   gaps                    an array of [first, last]: missing numbers
-  members                 an array: its messages on the queue, each with
+  members                 an array of its messages on the queue, each with
                           number, last, state (ready, leased, delayed), client
-                          (that leased it), priority, arrival, delivered,
+                          (the lease's owner), priority, arrival, delivered,
                           failed, put_time, expiry_left_ms
   next_number             the value of --from for the next page, or null
 """
@@ -91,7 +91,7 @@ def ls(
 ) -> None:
     """List the message groups of a queue, in order of their ids.
 
-    Conditions support = != < <= > >=; text matches patterns: --where 'group=N1*'.
+    Conditions support = != < <= > >=. Text matches patterns: --where 'group=N1*'.
 
     Examples:
       qmctl group ls FLIGHTS
@@ -111,7 +111,7 @@ def ls(
     ABOUT + '\b\nJSON: an object as in "qmctl group ls", and with\n' + SHOWN_KEYS, watched=True
 )
 def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
-    """Show a group: what it waits for, its missing numbers, its messages.
+    """Show a group: its state, missing numbers and messages.
 
     Examples:
       qmctl group show FLIGHTS N12345

@@ -1,4 +1,4 @@
-"""Suggests a similar group if a queue does not have the named one."""
+"""Suggests a similar group if the named group does not exist."""
 
 import shlex
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from qmgr_tools.cli.failure import refused
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-GROUPS_READ = 1_000  # More would take too long for a suggestion.
+GROUPS_READ = 1_000  # limit, because more groups would take too long for a suggestion
 
 
 @contextmanager
 def suggesting(client: "Client", doing: str, queue: str, wanted: bytes) -> Iterator[None]:
-    """Suggest a similar group if the block does not find *wanted* on *queue*.
+    """Suggests a similar group if the block does not find *wanted* on *queue*.
 
     Raises:
-        Failure: NOT_FOUND.
+        Failure: NOT_FOUND if the group does not exist.
     """
     try:
         yield
@@ -32,14 +32,14 @@ def suggesting(client: "Client", doing: str, queue: str, wanted: bytes) -> Itera
 
 
 def similar_group(client: "Client", queue: str, wanted: bytes) -> str:
-    """Return what to try if *wanted* is not among the groups of *queue*."""
-    from difflib import get_close_matches  # not for --help
+    """Returns the remedy if *wanted* is not among the groups of *queue*."""
+    from difflib import get_close_matches  # would slow down --help
 
     rows = islice(client.admin.groups(queue), GROUPS_READ)
     texts = [group_id.shown(bytes.fromhex(row["group"])) for row in rows]
     known = {text.casefold().strip(): text for text in texts}
     asked = group_id.shown(wanted).casefold().strip()
-    # N124 is another group of the series, not N123 mistyped.
+    # N124 is another group of the series, not a misspelling of N123.
     same_digits = [text for text in known if _digits(text) == _digits(asked)]
     close = get_close_matches(asked, same_digits, n=1)
     suggestions = [f"did you mean {shlex.quote(known[name])}?" for name in close]

@@ -1,4 +1,4 @@
-"""A message group as a row of a table, or as an object for scripts."""
+"""Formats a message group as a row of a table, or as an object for scripts."""
 
 import time
 from collections.abc import Mapping
@@ -45,8 +45,8 @@ STATES = {
     "complete": "all messages from the next to the last are on the queue",
     "open": "no message is missing, but the last one has not arrived",
     "gap": "the next message, or a later one, is missing",
-    "paused": "an operator paused it; see resume",
-    "parked": "one of its messages failed too often; see resume, skip",
+    "paused": "an operator paused the group; see resume",
+    "parked": "a message of the group failed too often; see resume, skip",
 }
 MEMBERS = (
     output.count("number"),
@@ -61,26 +61,27 @@ MEMBERS = (
     output.name("client", "LEASED TO", is_long=True),
 )
 JSON_KEYS = """\
-  group, group_id         the id as text if possible; in hexadecimal
+  group, group_id         the id as text if possible; the id in hexadecimal
   state                   complete, open, gap, paused, parked
-  count, leased           its ready messages; of these leased
-  delayed                 its delayed messages
+  count, leased           number of messages that are not delayed; number of
+                          leased messages among them
+  delayed                 number of delayed messages
   next, next_is_here      the next number; whether it is on the queue
   last                    the last number of the group, or null if unknown
-  highest, missing        the highest number on the queue; how many are
-                          missing below it
-  holder                  the connection that has the group, with its name,
+  highest, missing        the highest number on the queue; the number of
+                          missing messages below it
+  holder                  the connection that owns the group, with its name,
                           or ""
-  first, age_ms           arrival of its first message on the queue, RFC 3339;
+  first, age_ms           arrival of the first message on the queue, RFC 3339;
                           the time since then
-  parked_number,          the failed message, and the reason; 0, null: none
-  parked_code
-  closed                  whether an operator closed it
+  parked_number,          the failed message, or 0; the reason, or null
+    parked_code
+  closed                  whether an operator closed the group
 """
 
 
 def of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a group from a queue manager as described in the help."""
+    """Returns the *row* of a group from a queue manager, as described in the help."""
     known = bytes.fromhex(row["group"])
     return {
         "group": group_id.shown(known),
@@ -109,13 +110,13 @@ def of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row made by :func:`of` without uninteresting values."""
+    """Returns a row made by :func:`of` without the usual values."""
     unusual = ("delayed", "leased", "missing", "parked_number", "closed")
     return {key: value for key, value in row.items() if value or key not in unusual}
 
 
 def summary(row: Mapping[str, Any]) -> str:
-    """Return the state of a group in words."""
+    """Returns the state of a group in words."""
     if row["last"] and row["next"] > row["last"]:
         return f"it has ended: number {row['last']} was its last, and it has no messages"
     state = "it has a gap" if row["state"] == "gap" else f"it is {row['state']}"
@@ -126,7 +127,7 @@ def summary(row: Mapping[str, Any]) -> str:
 
 
 def member(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message of a group from a queue manager as described in the help."""
+    """Returns a message of a group from a queue manager, as described in the help."""
     known = ("number", "last", "state", "client", "priority", "arrival", "delivered", "failed")
     return {key: row.get(key) for key in known} | {
         "expiry_left_ms": row.get("expires_left_ms"),
@@ -135,12 +136,12 @@ def member(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message of a group, made by :func:`member`, as a row of MEMBERS."""
+    """Returns a message of a group, made by :func:`member`, as a row of MEMBERS."""
     put_us = datetime.fromisoformat(row["put_time"]).timestamp() * US_PER_S
     then = age(int(put_us), time.time_ns() // 1_000)
     return {**row, "last": row["last"] or None, "age": then}
 
 
 def gaps_text(gaps: list[list[int]]) -> str:
-    """Return missing numbers as text: "3, 7 to 9"."""
+    """Returns missing numbers as text, as in "3, 7 to 9"."""
     return ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in gaps)

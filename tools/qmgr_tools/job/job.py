@@ -47,28 +47,30 @@ COLUMNS = (
 )
 LISTED = ("job", "kind", "state", "queue", "target", "done", "skipped", "stayed", "total", "text")
 KEYS = """\
-  job                     its number
+  job                     the number of the job
   kind                    move, copy, retry, purge, republish,
-                          republish-drop; the daemon's own: drop, sweep,
+                          republish-drop; internal jobs: drop, sweep,
                           retention, origins, group, retained, watch
   state                   running, waiting, done, cancelled, failed
-  queue, target, where    as requested; target of a republish is its trigger:
-                          schedule, healthy, returned, or ""
-  by                      the client that requested it, or ""
-  messages_max, rate      its limits: in total, per second; 0 = no limit
-  retries_max             dead letters retried so often are not retried again
-  total                   messages on the queue when it began, or parked (ON
-                          QUEUE); a "where" may select fewer
-  examined, done          messages examined; moved or deleted
-  skipped, stayed         leased, existing at the target, or of an absent
-                          subscriber; could not be moved
-  started, ended          RFC 3339; ended is null until it ends
-  text                    why it waits, failed, or messages stayed
+  queue, target, where    as requested; the target of a republish is the
+                          trigger: schedule, healthy, returned, or ""
+  by                      the client that requested the job, or ""
+  messages_max, rate      limits: messages in total, per second; 0: no limit
+  retries_max             the most retries of a dead letter
+  total                   messages on the queue, or parked, when the job began
+                          (ON QUEUE); "where" may select fewer
+  examined, done          examined messages; moved or deleted messages
+  skipped                 messages that were leased, existed at the target, or
+                          belong to an absent subscriber
+  stayed                  messages that could not be moved
+  started, ended          RFC 3339; ended is null until the job ends
+  text                    the reason why the job waits, failed, or messages
+                          stayed
 """
 
 
 def with_times(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a job as described in the help."""
+    """Returns the row of a job, as described in the help."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     ended_us = row.get("ended_us")
     if shown.get("kind") == "move" and dlq_retry.is_of_dead(shown):
@@ -89,7 +91,7 @@ def ls(
 ) -> None:
     """List the jobs, including those that ended within the last hour.
 
-    Conditions support = != < <= > >=; text matches patterns: --where 'state=done'.
+    Conditions support = != < <= > >=. Text matches patterns: --where 'state=done'.
 
     Examples:
       qmctl job ls
@@ -106,7 +108,7 @@ def ls(
 
 @command('JSON: an object as in "qmctl job ls".', watched=True)
 def show(call: Call, job: Job) -> None:
-    """Show a job: its progress, and why it waits.
+    """Show a job: its progress, and the reason if it waits.
 
     Examples:
       qmctl job show 1099511627777
@@ -121,7 +123,7 @@ def show(call: Call, job: Job) -> None:
 
 @command('JSON: the job after the command, as in "qmctl job ls".')
 def cancel(call: Call, job: Job) -> None:
-    """Cancel a job. Messages that it has moved stay moved; the others stay where they are.
+    """Cancel a job. Messages that were already moved stay at the target.
 
     Examples:
       qmctl job cancel 1099511627777

@@ -1,4 +1,4 @@
-"""A job that a command started: followed until it ends, or detached."""
+"""Follows a job that a command started until it ends, or detaches from it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,14 +18,21 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 POLL_FIRST_S, POLL_MAX_S = 0.02, 0.5
-Detach = Annotated[bool, typer.Option("--detach", help="Start the job, and do not wait.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Start the job, and do not wait for its end.")
+]
 Rate = Annotated[
     int,
     typer.Option(
-        metavar="N", min=0, max=2**32 - 1, help="At most N messages per second; 0 = no limit."
+        metavar="N",
+        min=0,
+        max=2**32 - 1,
+        help="Process at most N messages per second; 0 = no limit.",
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most N messages; 0 = all.")]
+Limit = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Process at most N messages; 0 = all.")
+]
 
 
 def run(
@@ -37,14 +44,14 @@ def run(
     detach: bool,
     summary: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """Follow the job of *row* to its end, and print the result.
+    """Follows the job of *row* to its end, and prints the result.
 
     Args:
-        done: the result in one word, as in "moved".
-        summary: returns the result of a job that works on no queue.
+        done: The result in one word, as in "moved".
+        summary: A function that returns the result of a job without a queue.
 
     Raises:
-        Failure: the job failed or was cancelled; REFUSED, all messages had to stay.
+        Failure: FAILED if the job failed or was cancelled, REFUSED if no message could be moved.
     """
     job = row["job"]
     if not detach:
@@ -61,7 +68,7 @@ def run(
         stay = f"; {counted(delayed, 'delayed message')} stayed" if delayed else ""
         output.say(summary(row) if summary else _summary(row, done) + stay)
     if row["state"] in ("failed", "cancelled"):
-        why = row["text"] or "it was cancelled"
+        why = row["text"] or "the job was cancelled"
         what = f"job {job} ended early; it {done} {messages(row['done'])}"
         raise Failure(Exit.FAILED, what, why)
     if row["state"] == "done" and _all_stayed(row):
@@ -70,15 +77,15 @@ def run(
 
 
 def _delayed(client: "Client", row: Mapping[str, Any]) -> int:
-    """Return the number of delayed messages on a job's source queue: the job ignores them."""
+    """Returns the number of delayed messages on the source queue, which the job ignores."""
     try:
         return int(client.admin.queue_show(row["queue"]).get("delayed", 0))
     except RequestError:
-        return 0  # It was deleted meanwhile.
+        return 0  # The queue was deleted in the meantime.
 
 
 def followed(client: "Client", row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row of a job at its end; Ctrl-C leaves it running."""
+    """Returns the row of a job at its end. After Ctrl-C the job continues."""
     job, pause_s, shown = row["job"], POLL_FIRST_S, 0
     limit = row.get("messages_max") or row["total"]
     noted = ""
@@ -95,7 +102,7 @@ def followed(client: "Client", row: Mapping[str, Any]) -> Mapping[str, Any]:
                     output.note(f"job {job} is waiting: {noted}")
     except KeyboardInterrupt:
         output.note(
-            f"job {job} continues; to see it: qmctl job show {job}; "
+            f"job {job} continues; to show it: qmctl job show {job}; "
             f"to cancel it: qmctl job cancel {job}"
         )
         raise
@@ -111,7 +118,7 @@ def _summary(row: Mapping[str, Any], done: str) -> str:
     to = f" to {row['target']}" if row["target"] else ""
     words = f"{done} {messages(row['done'])} from {row['queue']}{to}"
     if row["skipped"]:
-        words += f"; {row['skipped']:,} skipped: leased, or existing at the target"
+        words += f"; {row['skipped']:,} skipped because they are leased or exist at the target"
     if row["stayed"]:
         words += f"; {row['text']}"
     return words

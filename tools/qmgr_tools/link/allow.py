@@ -39,26 +39,25 @@ def allow(
         typer.Option(
             metavar="HEX",
             show_default=False,
-            help="Accept only this store: 32 digits from qmctl status at MANAGER.",
+            help="Accept only the store with this id: 32 digits from qmctl status at MANAGER.",
         ),
     ] = "",
 ) -> None:
     """Allow a queue manager to open links to this one.
 
-    Without this, a link from MANAGER is refused. The first queue manager that connects as MANAGER
-    is pinned to its store. With --store-id, no other store is accepted. If the store of MANAGER was
-    created again, give the id of its new store.
+    Without this permission, a link from MANAGER is refused. The permission is pinned to the store
+    of the first queue manager that connects as MANAGER, or to the store of --store-id. No other
+    store is accepted. If the store of MANAGER was created again, allow the id of the new store.
 
-    A link that fetches, and one without addresses (--passive), need no permission.
+    Links that fetch, and links without addresses (--passive), need no permission.
 
     \b
     JSON: an object with
       peer, allowed           the queue manager, and true
-      store_id                the store it is pinned to, or "" before the first
-                              connection
-      allowed_us, seen_us     when it was allowed, and last opened a link;
-                              microseconds since 1970, or null
-      error                   a damaged row, or ""
+      store_id                the pinned store, or "" before the first connection
+      allowed_us, seen_us     times of the permission and of the last opened link,
+                              in microseconds since 1970, or null
+      error                   the damage of the stored row, or ""
 
     Examples:
       qmctl link allow FRA
@@ -71,7 +70,7 @@ def allow(
         output.document(row)
         return
     store = row.get("store_id")
-    bound = f"from store {store}" if store else "its store is pinned at the first connection"
+    bound = f"from store {store}" if store else "the first connection pins the store"
     output.say(f"allowed links from {manager}; {bound}")
 
 
@@ -79,14 +78,15 @@ def allow(
 def disallow(call: Call, manager: Allowed) -> None:
     """Stop allowing a queue manager to open links to this one.
 
-    Closes its open links and refuses new ones; its messages wait there. An outbound link to MANAGER
-    is not affected. With link.inbound = "any", the next link from MANAGER is accepted again.
+    Open links from MANAGER are closed, new ones are refused, and the messages stay at MANAGER. An
+    outbound link to MANAGER is not affected. With link.inbound = "any", the next link from MANAGER
+    is accepted again.
 
     \b
     JSON: an object with
       peer          the queue manager
-      connections   how many were closed
-      inbound       link.inbound of this queue manager: "defined" or "any"
+      connections   number of closed connections
+      inbound       the setting link.inbound: "defined" or "any"
 
     Examples:
       qmctl link disallow FRA
@@ -103,10 +103,10 @@ def disallow(call: Call, manager: Allowed) -> None:
 
 
 def checked(manager: str, store_id: str) -> bytes:
-    """Return the id of a store from its hexadecimal digits.
+    """Returns the bytes of a store id in hexadecimal digits.
 
     Raises:
-        Failure: USAGE, it is invalid.
+        Failure: USAGE if *store_id* is invalid.
     """
     try:
         found = bytes.fromhex(store_id)
@@ -116,6 +116,6 @@ def checked(manager: str, store_id: str) -> bytes:
         raise usage(
             f"cannot allow links from {manager}",
             f"--store-id {store_id[:80]!r} is not {2 * STORE_ID_BYTES} hexadecimal digits",
-            f"the store id is in the output of qmctl status at {manager}",
+            f"run qmctl status at {manager} to get the store id",
         )
     return found

@@ -9,7 +9,7 @@ ENDS_MAX = 13
 
 
 def _ends(digits: object) -> str:
-    """Return the first and last digits of a long number, enough to distinguish two."""
+    """Returns the first and last digits of a long number, to distinguish it from others."""
     text = output.plain(digits)
     return text if len(text) <= ENDS_MAX else f"{text[:8]}…{text[-4:]}"
 
@@ -44,11 +44,11 @@ REFUSED = (
 
 
 def show_allowed(found: Mapping[str, Any], *, after: object = None) -> None:
-    """Print the queue managers that may open links, and those that were refused.
+    """Prints the queue managers that may open links, and those that were refused.
 
     Args:
-        found: the daemon's list of links, or its part about one queue manager.
-        after: as in :func:`show`.
+        found: The daemon's list of links, or its part about one queue manager.
+        after: The previous output, as in :func:`show`.
     """
     for columns, rows in ((ALLOWED, found.get("allowed")), (REFUSED, found.get("refused"))):
         if not rows:
@@ -60,7 +60,7 @@ def show_allowed(found: Mapping[str, Any], *, after: object = None) -> None:
 
 
 def note_left_out(found: Mapping[str, Any]) -> None:
-    """Write to stderr how many rows the daemon's list omits."""
+    """Writes the number of rows that the daemon's list omits to stderr."""
     for key, words in (("inbound", "inbound links"), ("allowed", "allowed queue managers")):
         left = found.get(f"{key}_count", 0) - len(found.get(key, ()))
         if left > 0:
@@ -68,10 +68,10 @@ def note_left_out(found: Mapping[str, Any]) -> None:
 
 
 def show(rows: Sequence[Mapping[str, Any]], *, after: object = None) -> None:
-    """Print a table of *rows*, if there are any.
+    """Prints a table of *rows* unless it is empty.
 
     Args:
-        after: the previous output; if there is any, an empty line separates the table.
+        after: The previous output. If it is not empty, an empty line separates the table.
     """
     if not rows:
         return

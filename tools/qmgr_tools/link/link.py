@@ -28,7 +28,7 @@ Addresses = Annotated[
     typer.Argument(
         metavar="ADDRESS",
         show_default=False,
-        help="HOST:PORT or unix:/PATH; the link tries several in turn.",
+        help="HOST:PORT or unix:/PATH. The link tries several addresses in turn.",
     ),
 ]
 Name = Annotated[
@@ -43,7 +43,7 @@ Name = Annotated[
 CONNECTIONS_MAX = 16
 CONNECTIONS = "Number of parallel connections."
 KEEP_ORDER = "Keep the order of messages over several connections."
-FETCH = "Over the connections of this link, also fetch messages that wait for this queue manager."
+FETCH = "Also fetch messages from the other queue manager over the connections of this link."
 TRANSIT = "Forward messages that arrive over other links."
 ADDRESSES_MAX = 16
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
@@ -59,17 +59,20 @@ def create(
     ordered: Annotated[bool, typer.Option("--ordered", help=KEEP_ORDER)] = False,
     fetch: Annotated[bool, typer.Option("--fetch", help=FETCH)] = False,
     passive: Annotated[
-        bool, typer.Option("--passive", help="Without an address: MANAGER connects, and fetches.")
+        bool,
+        typer.Option(
+            "--passive", help="Create the link without an address: MANAGER connects and fetches."
+        ),
     ] = False,
     route: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MANAGER",
-            help="A queue manager reached through this one; '*': all others. Repeatable.",
+            help="A queue manager to reach through MANAGER; '*': all others. Repeatable.",
         ),
     ] = None,
     transit: Annotated[bool, typer.Option("--transit", help=TRANSIT)] = False,
-    stopped: Annotated[bool, typer.Option("--stopped", help="Do not start it yet.")] = False,
+    stopped: Annotated[bool, typer.Option("--stopped", help="Do not start the link yet.")] = False,
 ) -> None:
     """Create a link to the queue manager MANAGER and start it.
 
@@ -90,7 +93,7 @@ def create(
     given = [checked(address, "ADDRESS") for address in addresses or []]
     if bool(given) == passive:
         why = "addresses and --passive exclude each other" if passive else "ADDRESS is missing"
-        raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
+        raise usage(f"cannot create link {link}", why, "use one or more addresses, or --passive")
     with call.client(f"create link {link}") as client:
         existed = not call.is_json and _exists(client, link)
         row = client.admin.link_create(
@@ -110,13 +113,13 @@ def create(
 def _exists(client: "Client", link: str) -> bool:
     try:
         client.admin.link_show(link)
-    except RequestError:  # LINK_UNKNOWN; another error makes the create fail as well.
+    except RequestError:  # LINK_UNKNOWN, or an error that also makes the create fail.
         return False
     return True
 
 
 def _state(row: Mapping[str, Any]) -> str:
-    """Return the state of a link in words, as the end of a sentence."""
+    """Returns the state of a link in words, as the end of a sentence."""
     state, addresses = row.get("state"), row.get("addresses") or []
     if state in ("dialling", "opening"):
         return f", connecting to {', '.join(addresses)}"
@@ -132,7 +135,9 @@ def alter(
     addresses: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ADDRESS", show_default=False, help="New addresses, replacing all others."
+            metavar="ADDRESS",
+            show_default=False,
+            help="New addresses, which replace the current ones.",
         ),
     ] = None,
     connections: Annotated[
@@ -143,7 +148,8 @@ def alter(
     route: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="MANAGER", help="New routes, replacing all others; '': none. Repeatable."
+            metavar="MANAGER",
+            help="New routes, which replace the current ones; '': none. Repeatable.",
         ),
     ] = None,
     transit: Annotated[bool | None, typer.Option("--transit/--no-transit", help=TRANSIT)] = None,
@@ -151,14 +157,14 @@ def alter(
 ) -> None:
     """Change the addresses or other attributes of a link, at once and permanently.
 
-    Pending messages stay on the link, and go to the new address exactly once, including those in
-    flight. The link reconnects, even if it was refused; a stopped link stays stopped. If a queue
-    manager other than MANAGER answers, the link sends nothing.
+    Pending messages stay on the link, including those in flight, and are sent to the new address
+    exactly once. The link reconnects, even if it was refused. A stopped link stays stopped. If a
+    queue manager other than MANAGER answers, the link sends no messages.
 
     \b
     JSON: the link as in "qmctl link show", and
       changed   an object: [before, after] of each changed attribute
-    With --dry-run the unchanged link, dry_run (true), and changed.
+    With --dry-run: the unchanged link, dry_run (true), and changed.
 
     Examples:
       qmctl link alter NYC nyc2.example:7470
@@ -175,11 +181,11 @@ def alter(
     }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        why = "no address and no option to change is given"
+        why = "no address and no option is given"
         raise usage(f"cannot alter link {link}", why)
     if len(addresses or []) > ADDRESSES_MAX:
-        why = f"{len(addresses or []):,} addresses are too many"
-        raise usage(f"cannot alter link {link}", why, f"give up to {ADDRESSES_MAX}")
+        why = f"{len(addresses or []):,} addresses exceed the limit of {ADDRESSES_MAX}"
+        raise usage(f"cannot alter link {link}", why, "use fewer addresses")
     with call.client(f"alter link {link}") as client:
         row = (
             _altered(client.admin.link_show(link), changes)
@@ -205,14 +211,14 @@ def _show_altered(call: Call, link: str, row: Mapping[str, Any], *, dry: bool) -
 
 
 def _listed(value: Any) -> str:
-    """Return the value of an attribute as text for people."""
+    """Returns the value of an attribute as text for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return output.listed(value) if isinstance(value, list) else str(value)
 
 
 def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a link with the effect of *changes*."""
+    """Returns the *row* of a link with the effect of *changes*."""
     changed = {
         key: [row.get(key), after] for key, after in changes.items() if row.get(key) != after
     }
@@ -224,19 +230,19 @@ def start(
     call: Call,
     link: Name,
     accept: Annotated[
-        bool, typer.Option("--accept", help="If the link is refused: accept the peer's store.")
+        bool, typer.Option("--accept", help="Accept the peer's store if the link is refused.")
     ] = False,
     yes: Yes = False,
 ) -> None:
     """Start a link that is stopped, refused or waiting.
 
-    A blocked link tries again by itself; this command makes it try now.
+    A blocked link retries automatically. This command makes it retry now.
 
     A link is refused if its peer has another store than before, or if one of the two stores was
-    restored from a backup; "qmctl link show" shows the reason. With --accept the link continues. It
-    sends its messages as a new stream, so messages that the peer already had arrive twice. Asks for
-    confirmation. A link is also refused if another queue manager answers; then correct its address
-    with "qmctl link alter".
+    restored from a backup. "qmctl link show" shows the reason. With --accept the link continues
+    after a confirmation. It sends its messages as a new stream, so messages that the peer already
+    had may arrive twice. A link is also refused if another queue manager answers. In that case,
+    correct the address with "qmctl link alter".
 
     JSON: the link as in "qmctl link show".
 
@@ -246,7 +252,7 @@ def start(
     """
     with call.client(f"start link {link}") as client:
         before = client.admin.link_show(link)
-        if accept and _is_acceptable(before):  # For any other link the daemon reports the error.
+        if accept and _is_acceptable(before):  # For other links the daemon reports the error.
             waiting = messages(before.get("waiting", 0))
             danger = f"some of its pending messages ({waiting}) may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
@@ -255,11 +261,11 @@ def start(
 
 
 def _started(link: str, before: Mapping[str, Any], row: Mapping[str, Any], *, accept: bool) -> str:
-    """Return the effect of a start in words."""
+    """Returns the effect of a start in words."""
     state, error = before.get("state"), one_line(str(before.get("error")))
     if state == "blocked":
         fix = doctor_blocked.found(dict(before), 0).remedy
-        return f"link {link} is trying again; the last error was: {error}; to fix it: {fix}"
+        return f"link {link} is retrying; the last error was: {error}; to fix it: {fix}"
     if state in STARTED:
         return f"link {link} was already started{_state(row)}"
     words = f"started link {link}{_state(row)}"
@@ -272,7 +278,7 @@ def _started(link: str, before: Mapping[str, Any], row: Mapping[str, Any], *, ac
 
 @command()
 def stop(call: Call, link: Name) -> None:
-    """Stop a link until it is started again, even across restarts; its messages wait.
+    """Stop a link until it is started again, even across restarts. Its messages wait.
 
     JSON: the link as in "qmctl link show".
 
@@ -289,20 +295,20 @@ def delete(
     call: Call,
     link: Name,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Delete its messages, too; they are lost.")
+        bool, typer.Option("--purge", help="Also delete its messages, which are then lost.")
     ] = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Delete a link; with --purge even if it holds messages. Asks for confirmation.
+    """Delete a link, with --purge even if it holds messages. Asks for confirmation.
 
-    Also forgets the store id of the peer, unless the peer is allowed to open links to this queue
-    manager; "qmctl link disallow" ends that.
+    The command also forgets the store id of the peer, unless the peer is allowed to open links to
+    this queue manager (see "qmctl link disallow").
 
     \b
-    JSON: an object with link and messages (how many were deleted)
-      with --dry-run also dry_run (true), bytes, in_flight (of the messages:
-      sent, but not confirmed)
+    JSON: an object with link and messages (the number of deleted messages)
+      with --dry-run also dry_run (true), bytes, in_flight (the number of sent,
+      but not confirmed messages)
 
     Examples:
       qmctl link delete NYC
@@ -319,7 +325,7 @@ def delete(
         if waiting:
             loss = f"{messages(waiting)} on it will be lost"
             confirm(link, f"delete link {link}", loss, yes=yes)
-        # If the link was empty, the user did not confirm the loss of later messages.
+        # If the link was empty, the user did not confirm the loss of messages that arrived since.
         count = client.admin.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
@@ -328,7 +334,7 @@ def delete(
 
 
 def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
-    """Return the failure to delete a link that holds messages."""
+    """Returns the failure to delete a link that holds messages."""
     why, remedy = f"it holds {messages(waiting)}", "wait until they are sent"
     if row.get("state") == "refused":
         why += f", and is refused: {str(row.get('error')).partition('; ')[0]}"
@@ -344,7 +350,7 @@ def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
 
 
 def _is_acceptable(row: Mapping[str, Any]) -> bool:
-    """Return whether the link of *row* continues if the peer is accepted."""
+    """Returns whether the link of *row* would continue after the peer is accepted."""
     code = str(row.get("error")).partition(":")[0]
     return row.get("state") == "refused" and code in ACCEPTABLE
 

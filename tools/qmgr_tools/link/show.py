@@ -28,7 +28,7 @@ Peer = Annotated[
 
 
 def _up_of(paths: Any) -> str:
-    """Return how many paths of a link are up, and how many there are: "1/2"."""
+    """Returns the number of paths that are up and the number of all paths, as in "1/2"."""
     found = paths or []
     return f"{sum(path.get('state') == 'up' for path in found)}/{len(found)}"
 
@@ -85,18 +85,18 @@ def ls(
 ) -> None:
     """List the outbound links, the inbound links, and the queue managers that may open links.
 
-    Conditions, order and columns apply to the outbound links; with a condition only these are
-    shown. Conditions support = != < <= > >=; text matches patterns: --where 'link=N*'.
+    Conditions, order and columns apply to the outbound links. With a condition only outbound links
+    are shown. Conditions support = != < <= > >=. Text matches patterns: --where 'link=N*'.
 
     \b
-    JSON: an array of objects, each with direction, which determines its keys
+    JSON: an array of objects, whose keys depend on their direction:
       out       an outbound link, as in "qmctl link show"
       in        an inbound link (at most 1,000): peer (the sender), commit_id,
                 ahead, duplicates, stream, connections, in_line, lost and
-                lost_us (as in "qmctl link show", at this end); and of the first
+                lost_us (as in "qmctl link show", at this end). For the first
                 message that cannot be stored: blocked_id, blocked_queue,
                 tries_left (before it moves to SYSTEM.DEAD.LETTERS; null:
-                unlimited), error; or null
+                unlimited) and error; else null
       allowed   a queue manager that may open links (at most 10,000), with the
                 keys of "qmctl link allow"
       refused   a queue manager that was refused since the daemon started: peer,
@@ -122,7 +122,7 @@ def ls(
 
 
 def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all rows of a list of links as one array, each with its direction."""
+    """Returns all rows of a list of links as one list, each with its direction."""
     inbound.note_left_out(found)
     return [
         {"direction": direction, **row}
@@ -143,39 +143,41 @@ def _list(listing: filters.Listing, found: Mapping[str, Any]) -> None:
 def show(call: Call, link: Peer) -> None:
     """Show a link: its state, errors, pending messages, and each of its paths.
 
-    Also shows the inbound link from MANAGER, any message of it that cannot be stored, and whether
-    MANAGER may open links. If there is no outbound link to MANAGER, only these are shown.
+    The output includes the inbound link from MANAGER, its message that cannot be stored, if any,
+    and whether MANAGER may open links.
 
     \b
     JSON: an object with
       link, addresses
       state                     stopped, waiting, dialling, opening, up, blocked,
                                 refused
-      error                     why it is not up, or ""
+      error                     the reason why the link is not up, or ""
       waiting, waiting_bytes    messages that the peer has not committed
-      in_flight, oldest_ms      of these: messages sent; age of the oldest
-      commit_id, held, next_id  the peer has committed all up to this id;
-                                messages it holds above that; the next id
+      in_flight, oldest_ms      messages that were sent but not committed; age of
+                                the oldest
+      commit_id, held, next_id  id up to which the peer committed all messages;
+                                number of messages it holds above; the next id
       transferred, resent       messages transferred; messages sent again
       lost, lost_us             messages that the peer may have lost because its
-                                store was restored; when this was detected, in
+                                store was restored; time of the detection, in
                                 microseconds since 1970, or null
       attempts                  consecutive connection attempts that failed
-      connections, ordered,     its attributes
+      connections, ordered,     the attributes of the link
         fetch, routes, transit
-      connections_up, paths     how many are up; each: path, state, address,
-                                in_flight, in_flight_bytes, oldest_ms, landed,
+      connections_up            number of paths that are up
+      paths                     an array: path, state, address, in_flight,
+                                in_flight_bytes, oldest_ms, landed,
                                 fetches, rtt_ms, stalls, attempts, redial_ms,
                                 error
-      down_ms, redial_ms        time since it is down; time until it connects
-                                again; or null
-      blocked_ms, retry_ms      time since it is blocked; time until it sends
-                                again; or null
+      down_ms, redial_ms        time for which the link has been down; time until
+                                it connects again; or null
+      blocked_ms, retry_ms      time for which the link has been blocked; time
+                                until it sends again; or null
       blocked_uid,              the message that the peer cannot store, its
         blocked_queue,          queue at the peer, and the number of messages
         blocked_behind          after it; or null
       inbound, allowed,         the inbound link, the permission, and refusals of
-        refused                 MANAGER: as in "qmctl link ls"
+        refused                 MANAGER, as in "qmctl link ls"
 
     Examples:
       qmctl link show NYC
@@ -186,10 +188,10 @@ def show(call: Call, link: Peer) -> None:
 
 
 def _both_ways(link: str, client: "Client") -> dict[str, Any]:
-    """Return the row of *link* with its inbound rows, or these alone.
+    """Returns the row of *link* with its inbound rows, or only the inbound rows.
 
     Raises:
-        RequestError: LINK_UNKNOWN, neither exists.
+        RequestError: LINK_UNKNOWN if there are no outbound or inbound rows.
     """
     found = client.admin.link_list()
     ways = {
@@ -209,7 +211,7 @@ def _show(row: Mapping[str, Any]) -> None:
 
 
 def row_of(client: "Client", link: str) -> dict[str, Any]:
-    """Return the row of *link*; an empty one if it has only an inbound link."""
+    """Returns the row of *link*, or an empty row if there is no outbound link."""
     try:
         return dict(client.admin.link_show(link))
     except RequestError as error:

@@ -1,1 +1,1 @@
-"""Commands on a whole queue manager: its definitions, state, events and connections."""
+"""Commands on a whole queue manager: definitions, state, events and connections."""

@@ -1,4 +1,4 @@
-"""qmctl apply and dump: read the definitions of a queue manager from a file, and write them."""
+"""qmctl apply and dump: apply a file of definitions, and print all definitions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,14 +20,14 @@ File = Annotated[
         metavar="FILE",
         show_default=False,
         autocompletion=completion.files,
-        help="The definitions, in TOML.",
+        help="The file of definitions in TOML.",
     ),
 ]
 Prune = Annotated[
     bool,
     typer.Option(
         "--prune",
-        help="Delete objects that the file does not name; queues and links only if empty.",
+        help="Delete objects that the file does not name. Queues and links must be empty.",
     ),
 ]
 
@@ -36,21 +36,21 @@ Prune = Annotated[
 def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = False) -> None:
     """Apply the definitions of a file: links, inbound, templates, queues, aliases.
 
-    "links" are outbound links; "inbound" names the queue managers that may open links. The file has
-    the format of "qmctl dump". The whole file is checked before anything changes. Objects that
-    already match stay unchanged. If the file names a queue, options that it does not give are reset
-    to their defaults. Objects that the file does not name stay, unless --prune is given. apply does
-    not change states: inhibits, and stopped links.
+    In the file, "links" are outbound links, and "inbound" names the queue managers that may open
+    links. The file has the format of "qmctl dump". The whole file is checked before any change.
+    Objects that already match stay unchanged. If the file names a queue, options that are not in
+    the file are reset to their defaults. Without --prune, objects that the file does not name are
+    kept. The command changes neither inhibits nor whether a link is stopped.
 
     \b
     JSON: an object with
-      changed    whether anything changed, or would change
+      changed    whether any definition changed, or would change
       dry_run    true with --dry-run
       steps      an array: action (create, alter, delete), kind (link, inbound,
                  template, queue, alias), name, changed: [before, after] of
                  each option, null for a default
       unchanged  the number of definitions in the file that already matched
-      kept       objects that --prune kept, and why
+      kept       objects that --prune kept, with the reasons
 
     Examples:
       qmctl apply -f definitions.toml --dry-run

@@ -46,21 +46,21 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the items that are set aside, the oldest first.
+    """List the items that are set aside, oldest first.
 
     The daemon sets aside work that fails twice because of a bug, and stored rows that it cannot
-    read. It continues without them.
+    read. It continues without these items.
 
     \b
     JSON: an array of objects with
       number        the number of the item
-      kind          row: read at start; due: of the schedule; message, job,
-                    queue (its delivery), groups, link, subscription,
-                    fan-out, publication, timer, events, history
-      key           of the row or the work
-      what, why     in words
-      set_aside     when it was set aside
-      bytes         length of the row in the item
+      kind          row (read at start), due (scheduled), message, job, queue
+                    (delivery), groups, link, subscription, fan-out,
+                    publication, timer, events, history
+      key           the key of the row or the work
+      what, why     the item and the reason, in words
+      set_aside     time at which the item was set aside, RFC 3339
+      bytes         length of the stored row
 
     Examples:
       qmctl aside ls
@@ -79,12 +79,12 @@ def ls(
 def retry(call: Call, number: Number) -> None:
     """Repeat the work of an item, or restore its row.
 
-    A row that the daemon reads at start is read again at the next start. If the
-    fault still exists, the item is set aside again.
+    If the daemon reads the row only at start, the retry takes place at the next start. If the
+    problem still exists, the item is set aside again.
 
     \b
     JSON: the item as in "qmctl aside ls"
-      with retried  "at once", or "read at the next start"
+      with retried: "at once" or "read at the next start"
 
     Examples:
       qmctl aside retry 3
@@ -101,7 +101,7 @@ def retry(call: Call, number: Number) -> None:
 def delete(call: Call, number: Number, yes: Yes = False) -> None:
     """Delete an item with its row or its job. Asks for confirmation.
 
-    If the row defines a queue, the messages of the queue are deleted, too.
+    If the row defines a queue, the messages of the queue are also deleted.
 
     \b
     JSON: the item as in "qmctl aside ls"
@@ -121,7 +121,7 @@ def delete(call: Call, number: Number, yes: Yes = False) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item with its time in RFC 3339."""
+    """Returns an item with the time in RFC 3339."""
     shown = {key: value for key, value in row.items() if key != "set_aside_us"}
     return shown | {"set_aside": rfc3339(int(row.get("set_aside_us", 0)))}
 

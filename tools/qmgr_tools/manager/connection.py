@@ -40,19 +40,20 @@ def ls(
 ) -> None:
     """List the open connections in order of age, including the connection of this command.
 
-    Conditions support = != < <= > >=; text matches patterns: --where 'name=app.*'.
+    Conditions support = != < <= > >=. Text matches patterns: --where 'name=app.*'.
 
     \b
     JSON: an array of objects with
-      connection                   its number: not reused until a restart
-      kind                         client; inbound, outbound: of a link
-      name, software, address      from the peer; its address
-      open_ms                      time since it was opened
+      connection                   number of the connection, which is not reused
+                                   until a restart
+      kind                         client; inbound, outbound (links)
+      name, software, address      as reported by the peer; its address
+      open_ms                      time since the connection was opened
       consumers, gets, streams     open consumers; waiting gets; streams of puts
       units                        open units of work
-      leased                       messages leased, including by its units
+      leased                       leased messages, including those of the units
       waiting, waiting_bytes       requests received, but not processed
-      unsent_bytes                 of replies that the peer has not read
+      unsent_bytes                 size of the replies that the peer has not read
 
     Examples:
       qmctl connection ls
@@ -85,9 +86,9 @@ def close(
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Close a connection; its leased messages return to their queues. Asks for confirmation.
+    """Close a connection, and return its leased messages. Asks for confirmation.
 
-    A client does not reconnect, and its pending requests fail. A link reconnects.
+    The pending requests of a client fail, and the client does not reconnect. A link reconnects.
 
     \b
     JSON: the connection before the command, as in "qmctl connection ls"
@@ -103,7 +104,7 @@ def close(
             raise Failure(
                 Exit.NOT_FOUND,
                 f"cannot close connection {connection}",
-                "it does not exist, or has ended",
+                "the connection does not exist or is already closed",
                 "see: qmctl connection ls",
             )
         doing = f"close connection {connection} of {found.get('name')}"

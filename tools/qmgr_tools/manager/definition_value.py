@@ -1,6 +1,6 @@
-"""Checks the values in a file of definitions, before anything is sent to the daemon.
+"""Checks the values in a file of definitions before any request to the daemon.
 
-The ranges of attributes come from the protocol.
+The protocol defines the ranges of the attributes.
 """
 
 import re
@@ -17,14 +17,14 @@ from qmgr_tools.queue import system
 CONNECTIONS_MAX = 16
 ADDRESSES_MAX = 16
 ROUTES_MAX = 100
-ANY = "*"  # the route to all managers without another route
+ANY = "*"  # the route to all queue managers without a separate route
 UNIX = "unix:/"
 PATTERN = re.compile(rf"[A-Za-z0-9._*-]{{1,{PATTERN_MAX}}}")
 _TEXTS: dict[str, Callable[[Any], str]] = {"bytes": bytes_text, "ms": ms_text}
 
 
 def attribute_fault(owner: str, name: str, value: Any) -> str:
-    """Return why *value* is invalid for the attribute *name* of the queue *owner*, or ""."""
+    """Returns the reason why *value* is invalid for attribute *name* of queue *owner*, or ""."""
     known = QUEUE_ATTRIBUTES[name]
     if known.quantity == "flag":
         return flag_fault(value)
@@ -39,39 +39,39 @@ def attribute_fault(owner: str, name: str, value: Any) -> str:
 
 
 def queue_fault(owner: str, value: Any) -> str:
-    """Return why *value* cannot be the target queue of *owner*, or ""."""
+    """Returns the reason why *value* cannot be the target queue of *owner*, or ""."""
     if type(value) is not str:
-        return f"{_shown(value)} is not the name of a queue"
+        return f"{_shown(value)} is not a valid queue name"
     try:
         queue, manager = names.split(value)
     except RequestError as error:
         return error.text
     if not queue:
         return f"{value} is the transmission queue of a link; use QUEUE@{manager}"
-    return "it is the queue itself" if value == owner else ""
+    return "the target is the queue itself" if value == owner else ""
 
 
 def flag_fault(value: Any) -> str:
-    """Return why *value* is not a boolean, or ""."""
-    return "" if type(value) is bool else f"{_shown(value)} is neither true nor false"
+    """Returns an error unless *value* is a boolean, or ""."""
+    return "" if type(value) is bool else f"{_shown(value)} must be true or false"
 
 
 def pattern_fault(pattern: str) -> str:
-    """Return why *pattern* is not the pattern of a template, or ""."""
+    """Returns an error unless *pattern* is a valid pattern of a template, or ""."""
     if PATTERN.fullmatch(pattern):
         return ""
-    return f"{_shown(pattern)} is not 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - *"
+    return f"{_shown(pattern)} is invalid: use 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - *"
 
 
 def reserved_fault(name: str) -> str:
-    """Return why no queue may have this reserved *name*, or ""."""
+    """Returns an error if *name* is reserved, or ""."""
     if name.startswith(system.PREFIX) and name not in system.QUEUES:
         return f"names that start with {system.PREFIX} are reserved"
     return ""
 
 
 def link_fault(name: str, value: Any) -> str:
-    """Return why *value* is invalid for the attribute *name* of a link, or ""."""
+    """Returns the reason why *value* is invalid for the attribute *name* of a link, or ""."""
     if name == "addresses":
         return _addresses_fault(value)
     if name == "connections":
@@ -82,7 +82,7 @@ def link_fault(name: str, value: Any) -> str:
 
 def _addresses_fault(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
-        return f"it is not a list of up to {ADDRESSES_MAX} addresses; [] if the peer connects"
+        return f"use a list of at most {ADDRESSES_MAX} addresses, or [] if the peer connects"
     wrong = next((address for address in value if not _is_address(address)), None)
     return "" if wrong is None else f"{_shown(wrong)} is not HOST:PORT or unix:/PATH"
 
@@ -100,7 +100,7 @@ def _is_address(address: Any) -> bool:
 
 def _routes_fault(value: Any) -> str:
     if type(value) is not list or len(value) > ROUTES_MAX:
-        return f"it is not a list of up to {ROUTES_MAX} queue managers, or {ANY!r} for all others"
+        return f"use a list of at most {ROUTES_MAX} queue managers, or [{ANY!r}] for all others"
     for manager in value:
         try:
             if manager != ANY:

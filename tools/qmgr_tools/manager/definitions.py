@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 STORE_ID = re.compile("[0-9A-Fa-f]{32}")
-DOTS_MAX = 32  # in a name without quotes
+DOTS_MAX = 32  # most dots in a name without quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "inbound", "templates", "queues", "aliases")
 LINK_DEFAULTS: dict[str, Any] = {
@@ -55,33 +55,33 @@ _OF_TRANSMISSION = ("depth_max", "bytes_max")
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """Definitions by name; attributes are in base units."""
+    """The definitions by name, with attributes in base units."""
 
-    links: dict[str, dict[str, Any]] = field(default_factory=dict)  # with all attributes
+    links: dict[str, dict[str, Any]] = field(default_factory=dict)  # all attributes by link
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    inbound: dict[str, str] = field(default_factory=dict)  # store ids, or "", by queue manager
+    inbound: dict[str, str] = field(default_factory=dict)  # store id or "" by queue manager
 
     def count(self) -> int:
-        """Return the number of definitions of all kinds."""
+        """Returns the number of definitions of all kinds."""
         named = [*self.links, *self.templates, *self.queues, *self.aliases, *self.inbound]
         return len(named)
 
 
 class _Fault(Exception):
-    """An error in a file, with the path of its key."""
+    """An error in a file, with the path of the key."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
 
 
 def read(path: Path) -> Definitions:
-    """Return the definitions in the file at *path*.
+    """Returns the definitions in the file at *path*.
 
     Raises:
-        Failure: FAILED, it cannot be read; USAGE, it is not TOML, or a definition is invalid: the
-            text has the path of the key.
+        Failure: FAILED if the file cannot be read, USAGE if it is not TOML or a definition is
+            invalid. The text has the path of the key.
     """
     try:
         with path.open("rb") as file:
@@ -89,7 +89,7 @@ def read(path: Path) -> Definitions:
     except OSError as error:
         raise Failure(Exit.FAILED, f"cannot read {path}", error.strerror or str(error)) from None
     if len(data) > FILE_MAX_BYTES:
-        why = f"it is larger than {FILE_MAX_BYTES:,} bytes"
+        why = f"the file exceeds the limit of {FILE_MAX_BYTES:,} bytes"
         raise Failure(Exit.FAILED, f"cannot read {path}", why)
     try:
         return parsed(tomllib.loads(data.decode()))
@@ -98,7 +98,7 @@ def read(path: Path) -> Definitions:
 
 
 def parsed(document: Mapping[str, Any]) -> Definitions:
-    """Return the definitions in a decoded file."""
+    """Returns the definitions in a decoded file."""
     for key in document:
         if key not in TABLES:
             raise _Fault(_key(key), _unknown(key, TABLES))
@@ -114,14 +114,14 @@ def parsed(document: Mapping[str, Any]) -> Definitions:
         if name in found.queues:
             raise _Fault(path, f"queues.{_key(name)} has the same name")
         if target in found.aliases:
-            raise _Fault(path, f"its target {target} is an alias, too")
+            raise _Fault(path, f"the target {target} is also an alias")
     return found
 
 
 def _table(document: Mapping[str, Any], table: str) -> list[tuple[str, Any]]:
     found = document.get(table, {})
     if type(found) is not dict:
-        raise _Fault(table, "it is not a table")
+        raise _Fault(table, "the value is not a table")
     for name, given in found.items():
         whole = ".".join(_dotted(name, given, is_value=table == "aliases"))
         if whole != name:
@@ -132,10 +132,10 @@ def _table(document: Mapping[str, Any], table: str) -> list[tuple[str, Any]]:
 
 
 def _dotted(name: str, given: Any, *, is_value: bool) -> Iterator[str]:
-    """Yield the parts of a name without quotes, which TOML parsed as nested tables.
+    """Yields the parts of a name without quotes, which TOML parsed as nested tables.
 
     Args:
-        is_value: whether the value of the name is not a table.
+        is_value: Whether the value of the name is a string instead of a table.
     """
     yield name
     for _ in range(DOTS_MAX):
@@ -147,7 +147,7 @@ def _dotted(name: str, given: Any, *, is_value: bool) -> Iterator[str]:
 
 
 def _key(text: str) -> str:
-    """Return a key in the syntax of TOML."""
+    """Returns a key in the syntax of TOML."""
     bare = text.replace("-", "").replace("_", "")
     return text if bare.isascii() and bare.isalnum() else f'"{text[:80]}"'
 
@@ -202,7 +202,7 @@ def _alias(name: str, target: Any) -> str:
 
 def _map(path: str, given: Any) -> dict[str, Any]:
     if type(given) is not dict:
-        raise _Fault(path, "it is not a table")
+        raise _Fault(path, "the value is not a table")
     return given
 
 
@@ -214,7 +214,7 @@ def _check(path: str, fault: str) -> None:
 def _values(
     path: str, owner: str, given: Mapping[str, Any], known: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the valid values *given* for the queue or template *owner*, in base units."""
+    """Returns the values *given* for the queue or template *owner*, checked and in base units."""
     found = {}
     for key, value in given.items():
         if key not in known:
@@ -229,16 +229,16 @@ def _values(
 
 
 def _unknown(key: str, known: tuple[str, ...]) -> str:
-    """Return that *key* is not *known*, with a suggestion."""
-    from difflib import get_close_matches  # not for --help
+    """Returns an error about the unknown *key*, with a suggestion."""
+    from difflib import get_close_matches  # would slow down --help
 
     similar = get_close_matches(key.lower(), known, n=1)
-    near = f", did you mean {similar[0]}?" if similar else ""
+    near = f"; did you mean {similar[0]}?" if similar else ""
     return f"unknown key{near or '; known keys: ' + (', '.join(known) or 'none')}"
 
 
 def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of *check*; an error names the *path*."""
+    """Returns the result of *check*. An error names the *path*."""
     try:
         return check(*arguments)
     except RequestError as error:
@@ -246,7 +246,7 @@ def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def of_manager(client: "Client") -> Definitions:
-    """Return the definitions of the queue manager of *client*."""
+    """Returns the definitions of the queue manager of *client*."""
     found = Definitions()
     listed = client.admin.link_list()
     for link in listed["links"]:
@@ -269,7 +269,7 @@ def of_manager(client: "Client") -> Definitions:
 
 
 def text(found: Definitions) -> str:
-    """Return the text of a file with the definitions *found*."""
+    """Returns the text of a file with the definitions *found*."""
     import tomlkit  # takes 40 ms
 
     document: dict[str, Any] = {
@@ -289,7 +289,7 @@ def text(found: Definitions) -> str:
 
 
 def _with_units(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes with sizes and durations as text."""
+    """Returns attributes with sizes and durations as text."""
     return {
         name: queue_attribute.value_text(name, value)
         if QUEUE_ATTRIBUTES[name].quantity in _PARSED

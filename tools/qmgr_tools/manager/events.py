@@ -25,11 +25,16 @@ COLUMNS = (
     output.count("count"),
     output.long_text("facts"),
 )
-_OWN = ("event", "count", "manager")  # These have their own columns, or are known.
+_OWN = (
+    "event",
+    "count",
+    "manager",
+)  # facts that have their own columns, or are the same in all events
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Also show new events until Ctrl-C.")]
 Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N events.")
+    int | None,
+    typer.Option(metavar="N", min=1, show_default=False, help="Show only the last N events."),
 ]
 
 
@@ -37,9 +42,9 @@ Limit = Annotated[
     selection.HELP
     + """
 \b
-JSON: an array of objects, with --follow one per line, each with
-  time, event, count        time; event; how often in that turn
-  manager, facts            the queue manager; details, an object
+JSON: an array of objects (with --follow one object per line) with
+  time, event, count        time; event; number of occurrences in that turn
+  manager, facts            the queue manager; an object with the details
 """
 )
 def events(
@@ -47,7 +52,7 @@ def events(
 ) -> None:
     """Show events: expired messages, dead letters, full queues, paused deliveries.
 
-    The newest 10,000 are on the queue SYSTEM.EVENTS. This command does not remove them.
+    The queue SYSTEM.EVENTS holds the newest 10,000 events. This command does not remove them.
 
     Examples:
       qmctl events --limit 20
@@ -76,7 +81,7 @@ def events(
 
 
 def _some(client: "Client", where: str, after: "Message | None" = None) -> "list[Message]":
-    """Return the events later than *after*, the oldest first."""
+    """Returns the events later than *after*, oldest first."""
     try:
         return list(client.browse(EVENTS, after=after, where=where or None))
     except RequestError as error:
@@ -103,7 +108,7 @@ def _show(call: Call, rows: list[dict[str, Any]]) -> None:
 
 
 def _show_one(call: Call, row: dict[str, Any]) -> None:
-    """Print an event when it arrives."""
+    """Prints an event as soon as it arrives."""
     if call.is_json:
         output.line(row)
     elif not sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""qmctl explain: the meaning of an error code, and what to do about it."""
+"""qmctl explain: explains the meaning of an error code, and its remedy."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from qmgr_tools.cli import output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, exit_of
 
-# Reasons of IBM MQ that are not errors in qmgrd.
+# The reason codes of IBM MQ that are not errors in qmgrd.
 NO_ERROR = {"2033 MQRC_NO_MSG_AVAILABLE": "if no message arrives, a get ends with exit code 7"}
 
 FACTS = (
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def names(incomplete: str) -> list[str]:
-    """Return the names of codes that start with *incomplete*, in its spelling, for the shell."""
+    """Returns the names of codes that start with *incomplete*, in the same spelling."""
     found = [code.name for code in ErrorCode]
     if incomplete.islower():
         found = [name.lower() for name in found]
@@ -49,20 +49,20 @@ def explain(
             metavar="CODE",
             show_default=False,
             autocompletion=names,
-            help="303, QUEUE_FULL or queue-full; IBM MQ: 2053 or MQRC_Q_FULL. Default: all codes.",
+            help="303, QUEUE_FULL or queue-full; for IBM MQ 2053 or MQRC_Q_FULL. Default: all.",
         ),
     ] = None,
 ) -> None:
-    """Explain an error code and what to do about it, or list all codes.
+    """Explain an error code and its remedy, or list all codes.
 
     This command does not connect to a queue manager.
 
     \b
     JSON: an array of objects with
-      code, name, class              class: later, never or unknown
-      means, what_to_do              sentences
+      code, name, class              class is later, never or unknown
+      means, what_to_do              the meaning and the remedy, in sentences
       mq                             reason code of IBM MQ, or ""
-      exit_code                      of qmctl
+      exit_code                      exit code of qmctl
 
     Examples:
       qmctl explain QUEUE_FULL
@@ -84,7 +84,7 @@ def explain(
 
 
 def row_of(code: ErrorCode) -> dict[str, Any]:
-    """Return all facts about *code*, for scripts."""
+    """Returns all facts about *code*, for scripts."""
     return {
         "code": code.value,
         "name": code.name,
@@ -97,10 +97,10 @@ def row_of(code: ErrorCode) -> dict[str, Any]:
 
 
 def find(text: str) -> list[ErrorCode]:
-    """Return the codes named *text*: several if they share a reason of MQ.
+    """Returns the codes that *text* names. Several codes can share a reason code of MQ.
 
     Raises:
-        Failure: USAGE, with suggestions.
+        Failure: USAGE if no code has this name. The remedy suggests similar names.
     """
     wanted = _plain(text)
     found = [
@@ -118,12 +118,12 @@ def find(text: str) -> list[ErrorCode]:
 
 
 def _names_of(reason: str) -> list[str]:
-    """Return the names of a reason of MQ: its number, its name, both."""
+    """Returns the number, the name, and both together, for a reason code of MQ."""
     return [*reason.split(), _plain(reason)] if reason else []
 
 
 def _suggestions(wanted: str) -> str:
-    from difflib import get_close_matches  # not for --help
+    from difflib import get_close_matches  # would slow down --help
 
     known = {code.name: code.name for code in ErrorCode}
     known |= {name: code.name for code in ErrorCode for name in _names_of(code.mq)}
@@ -135,5 +135,5 @@ def _suggestions(wanted: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return *text* in the spelling of names: upper case, with underscores."""
+    """Returns *text* in upper case with underscores, like the names of codes."""
     return "_".join(text.upper().replace("-", " ").replace("_", " ").split())

@@ -1,7 +1,7 @@
-"""The steps that make a queue manager match a file of definitions, in an order that works.
+"""Computes the steps that make a queue manager match a file of definitions.
 
 Links come before the queues that use them, and queues before their aliases. Deletions are in the
-opposite order. Objects that the file does not name do not change, unless they are pruned.
+opposite order. Objects that the file does not name do not change unless they are pruned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from qmgr_tools.queue import backout, system
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-_OTHER_KEYS = (  # of attributes that are not attributes of queues
+_OTHER_KEYS = (  # attributes of other objects than queues
     "addresses",
     "connections",
     "ordered",
@@ -31,31 +31,31 @@ _DELETED = {"alias": "queue"}  # kinds that are deleted as another kind
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One change."""
+    """One change of a definition."""
 
-    action: str  # create, alter, delete
-    kind: str  # link, inbound, template, queue, alias
+    action: str  # create, alter or delete
+    kind: str  # link, inbound, template, queue or alias
     name: str
-    changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
-    method: str  # of client.admin
+    changed: dict[str, list[Any]]  # [before, after] by attribute; None stands for the default
+    method: str  # name of the method of client.admin
     arguments: tuple[Any, ...]
     named: Mapping[str, Any] = field(default_factory=dict)  # keyword arguments
 
     def do(self, client: "Client") -> None:
-        """Run the step.
+        """Runs the step.
 
         Raises:
-            RequestError: the queue manager refuses it.
+            RequestError: If the queue manager refuses the step.
         """
         getattr(client.admin, self.method)(*self.arguments, **self.named)
 
     def words(self) -> str:
-        """Return the step in words."""
+        """Returns the step in words."""
         changes = "; ".join(_words(self.changed))
         return f"{self.action} {self.kind} {self.name}{': ' * bool(changes)}{changes}"
 
     def row(self) -> dict[str, Any]:
-        """Return the step for scripts."""
+        """Returns the step for scripts."""
         return {
             "action": self.action,
             "kind": self.kind,
@@ -79,7 +79,7 @@ def _listed(value: Any) -> str:
 
 
 def conflicts(wanted: Definitions, existing: Definitions) -> Iterator[str]:
-    """Yield the conflicts that would make a later step fail."""
+    """Yields the conflicts that would make a step fail."""
     links = wanted.links.keys() | existing.links.keys()
     for name in wanted.queues:
         manager = name.partition("@")[2]
@@ -92,11 +92,11 @@ def conflicts(wanted: Definitions, existing: Definitions) -> Iterator[str]:
         if name in existing.queues:
             yield f'aliases."{name}": a queue with this name exists; delete it first'
         if target in aliases:
-            yield f'aliases."{name}": its target {target} is an alias, too'
+            yield f'aliases."{name}": the target {target} is also an alias'
 
 
 def steps(wanted: Definitions, existing: Definitions) -> Iterator[PlanStep]:
-    """Yield the steps from *existing* to *wanted*, except deletions."""
+    """Yields the steps from *existing* to *wanted*, except deletions."""
     for name, attributes in wanted.links.items():
         yield from _link(name, attributes, existing.links.get(name))
     for name, store_id in wanted.inbound.items():
@@ -147,7 +147,7 @@ def _queue(
 
 
 def _is_automatic(name: str) -> bool:
-    """Return whether the queue manager creates the queue by itself."""
+    """Returns whether the queue manager creates the queue automatically."""
     return name.startswith("@") or (name.startswith(system.PREFIX) and "@" not in name)
 
 
@@ -170,10 +170,10 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, l
 def prunings(
     wanted: Definitions, existing: Definitions, depths: dict[str, int]
 ) -> tuple[list[PlanStep], list[str]]:
-    """Return the deletions of *existing* objects that are not *wanted*, and the objects kept.
+    """Returns the deletions of *existing* objects that are not *wanted*, and the kept objects.
 
     Args:
-        depths: the number of messages by queue.
+        depths: The number of messages by queue.
     """
     deletions: list[PlanStep] = []
     kept: list[str] = []
@@ -204,7 +204,7 @@ def prunings(
 def backout_queues_missing(
     wanted: Definitions, existing: Definitions, done: list[PlanStep]
 ) -> Iterator[str]:
-    """Yield the backout queues that *wanted* names and that do not exist after *done*."""
+    """Yields the backout queues that *wanted* names but that do not exist after *done*."""
     deleted = {
         step.name
         for step in done

@@ -18,13 +18,13 @@ def _milliseconds(time_us: int) -> str:
 
 
 def _in_progress(facts: Any) -> str:
-    """Return the progress of the running snapshot."""
+    """Returns the progress of the running snapshot."""
     done, total = humanize.size(facts["done_bytes"]), humanize.size(facts["total_bytes"])
     return f"{facts['phase']} {facts['directory']}: {done} of about {total}"
 
 
 def _scheduled(facts: Any) -> str:
-    """Return the state of the scheduled snapshots; empty if none are scheduled."""
+    """Returns the state of the scheduled snapshots, or "" if no snapshot is scheduled."""
     if not facts["directory"]:
         return ""
     last, failures = facts["last"], facts["failures"]
@@ -82,19 +82,20 @@ Wait = Annotated[
 def status(call: Call, wait: Wait = 0) -> None:
     """Show the state of the queue manager.
 
-    With --wait, waits for a daemon that is starting.
+    With --wait, the command waits for a daemon that is starting.
 
-    If "store used" is near "store limit", or the disk is nearly full, puts are refused; "puts
-    refused" shows the reason.
+    If "store used" is near "store limit", or the disk is nearly full, puts are refused. In that
+    case "puts refused" shows the reason.
 
     \b
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
-      store_id, boot, turn           id of the store; its starts; durable turns
+      store_id, boot, turn           id of the store; number of starts; number of
+                                     durable turns
       queues, subscriptions, messages, leased, producers, connections, jobs
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
-      store_full                     why puts are refused, or ""
+      store_full                     the reason why puts are refused, or ""
       maintenance                    true: started with --maintenance
       snapshot                       null, or the running snapshot:
                                      directory, phase (starting, writing,
@@ -103,11 +104,11 @@ def status(call: Call, wait: Wait = 0) -> None:
       snapshots                      the schedule: directory ("": none), every_ms,
                                      keep, next_us; last (null, or taken_us,
                                      directory, messages, data_bytes); failures
-                                     since then, why
+                                     since then, and why
       turn_longest_us                the longest turn since the last status
-      turn_times_us                  [time in us, turns shorter than that], since
-                                     the start
-      context, address               of the queue manager; context may be null
+      turn_times_us                  pairs since the start: [time in us, number of
+                                     shorter turns]
+      context, address               the address in use, and its context or null
 
     Examples:
       qmctl status
@@ -119,7 +120,7 @@ def status(call: Call, wait: Wait = 0) -> None:
     doing = "show the status"
     if wait:
         call.check(doing, wait)
-    where = cache(call.where)  # With --data-dir the address is known once the daemon runs.
+    where = cache(call.where)  # With --data-dir the address is unknown until the daemon runs.
 
     def ask(client: "Client") -> dict[str, Any]:
         return where() | client.admin.status()

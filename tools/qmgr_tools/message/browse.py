@@ -25,7 +25,7 @@ Browsed = Annotated[
         help="A queue, or @MANAGER for the messages of a link.",
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N messages.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="List at most N messages.")]
 Delayed = Annotated[
     bool, typer.Option("--delayed", help="List the delayed messages instead of the ready ones.")
 ]
@@ -75,12 +75,12 @@ def browse(
 
 
 def first(found: "Iterable[Message]", limit: int) -> "tuple[list[Message], bool]":
-    """Return at most *limit* items of *found*, and whether there are more."""
+    """Returns at most *limit* items of *found*, and whether more items exist."""
     shown = list(islice(found, limit + 1))
     return shown[:limit], len(shown) > limit
 
 
 def note_cut(limit: int) -> None:
-    """Write a note that a list ended at its limit."""
+    """Writes a note that a list was cut at *limit*."""
     output.flush()  # The note must appear below the list.
-    output.note(f"showing the first {limit:,}; for more: --limit")
+    output.note(f"only the first {limit:,} are shown; to show more: --limit")

@@ -1,4 +1,4 @@
-"""Explains why a get received nothing, from the row of its queue."""
+"""Explains from the row of a queue why a get received no message."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from qmgr_tools.message import selector_hint
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-# Messages that a get cannot receive, by their key in the row.
+# Words for messages that a get cannot receive, by key of the row.
 _HELD = {"delayed": "delayed", "leased": "leased", "held": "in open units of work"}
 
 
 def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any]) -> Failure:
-    """Return the failure of a get that waited for *wait_ms* with the selection *chosen*."""
+    """Returns the failure of a get that waited for *wait_ms* with the selection *chosen*."""
     group, why = None, None
     try:
         row: Mapping[str, Any] = client.admin.queue_show(queue)
@@ -27,7 +27,7 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
             row = client.admin.queue_show(row["alias_of"])
         if "group_id" in chosen:
             group = _group(client, queue, chosen["group_id"])
-    except RequestError:  # The queue was deleted meanwhile.
+    except RequestError:  # The queue was deleted in the meantime.
         row = {}
     where = str(chosen.get("where", ""))
     hint = selector_hint.on_queue(client, queue, where) if where else ""
@@ -41,7 +41,7 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
 
 
 def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:
-    """Return the row of a group, or None if it does not exist."""
+    """Returns the row of a group, or None if the group does not exist."""
     try:
         return group_row.of(found := client.admin.show_group(queue, group)) | {
             "waiting_for": found["waiting_for"]
@@ -53,17 +53,17 @@ def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:
 
 
 def _is_open(row: Mapping[str, Any]) -> bool:
-    """Return whether a queue delivers messages at all."""
+    """Returns whether a queue delivers messages."""
     return not row.get("get_inhibit") and row.get("breaker", "closed") == "closed"
 
 
 def _why_of_group(group: Mapping[str, Any], queue: str) -> tuple[str, str] | None:
-    """Return why a group delivered nothing, and what to do; None if its row does not explain it."""
+    """Returns the reason why a group delivered no message and the remedy, or None if unknown."""
     name = f"{queue} {shlex.quote(group['group'])}"
     if group["state"] == "paused":
         return f"group {group['group']} is paused", f"resume it: qmctl group resume {name}"
     if group["state"] == "parked":
-        failed = f"its number {group['parked_number']} failed ({group['parked_code']})"
+        failed = f"message {group['parked_number']} failed ({group['parked_code']})"
         return (
             f"group {group['group']} is parked: {failed}",
             f"fix the cause, then: qmctl group resume {name}; or skip the message: "
@@ -80,7 +80,10 @@ def _why_of_group(group: Mapping[str, Any], queue: str) -> tuple[str, str] | Non
 def _why(
     row: Mapping[str, Any], queue: str, wait_ms: int, hint: str, *, selects: bool
 ) -> tuple[str, str]:
-    """Return why nothing arrived, and what to do; *hint* explains an empty selection."""
+    """Returns the reason why no message arrived, and the remedy.
+
+    *hint* explains an empty selection.
+    """
     within = f"within {humanize.duration(wait_ms)}" if wait_ms else "right now"
     see = f"see: qmctl queue show {queue}"
     breaker = row.get("breaker", "closed")
@@ -88,14 +91,14 @@ def _why(
         return ("gets are inhibited", f"allow them: qmctl queue alter {queue} --no-get-inhibit")
     if breaker == "open":
         pause = ms_text(row["breaker_pause_ms"]) if "breaker_pause_ms" in row else "a while"
-        why = f"its circuit breaker is open: too many failures, so delivery pauses for {pause}"
-        return why, f"fix the cause; then the queue tries one message; {see}"
+        why = f"its circuit breaker is open: delivery pauses for {pause} after too many failures"
+        return why, f"fix the cause; the queue then tries one message; {see}"
     if breaker == "probing":
-        why = "its circuit breaker is probing: after too many failures, it tries one message"
+        why = "its circuit breaker is probing: it tries one message after too many failures"
         return why, f"fix the cause; the breaker closes once a message is consumed; {see}"
     if row.get("ready") and not selects:
         ready = humanize.messages(row["ready"])
-        why = f"{ready} cannot be delivered: their groups wait, or other consumers have them"
+        why = f"{ready} cannot be delivered: their groups wait or are assigned to other consumers"
         return why, f"see: qmctl group ls {queue}"
     if row.get("ready"):
         why = f"the selection matches none of {humanize.counted(row['ready'], 'ready message')}"

@@ -1,4 +1,4 @@
-"""Options of put, get and browse for message groups: the group, the number, the order."""
+"""The options of put, get and browse for message groups: group, number and order."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ PutGroup = Annotated[
         show_default=False,
         parser=option.group,
         autocompletion=completion.groups,
-        help="The group of the message: a text of at most 24 bytes, or 48 digits.",
+        help="The group of the message: text of at most 24 bytes, or 48 hexadecimal digits.",
     ),
 ]
 PutNumber = Annotated[
@@ -42,11 +42,14 @@ PutNumber = Annotated[
         min=1,
         max=GROUP_NUMBER_MAX,
         show_default="1",
-        help="Its number in the group; with --lines the number of the first.",
+        help="The number of the message in the group; with --lines, of the first line.",
     ),
 ]
 Last = Annotated[
-    bool, typer.Option("--last", help="It is the last of its group; with --lines the last line.")
+    bool,
+    typer.Option(
+        "--last", help="The message, or with --lines the last line, is the last of its group."
+    ),
 ]
 Number = Annotated[
     int | None,
@@ -60,18 +63,19 @@ Number = Annotated[
 ]
 Ordered = Annotated[
     GroupOrder,
-    typer.Option("--order", help="logical: each group in sequence; physical: in order of arrival."),
+    typer.Option("--order", help="logical: each group in sequence; physical: order of arrival."),
 ]
 AllAvailable = Annotated[
-    bool, typer.Option("--all-available", help="Only groups whose messages have all arrived.")
+    bool,
+    typer.Option("--all-available", help="Select only groups whose messages have all arrived."),
 ]
 
 
 def of_put(group: bytes, number: int | None, *, last: bool) -> tuple[bytes, int, bool] | None:
-    """Return group, number and last of a message to put, or None.
+    """Returns the group, the number and the last flag of a message to put, or None.
 
     Raises:
-        Failure: USAGE, a number or last without a group.
+        Failure: USAGE if a number or the last flag is given without a group.
     """
     if group:
         return group, number or 1, last
@@ -82,11 +86,11 @@ def of_put(group: bytes, number: int | None, *, last: bool) -> tuple[bytes, int,
 
 
 def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[Outgoing]":
-    """Return the messages, all with the same place in a group, with consecutive numbers.
+    """Returns the messages of a group with consecutive numbers.
 
     Args:
-        before: the number of earlier messages.
-        is_end: whether none follow: only then the last one may end the group.
+        before: The number of earlier messages.
+        is_end: Whether no messages follow. Only then may the last message end the group.
     """
     if not outgoing or (place := outgoing[0].group) is None:
         return outgoing
@@ -99,7 +103,7 @@ def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[
 
 
 def checked(chosen: dict[str, Any], number: int | None) -> None:
-    """Raise a Failure, USAGE, if *number* is given without a group."""
+    """Raises a Failure with USAGE if *number* is given without a group."""
     if number and "group_id" not in chosen:
         raise usage("--number needs a group", "no group is given", "add --group GROUP")
 
@@ -116,11 +120,11 @@ def getter(
     wait_ms: int,
     lease_ms: int,
 ) -> "Iterator[Callable[[int], list[Message]]]":
-    """Yield a function that gets up to N more messages, as soon as there is one.
+    """Yields a function that waits for a message and returns up to N messages.
 
     Args:
-        chosen: the selection; in logical order it selects the first message of a group.
-        number: the first message of a group; in physical order the only one.
+        chosen: The selection. In logical order it selects the first message of a group.
+        number: The number of the first message; in physical order, of the only message.
     """
     if order is GroupOrder.PHYSICAL and not number and not all_available:
         yield lambda count: client.get_many(queue, count, wait_ms, lease_ms, **chosen)

@@ -31,7 +31,7 @@ Target = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.definitions,
-        help="NAME; NAME@MANAGER for a queue of another queue manager; or /TOPIC.",
+        help="NAME, NAME@MANAGER for a queue of another queue manager, or /TOPIC.",
     ),
 ]
 Source = Annotated[
@@ -44,7 +44,7 @@ Source = Annotated[
     ),
 ]
 Body = Annotated[
-    str | None, typer.Argument(metavar="BODY", show_default=False, help="The message.")
+    str | None, typer.Argument(metavar="BODY", show_default=False, help="The body of the message.")
 ]
 File = Annotated[
     Path | None,
@@ -66,13 +66,15 @@ Priority = Annotated[
         min=0,
         max=PRIORITY_MAX,
         show_default="the queue's",
-        help=f"{PRIORITY_MAX} is the highest.",
+        help=f"The priority; {PRIORITY_MAX} is the highest.",
     ),
 ]
 CorrelationId = Annotated[
     str,
     typer.Option(
-        metavar="TEXT", show_default=False, help=f"At most {CORRELATION_MAX_BYTES} bytes."
+        metavar="TEXT",
+        show_default=False,
+        help=f"The correlation id, at most {CORRELATION_MAX_BYTES} bytes.",
     ),
 ]
 Header = Annotated[
@@ -80,7 +82,7 @@ Header = Annotated[
     typer.Option(
         metavar="KEY=TEXT",
         show_default=False,
-        help="Or KEY:=VALUE in JSON: delay:=20 is a number, late:=true a boolean. Repeatable.",
+        help="A header. KEY:=VALUE sets a JSON value: delay:=20, late:=true. Repeatable.",
     ),
 ]
 ContentType = Annotated[
@@ -101,7 +103,7 @@ GivenUid = Annotated[
         "--uid",
         metavar="ORIGIN.TIMESTAMP",
         show_default=False,
-        help="The UID of the message; refused if the queue already has this UID.",
+        help="The UID of the message. A put of an existing UID is refused.",
     ),
 ]
 Expiry = Annotated[
@@ -110,7 +112,7 @@ Expiry = Annotated[
         metavar="TIME",
         parser=option.expiry,
         show_default="none",
-        help='The message expires if it is not consumed within TIME, as in "1h".',
+        help='Let the message expire if it is not consumed within TIME, as in "1h".',
     ),
 ]
 Delay = Annotated[
@@ -127,14 +129,14 @@ DeliverAt = Annotated[
     typer.Option(
         metavar="ISO-TIME",
         show_default=False,
-        help="Deliver the message at this local time, or with a zone: 2030-01-31T18:00Z.",
+        help="Deliver the message at this local time, or at a time with zone: 2030-01-31T18:00Z.",
     ),
 ]
 NonPersistent = Annotated[
-    bool, typer.Option("--non-persistent", help="Lose the message if the daemon restarts.")
+    bool, typer.Option("--non-persistent", help="The message is lost if the daemon restarts.")
 ]
 Report = Annotated[
-    bool, typer.Option("--report", help="If the message expires, send a report to --reply-to.")
+    bool, typer.Option("--report", help="Send a report to --reply-to if the message expires.")
 ]
 Count = Annotated[int, typer.Option(metavar="N", min=1, help="Get at most N messages.")]
 All = Annotated[bool, typer.Option("--all", help="Get messages until the queue is empty.")]
@@ -152,14 +154,19 @@ Lease = Annotated[
         metavar="TIME",
         parser=option.lease,
         show_default="the queue's",
-        help=f"Time within which a message must be printed; {option.LEASE_MAX}.",
+        help=f"The duration of the lease, for printing the messages; {option.LEASE_MAX}.",
     ),
 ]
 Release = Annotated[
-    bool, typer.Option("--release", help="Return the messages as failed; do not acknowledge them.")
+    bool,
+    typer.Option("--release", help="Return the messages as failed instead of acknowledging them."),
 ]
 BodyOnly = Annotated[
-    bool, typer.Option("--body-only", help="Print only bodies; several are separated by newlines.")
+    bool,
+    typer.Option(
+        "--body-only",
+        help="Print only the bodies. With several messages, a newline follows each body.",
+    ),
 ]
 
 
@@ -186,13 +193,13 @@ def put(
     number: grouping.PutNumber = None,
     last: grouping.Last = False,
 ) -> None:
-    """Put a message on a queue, or one for each line of a file. Returns once it is on disk.
+    """Put a message, or one for each line of a file, and wait until it is on disk.
 
     \b
     JSON: an object with
-      queue, messages, refused      the number of messages put, and refused
-      bytes, seconds                size of their bodies; time taken
-      uid                           of a single message, else null
+      queue, messages, refused      queue; number of stored, of refused messages
+      bytes, seconds                size of the bodies; duration
+      uid                           UID of a single message, else null
 
     Examples:
       qmctl put ORDERS 'one ton of apples' --header customer=ann --header tons:=1
@@ -221,7 +228,9 @@ def put(
         "group": grouping.of_put(group, number, last=last),
     }
     if report and not reply_to:
-        raise usage("--report needs a queue for reports", "none is given", "add --reply-to QUEUE")
+        raise usage(
+            "--report needs a queue for reports", "no queue is given", "add --reply-to QUEUE"
+        )
     properties |= _time_of(delay, deliver_at)
     if lines:
         _put_lines(call, queue, file, properties)
@@ -231,10 +240,10 @@ def put(
 
 
 def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
-    """Return the delivery time of a message."""
+    """Returns the delivery time of a message."""
     if delay and deliver_at:
         why = "--delay and --deliver-at exclude each other"
-        raise usage("conflicting options", why, "give one")
+        raise usage("conflicting options", why, "use one of them")
     return {"deliver_at": option.moment(deliver_at)} if deliver_at else {"delay_ms": delay}
 
 
@@ -252,7 +261,7 @@ def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) ->
 
 
 def matched(result: "PutResult") -> str:
-    """Return the number of subscriptions that a publication matched, if known."""
+    """Returns the number of subscriptions that a publication matched in words, if known."""
     count = result.subscriptions
     return "" if count is None else f", for {humanize.counted(count, 'subscription')}"
 
@@ -302,9 +311,10 @@ def get(
     all_available: grouping.AllAvailable = False,
     number: grouping.Number = None,
 ) -> None:
-    """Get messages: lease them, print them, and acknowledge them once they are printed.
+    """Get messages: lease, print and acknowledge them.
 
-    Acknowledging a message deletes it. If no message arrived, the exit code is 7.
+    A message is acknowledged after it is printed, which deletes it from the queue. If no message
+    arrived, the exit code is 7.
 
     Examples:
       qmctl get ORDERS
@@ -355,5 +365,7 @@ def get(
 
 
 def _release(client: "Client", held: Sequence["Message"]) -> None:
-    for message in reversed(held):  # Releasing one of a group also releases all after it.
+    for message in reversed(
+        held
+    ):  # The release of a message in a group also releases all later messages.
         client.release(message)

@@ -1,4 +1,4 @@
-"""Prints received messages, before they are acknowledged."""
+"""Prints received messages before they are acknowledged."""
 
 import sys
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def show(call: "Call", received: Sequence["Message"], *, body_only: bool, several: bool) -> None:
-    """Print the *received* messages, and flush the output.
+    """Prints the *received* messages, and flush the output.
 
     Raises:
-        Failure: USAGE, a body would send control characters to the terminal; none is printed.
+        Failure: USAGE if a body would send control characters to the terminal. No message is
+            printed in this case.
     """
     if body_only:
         _check_printable(received)
@@ -40,6 +41,6 @@ def _check_printable(received: Sequence["Message"]) -> None:
             raise usage(
                 f"cannot print message {message.uid} of {message.queue}",
                 f"its body of {humanize.size(len(message.body))} is not plain text, and the output "
-                "is a terminal; it was returned to the queue",
+                "is a terminal; the message was returned to the queue",
                 f"write it to a file: qmctl get {message.queue} --body-only > FILE",
             )

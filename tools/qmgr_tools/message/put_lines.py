@@ -1,4 +1,4 @@
-"""Puts a message for each line of a file or of standard input, a batch at a time."""
+"""Puts a message for each line of a file or standard input, in batches."""
 
 import time
 from pathlib import Path
@@ -12,21 +12,21 @@ from qmgr_tools.message import grouping, put_source
 if TYPE_CHECKING:
     from qmgr_tools.cli.command import Call
 
-RATED_S, RATED_MESSAGES = 1.0, 10_000  # The rate of a smaller number means little.
+RATED_S, RATED_MESSAGES = 1.0, 10_000  # least time or number of messages for a meaningful rate
 
 
 class Done(NamedTuple):
     """The result of putting lines."""
 
-    messages: int  # including refused ones
+    messages: int  # number of lines, including refused ones
     size_bytes: int
     refusals: list[RequestError]
     seconds: float
-    subscriptions: set[int | None]  # of publications: how many each matched
+    subscriptions: set[int | None]  # numbers of subscriptions that publications matched
 
     @property
     def rate(self) -> str:
-        """The number per second, in words; empty if it means little."""
+        """The rate in words, or "" if a rate would not be meaningful."""
         is_rated = self.seconds >= RATED_S or self.messages >= RATED_MESSAGES
         return f", {self.messages / self.seconds:,.0f} a second" if is_rated else ""
 
@@ -34,10 +34,10 @@ class Done(NamedTuple):
 def put(
     call: "Call", doing: str, destination: str, file: Path | None, properties: dict[str, Any]
 ) -> Done:
-    """Put the lines of *file*, or of standard input, each with these *properties*.
+    """Puts each line of *file* or standard input with these *properties*.
 
     Raises:
-        Failure: the file cannot be read, or the daemon cannot be reached.
+        Failure: If the file cannot be read, or the daemon cannot be reached.
     """
     from qmgr_client.message import Outgoing  # takes 60 ms
 

@@ -1,4 +1,4 @@
-"""The source of messages to put: a BODY, a file, standard input, or the lines of these."""
+"""Reads the messages to put: a BODY, a file, standard input, or the lines of an input."""
 
 import sys
 from collections.abc import Iterator
@@ -12,29 +12,29 @@ LINES_AT_A_TIME = 1_000
 
 
 def check(doing: str, body: bool, file: bool, *, stdin: bool, lines: bool, uid: bool) -> None:
-    """Raise a Failure, USAGE, unless there is exactly one source of messages.
+    """Raises a Failure with USAGE unless exactly one source of messages is given.
 
     Args:
-        doing: as in "put on ORDERS".
-        body, file, stdin, lines, uid: whether each is given.
+        doing: The task, as in "put on ORDERS".
+        body, file, stdin, lines, uid: Whether the user gave these options.
     """
     cannot = f"cannot {doing}"
     if body + file + stdin > 1:
-        raise usage(cannot, "BODY, --file and --stdin exclude each other", "give one")
+        raise usage(cannot, "BODY, --file and --stdin exclude each other", "use one of them")
     if lines and body:
         raise usage(cannot, "--lines reads --file or standard input, not a BODY")
     if lines and uid:
-        raise usage(cannot, "--uid is for one message, but --lines puts many")
+        raise usage(cannot, "--uid applies to one message, but --lines puts many")
     if not (body or file or stdin or lines):
-        remedy = "give a BODY, --file FILE, or --stdin to read a pipe"
+        remedy = "use a BODY, --file FILE, or --stdin to read a pipe"
         raise usage(cannot, "no message is given", remedy)
 
 
 def read(body: str | None, file: Path | None) -> bytes:
-    """Return the *body*, or else the contents of *file*, or else standard input.
+    """Returns *body* if given, else the contents of *file* if given, else standard input.
 
     Raises:
-        Failure: FAILED, the file cannot be read.
+        Failure: FAILED if the file cannot be read.
     """
     if body is not None:
         return body.encode(errors="surrogateescape")
@@ -47,10 +47,10 @@ def read(body: str | None, file: Path | None) -> bytes:
 
 
 def opened(file: Path | None) -> tuple[BinaryIO, int | None]:
-    """Return *file*, or else standard input, opened for reading; and its size, if known.
+    """Returns *file* or, if None, standard input, opened for reading, and the size if known.
 
     Raises:
-        Failure: FAILED, it cannot be read.
+        Failure: FAILED if the file cannot be opened.
     """
     if file is None:
         return sys.stdin.buffer, None
@@ -65,9 +65,10 @@ def _unreadable(file: Path, error: OSError) -> Failure:
 
 
 def batches(source: BinaryIO, *, has_last: bool) -> Iterator[tuple[list[bytes], bool]]:
-    """Yield the lines of *source*, without their ends, a batch at a time.
+    """Yields batches of the lines of *source*, without line ends, and a flag.
 
-    With *has_last* also whether it is the last batch; to know this, each batch waits for the next.
+    With *has_last* the flag marks the last batch. To determine the flag, the next batch is read
+    before a batch is yielded.
     """
     batch = _lines(source)
     while batch:

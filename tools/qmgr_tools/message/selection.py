@@ -1,4 +1,4 @@
-"""Options that select messages, such as --where. The daemon evaluates them."""
+"""The options that select messages, such as --where. The daemon evaluates the selection."""
 
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from qmgr_tools.cli.failure import usage
 
 HELP = """\b
 A selector is a condition on fields and headers of messages, such as
-"priority > 4 AND color = 'red'": docs/SELECTORS.md.
+"priority > 4 AND color = 'red'". See docs/SELECTORS.md.
 """
 Where = Annotated[
     str,
@@ -19,7 +19,7 @@ Where = Annotated[
         metavar="SELECTOR",
         show_default=False,
         callback=option.given,
-        help="Only messages that match this condition: docs/SELECTORS.md.",
+        help="Select messages that match this condition; see docs/SELECTORS.md.",
     ),
 ]
 CorrelationId = Annotated[
@@ -28,7 +28,7 @@ CorrelationId = Annotated[
         metavar="TEXT",
         show_default=False,
         callback=option.given,
-        help="Only messages with this correlation id.",
+        help="Select messages with this correlation id.",
     ),
 ]
 GroupId = Annotated[
@@ -40,22 +40,25 @@ GroupId = Annotated[
         show_default=False,
         callback=option.given,
         autocompletion=completion.groups,
-        help="Only messages of this group; see: qmctl group ls.",
+        help="Select messages of this group; see: qmctl group ls.",
     ),
 ]
 GivenUid = Annotated[
     str | None,
     typer.Option(
-        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False, help="The message with this UID."
+        "--uid",
+        metavar="ORIGIN.TIMESTAMP",
+        show_default=False,
+        help="Select the message with this UID.",
     ),
 ]
 
 
 def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> dict[str, Any]:
-    """Return the selection for a client: at most one of the four.
+    """Returns the client's selection from at most one of the four options.
 
     Raises:
-        Failure: USAGE.
+        Failure: USAGE if more than one option is given, or a value is invalid.
     """
     given = {
         "--where": bool(where),
@@ -76,14 +79,14 @@ def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> d
 
 
 def correlation(text: str) -> bytes:
-    """Return the correlation id from an option.
+    """Returns the correlation id of an option.
 
     Raises:
-        Failure: USAGE, it is too long.
+        Failure: USAGE if the text is too long.
     """
     found = text.encode(errors="surrogateescape")
     if len(found) > CORRELATION_MAX_BYTES:
-        why = f"it has {len(found)} bytes; the maximum is {CORRELATION_MAX_BYTES}"
+        why = f"it has {len(found)} bytes; the limit is {CORRELATION_MAX_BYTES}"
         raise usage("--correlation-id is too long", why)
     return found
 
@@ -96,10 +99,10 @@ def _group(text: str) -> bytes:
 
 
 def within(where: str, group: str) -> str:
-    """Return a selector for *where* within *group*; either may be empty, for all.
+    """Returns a selector for *where* within *group*. An empty *where* or *group* selects all.
 
     Raises:
-        Failure: USAGE, the group id is invalid.
+        Failure: USAGE if the group id is invalid.
     """
     if not group:
         return where
@@ -108,10 +111,10 @@ def within(where: str, group: str) -> str:
 
 
 def of_uids(uids: list[str]) -> str:
-    """Return a selector of the messages with these UIDs; empty for none.
+    """Returns a selector for the messages with these UIDs, or "" if there are no UIDs.
 
     Raises:
-        Failure: USAGE, a UID is invalid.
+        Failure: USAGE if a UID is invalid.
     """
     names = ", ".join(f"'{option.uid(uid)}'" for uid in uids)
     return f"uid IN ({names})" if names else ""

@@ -1,6 +1,6 @@
-"""Hints on why a selector selects nothing: unknown names, double quotes, wrong wildcards.
+"""Hints on why a selector selects no message: unknown names, double quotes, wrong wildcards.
 
-The analysis uses the selector and messages of the queue only, and never fails.
+The analysis uses only the selector and messages of the queue, and never fails.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 MESSAGES_READ = 100
 QUOTE = '"'
-PUBLISHED = ("topic", "subscription")  # fields of publications only
+PUBLISHED = ("topic", "subscription")  # fields that only publications have
 
 
 def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
-    """Return why *selector* may select none of the messages with these *headers*; or "".
+    """Returns a hint on why *selector* selects no message with these *headers*, or "".
 
-    The hint explains each name that is neither a field of messages nor a header of one of them.
+    The hint explains each name that is neither a field of messages nor one of the headers.
     """
     rows = list(headers)
     if not rows:
@@ -38,8 +38,8 @@ def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _names_and_patterns(selector: str) -> tuple[list[str], list[str]]:
-    """Return the names in a selector, each once, and the patterns that follow LIKE."""
-    from qmgrd.core.selector import lexer as selector_lexer  # takes 20 ms: not for --help
+    """Returns the distinct names in a selector, and the patterns that follow LIKE."""
+    from qmgrd.core.selector import lexer as selector_lexer  # takes 20 ms, too long for --help
 
     try:
         tokens = selector_lexer.tokenize(selector)
@@ -68,7 +68,7 @@ def _about(name: str, known: set[str], count: int) -> str:
         text = bare.replace("'", "''")
         return (
             f"{name} in double quotes is the name of a header, which none of "
-            f"{_examined(count)} has: write a text in single quotes, '{text}'"
+            f"{_examined(count)} has: text needs single quotes, as in '{text}'"
         )
     near = get_close_matches(name, sorted(known | facts_known), n=1)
     suggestion = f", did you mean {near[0]}?" if near else ""
@@ -80,23 +80,26 @@ def _examined(count: int) -> str:
 
 
 def on_queue(client: "Client", queue: str, selector: str) -> str:
-    """Return why *selector* may select nothing on *queue*, by its first messages; or ""."""
+    """Returns a hint from the first messages of *queue* on an empty selection, or ""."""
     try:
         found = islice(client.browse(queue, MESSAGES_READ), MESSAGES_READ)
         return hint(selector, [message.headers for message in found])
-    except RequestError:  # The queue was deleted meanwhile, for example.
+    except RequestError:  # The queue may have been deleted in the meantime.
         return ""
 
 
 def show(client: "Client", queue: str, selector: str) -> None:
-    """Write a hint to stderr on why *selector* selected nothing on *queue*, if one is known."""
+    """Writes a hint to stderr on why *selector* selected no message, if a hint is known."""
     words = on_queue(client, queue, selector) if selector else ""
     if words:
         output.note(f"no message selected: {words}")
 
 
 def purged(client: "Client", queue: str, selector: str) -> int | None:
-    """Purge the selected messages; return their number, None if unknown; write a hint if none."""
+    """Purges the selected messages. Returns their number, or None if the number is unknown.
+
+    Writes a hint if no message was selected.
+    """
     count = client.admin.queue_purge(queue, selector)["messages"]
     if count == 0:
         show(client, queue, selector)

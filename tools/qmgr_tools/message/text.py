@@ -1,4 +1,4 @@
-"""A message as text: an object for scripts, lines or a row of a table for people."""
+"""Formats a message as an object for scripts, or as lines or a row of a table for people."""
 
 import base64
 import sys
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 PREVIEW_CHARACTERS = 60
 
 JSON_KEYS = """\
-  queue, uid, origin, timestamp  timestamp: microseconds, the origin's clock
-  topic, republished             of a publication, else null; whether it is
-                                 delivered again after it was parked
+  queue, uid, origin, timestamp  timestamp: microseconds of the origin's clock
+  topic, republished             topic of a publication, else null; whether it
+                                 was republished after it was parked
   priority, put_time             put_time: RFC 3339
   delivered, failed              number of deliveries; number of failures
   redelivered, leased            "no", "maybe", "yes"; whether it is leased
   correlation_id, reply_to, content_type, headers
-  expiry_left_ms, delay_ms       time left, null: no expiry; delay of its put
-  sequence_id                    on a link's queue: its number on the link
-  group, number, last            as in "qmctl group ls"; null: in no group
+  expiry_left_ms, delay_ms       time before expiry, or null; delay of the put
+  sequence_id                    id on the link if the queue is a link's
+  group, number, last            as in "qmctl group ls"; null without a group
   persistent                     whether it survives a restart of the daemon
-  body_bytes, body               text; null if it is not text
+  body_bytes, body               size; the body as text, or null if not text
   body_base64                    the body if it is not text, else null
-  damage                         why the body is an unreadable record, or ""
+  damage                         the reason if the record is unreadable, or ""
 """
 LISTED_HELP = "\b\nJSON: an array of objects with\n" + JSON_KEYS
-LINES_HELP = "\b\nJSON: one line a message, each an object with\n" + JSON_KEYS
+LINES_HELP = "\b\nJSON: one line for each message, an object with\n" + JSON_KEYS
 
 COLUMNS = (
     output.whole("uid"),
@@ -80,7 +80,7 @@ FACTS = (
 
 
 def as_object(message: "Message") -> dict[str, Any]:
-    """Return *message* as the object that JSON_KEYS describes."""
+    """Returns *message* as the object that JSON_KEYS describes."""
     uid = message.uid
     return {
         "queue": message.queue,
@@ -111,14 +111,14 @@ def as_object(message: "Message") -> dict[str, Any]:
 
 
 def body_of(body: bytes) -> dict[str, str | None]:
-    """Return *body* as text, or in base64 if it is not text."""
+    """Returns *body* as text, or in base64 if it is not text."""
     text = text_of(body)
     coded = base64.b64encode(body).decode() if text is None else None
     return {"body": text, "body_base64": coded}
 
 
 def place_of(message: "Message") -> dict[str, Any]:
-    """Return group, number and last of *message*, each None if it is in no group."""
+    """Returns the group, the number and the last flag of *message*, or None for each."""
     group = message.group
     if group is None:
         return dict.fromkeys(("group", "number", "last"))
@@ -126,7 +126,7 @@ def place_of(message: "Message") -> dict[str, Any]:
 
 
 def sequence_id(message: "Message") -> int | None:
-    """Return the number of *message* on its link; None on other queues."""
+    """Returns the id of *message* on its link, or None if the queue is not a link's."""
     if not message.queue.startswith("@"):
         return None
     arrival: int = HANDLE.unpack(message.handle)[1]
@@ -134,7 +134,7 @@ def sequence_id(message: "Message") -> int | None:
 
 
 def as_row(message: "Message") -> dict[str, Any]:
-    """Return *message* as a row of COLUMNS."""
+    """Returns *message* as a row of COLUMNS."""
     body = text_of(message.body)
     preview = f"({humanize.size(len(message.body))} binary)" if body is None else body
     preview = f"(damaged: {message.damage})" if message.damage else preview
@@ -146,9 +146,9 @@ def as_row(message: "Message") -> dict[str, Any]:
 
 
 def columns_of(rows: Sequence[Row], *, delayed: bool) -> list[Column]:
-    """Return COLUMNS, and the optional columns that have values.
+    """Returns COLUMNS, and the optional columns that have values.
 
-    The time of delivery is not shown: after a failure a message waits for another delay.
+    The time of delivery is not shown, because after a failure a message waits for another delay.
     """
     optional = (*OPTIONAL, DELAY) if delayed else OPTIONAL
     more = [column for column in optional if any(column.cell(row) for row in rows)]
@@ -156,7 +156,7 @@ def columns_of(rows: Sequence[Row], *, delayed: bool) -> list[Column]:
 
 
 def _unusual(message: "Message") -> dict[str, Any]:
-    """Return the values that people see only if they are unusual."""
+    """Returns the values that are shown to people only if they are unusual."""
     group = message.group
     return {
         "last": True if group is not None and group.last else None,
@@ -167,7 +167,7 @@ def _unusual(message: "Message") -> dict[str, Any]:
 
 
 def show(message: "Message", without: Sequence[str] = ()) -> None:
-    """Print *message* for people: its facts, except those in *without*, then its body."""
+    """Prints the facts of *message*, except *without*, and then the body, for people."""
     known = as_object(message)
     age = humanize.age(message.put_us, time.time_ns() // 1000)
     known |= _unusual(message) | {
@@ -182,7 +182,7 @@ def show(message: "Message", without: Sequence[str] = ()) -> None:
 
 
 def show_body(body: bytes) -> None:
-    """Print *body* for people, and an empty line."""
+    """Prints *body* for people, followed by an empty line."""
     text = text_of(body)
     if text is None:
         print(f"(binary; in base64)\n{base64.b64encode(body).decode()}")
@@ -195,7 +195,7 @@ def show_body(body: bytes) -> None:
 
 
 def text_of(body: bytes) -> str | None:
-    """Return *body* as text, or None if it is not text."""
+    """Returns *body* as text, or None if it is not text."""
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -203,7 +203,7 @@ def text_of(body: bytes) -> str | None:
 
 
 def is_printable(body: bytes) -> bool:
-    """Return whether *body* is text without control characters except line ends and tabs."""
+    """Returns whether *body* is text without control characters except line ends and tabs."""
     text = text_of(body)
     if text is None:
         return False
@@ -215,7 +215,7 @@ def _lenient(data: bytes) -> str:
 
 
 def _simple(value: Any) -> Any:
-    """Return a header's value in a form that JSON can represent."""
+    """Returns a header's value in a form that JSON can represent."""
     if isinstance(value, bytes):
         return _lenient(value)
     if isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""Commands on queues, templates and backout queues, and moving messages between queues."""
+"""Commands on queues and templates, and commands that move messages between queues."""

@@ -41,7 +41,7 @@ def alter(
     dry: dry_run.DryRun = False,
     **attributes: Any,
 ) -> None:
-    """Change options of a queue, at once and permanently; the queue may be in use.
+    """Change options of a queue, at once and permanently. The queue may be in use.
 
     The word "default" resets an option to the value of its template, or to the queue manager's
     default. If a limit is lower than the current contents, no message is removed, but puts are
@@ -49,18 +49,17 @@ def alter(
     link wait on that link. If gets are inhibited, consumers stay connected and wait, and leased
     messages can still be settled.
 
-    For NAME@MANAGER you can inhibit puts. @MANAGER holds the messages of a link; inhibit its gets
-    to make the link pause.
+    For NAME@MANAGER you can inhibit puts. To pause a link, inhibit gets on its queue @MANAGER.
 
     \b
     JSON: the queue as in "qmctl queue show", without origins, and
       changed   an object: [before, after] of each changed option
-    With --dry-run the unchanged queue, dry_run (true), and changed, where null
-    stands for the default.
+    With --dry-run: the unchanged queue, dry_run (true), and changed. In changed,
+    null stands for the default.
 
     Examples:
       qmctl queue alter ORDERS --depth-max 5000 --lease 2min
-      qmctl queue alter ORDERS --put-inhibit      # refuse puts, to drain it
+      qmctl queue alter ORDERS --put-inhibit      # refuse puts to drain the queue
       qmctl queue alter ORDERS --no-put-inhibit   # accept puts again
       qmctl queue alter ORDERS --depth-max default --dry-run
       qmctl queue alter @NYC --get-inhibit        # keep messages for NYC here
@@ -70,7 +69,7 @@ def alter(
     if not changes:
         raise usage(
             f"cannot alter queue {queue}",
-            "no option to change is given",
+            "no option is given",
             "examples: --depth-max 5000, --put-inhibit; see --help",
         )
     with call.client(f"alter queue {queue}", queue) as client:
@@ -84,11 +83,11 @@ def alter(
 
 
 def _alter(client: "Client", queue: str, changes: dict[str, Any]) -> Mapping[str, Any]:
-    """Apply *changes* and return the row of the queue.
+    """Applies *changes*, and returns the row of the queue.
 
     Raises:
-        RequestError: VALUE_INVALID, with the same text as in a dry run if the queue lacks one of
-            the attributes.
+        RequestError: VALUE_INVALID if the queue lacks one of the attributes, with the text of a
+            dry run.
     """
     try:
         return client.admin.queue_alter(queue, **changes)
@@ -99,10 +98,10 @@ def _alter(client: "Client", queue: str, changes: dict[str, Any]) -> Mapping[str
 
 
 def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a queue with the effect of *changes*.
+    """Returns the *row* of a queue with the effect of *changes*.
 
     Raises:
-        RequestError: VALUE_INVALID, a queue of this kind does not have one of the attributes.
+        RequestError: VALUE_INVALID if a queue of this kind lacks one of the attributes.
     """
     queue_attribute.check_known(row, changes)
     changed = {}
@@ -133,7 +132,7 @@ def _show(
 
 
 def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
-    """Yield each change from old to new value, in words."""
+    """Yields each change from the old to the new value in words."""
     for column in COLUMNS:
         if column.key in changed:
             before, after = (column.cell({column.key: value}) for value in changed[column.key])
@@ -141,7 +140,7 @@ def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
 
 
 def _already(row: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each attribute that already has the *asked* value, in words."""
+    """Yields each attribute that already has the *asked* value, in words."""
     for column in COLUMNS:
         if column.key in asked:
             default = " by default" * (asked[column.key] is None)
@@ -149,13 +148,13 @@ def _already(row: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _over_limit(row: Mapping[str, Any], are: str) -> Iterator[str]:
-    """Yield a note if puts *are* refused because the contents exceed a limit."""
+    """Yields a note if puts *are* or would be refused because the contents exceed a limit."""
     for limit, held in (("depth_max", "depth"), ("bytes_max", "bytes")):
         if row.get(held, 0) > (row.get(limit) or row.get(held, 0)):
             most = next(column for column in COLUMNS if column.key == limit).cell(row)
             yield (
                 f"note: the queue holds {messages(row['depth'])} "
                 f"({output.size('bytes').cell(row)}), more than {limit.replace('_', ' ')} {most}: "
-                f"puts {are} refused until it is below the limit"
+                f"puts {are} refused until the queue is below the limit"
             )
             return

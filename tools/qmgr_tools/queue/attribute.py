@@ -1,6 +1,6 @@
-"""The attributes of queues as options and as columns: one table for all commands.
+"""The attributes of queues as options and columns, in one table for all commands.
 
-An option has the name of its attribute without the unit, because the value has a unit, as in
+The name of an option omits the unit of its attribute, because the value contains the unit, as in
 --lease 5min.
 """
 
@@ -17,7 +17,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute
 from qmgr_tools.cli import completion, humanize, option, output
 
-# By section of the help and of the output: the meaning of each attribute.
+# The meaning of each attribute, by section of the help and of the output.
 PANELS: dict[str, dict[str, str]] = {
     "Limits": {
         "depth_max": "Maximum number of messages",
@@ -40,26 +40,26 @@ PANELS: dict[str, dict[str, str]] = {
         "retry_factor": "Factor by which each further delay grows",
         "retry_max_ms": "Maximum delay",
         "retry_jitter_percent": "Maximum random reduction of a delay, in percent",
-        "backout_threshold": "Failures after which a message is moved away; 0: never",
-        "delivery_limit": "The same for deliveries returned without a failure; 0: never",
-        "backout_queue": 'Target of such messages; "": SYSTEM.DEAD.LETTERS',
+        "backout_threshold": "Failures that make a message a dead letter; 0: never",
+        "delivery_limit": "Returns without a failure that make it a dead letter; 0: never",
+        "backout_queue": 'Target of dead letters; "": SYSTEM.DEAD.LETTERS',
     },
     "Circuit breaker": {
         "breaker_percent": "Share of failures that pauses delivery; 0: never",
         "breaker_window_ms": "Time over which failures are counted",
-        "breaker_messages_min": "Messages within that time before the share counts",
+        "breaker_messages_min": "Minimum number of messages in that time to compute the share",
         "breaker_pause_ms": "Pause before one message is delivered as a probe",
     },
     "Use": {
-        "exclusive": "Only one connection at a time may get, or any number",
-        "transfer_in": "Accept messages from links of other queue managers, or not",
-        "priority_default": "Priority of messages put without one",
-        "accounting": "Record the history of its messages",
-        "unused_expiry_ms": "Idle time before it is deleted, even with messages; 0: never",
+        "exclusive": "Allow only one connection at a time to get messages, or any number",
+        "transfer_in": "Accept messages from links of other queue managers, or refuse them",
+        "priority_default": "Priority of messages that are put without a priority",
+        "accounting": "Record the history of messages",
+        "unused_expiry_ms": "Idle time before deletion, even with messages; 0: never",
     },
 }
 Panels: TypeAlias = Mapping[str, Mapping[str, str]]
-Attributes: TypeAlias = Mapping[str, Attribute]  # of queues, of subscriptions, of topics
+Attributes: TypeAlias = Mapping[str, Attribute]  # attributes of queues, subscriptions or topics
 _METAVARS = {
     "messages": "N",
     "bytes": "SIZE",
@@ -81,23 +81,23 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 
 
 def label(name: str) -> str:
-    """Return the attribute *name* for people: without its unit, which is part of the value."""
+    """Returns the attribute *name* for people, without the unit, which the value contains."""
     return name.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
 def option_name(name: str) -> str:
-    """Return the option of the attribute *name*."""
+    """Returns the option of the attribute *name*."""
     return f"--{label(name).replace(' ', '-')}"
 
 
 def value_text(name: str, value: Any) -> str:
-    """Return a number of the attribute *name* with its unit, and other values as they are."""
+    """Returns a value of the attribute *name* as text, with the unit if it is a number."""
     quantity = QUEUE_ATTRIBUTES[name].quantity
     return {"bytes": humanize.exact_size, "ms": ms_text}.get(quantity, str)(value)
 
 
 def options_text(asked: Mapping[str, Any]) -> str:
-    """Return the options that set the *asked* attributes, quoted for a shell."""
+    """Returns the options that set the *asked* attributes, quoted for a shell."""
     found = []
     for name in QUEUE_ATTRIBUTES.keys() & asked.keys():
         word, value = option_name(name), asked[name]
@@ -109,7 +109,7 @@ def options_text(asked: Mapping[str, Any]) -> str:
 
 
 def column(name: str, attributes: Attributes = QUEUE_ATTRIBUTES) -> output.Column:
-    """Return the column of the attribute *name*."""
+    """Returns the column of the attribute *name*."""
     quantity, title = attributes[name].quantity, label(name).upper()
     makers: dict[str, Callable[[str, str], output.Column]] = {
         "bytes": output.exact_size,
@@ -129,10 +129,10 @@ COLUMNS = tuple(column(name) for name in QUEUE_ATTRIBUTES)
 
 
 def parse(name: str, text: str | int | float, attributes: Attributes = QUEUE_ATTRIBUTES) -> Any:
-    """Return the value of the attribute *name* that *text* represents.
+    """Returns the value of the attribute *name* that *text* represents.
 
     Raises:
-        typer.BadParameter: it is invalid or out of range.
+        typer.BadParameter: If the value is invalid or out of range.
     """
     known = attributes[name]
     if known.quantity == "choice":
@@ -167,12 +167,12 @@ def _plain_number(text: str, may_have_fraction: bool) -> int | float:
 def options(
     *, takes_default: bool, attributes: Attributes = QUEUE_ATTRIBUTES, panels: Panels = PANELS
 ) -> tuple[inspect.Parameter, ...]:
-    """Return the options of all attributes for a command; an option not given is None.
+    """Returns the options of all attributes for a command. An omitted option is None.
 
     Args:
-        takes_default: whether the options accept the word "default", as option.DEFAULT.
-        attributes: the attributes, with their ranges.
-        panels: the meanings, by section of the help.
+        takes_default: Whether the options accept the word "default" as option.DEFAULT.
+        attributes: The attributes with their ranges.
+        panels: The meanings by section of the help.
     """
     return tuple(
         inspect.Parameter(
@@ -224,7 +224,7 @@ def _completion(known: Attribute) -> Callable[..., Any] | None:
 
 
 def given(options_: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that are given; None stands for the word "default"."""
+    """Returns the options that the user gave. None stands for the word "default"."""
     return {
         key: None if value == option.DEFAULT else value
         for key, value in options_.items()
@@ -233,12 +233,12 @@ def given(options_: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_known(row: Mapping[str, Any], changes: Iterable[str]) -> None:
-    """Check that the object of *row* has all attributes of *changes*.
+    """Checks that the object of *row* has all attributes of *changes*.
 
-    The row of a queue or subscription has all attributes of its kind.
+    The row of a queue or subscription has all attributes of that kind of object.
 
     Raises:
-        RequestError: VALUE_INVALID, it lacks one of them.
+        RequestError: VALUE_INVALID if the object lacks one of the attributes.
     """
     for name in changes:
         if name not in row:
@@ -249,14 +249,14 @@ def check_known(row: Mapping[str, Any], changes: Iterable[str]) -> None:
 
 
 def labels(names: Iterable[str]) -> str:
-    """Return the labels of these attributes, separated by commas."""
+    """Returns the labels of these attributes, separated by commas."""
     return ", ".join(map(label, names))
 
 
 def changes(
     changed: dict[str, list[Any]], columns: Iterable[output.Column] = COLUMNS
 ) -> Iterator[str]:
-    """Yield each change from old to new value, in words."""
+    """Yields each change from the old to the new value in words."""
     for shown in columns:
         if shown.key in changed:
             before, after = (shown.cell({shown.key: value}) for value in changed[shown.key])

@@ -1,4 +1,4 @@
-"""Notes about missing backout queues, because the daemon accepts a missing backout queue."""
+"""Writes notes about backout queues that do not exist, which the daemon accepts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def note_missing(client: "Client", name: str | None) -> None:
-    """Write a note if the backout queue *name* is given and does not exist."""
+    """Writes a note if the backout queue *name* is given but does not exist."""
     if name and not _exists(client, name):
         output.note(f"note: {words(name)}")
 
 
 def words(name: str) -> str:
-    """Return the effect of the missing backout queue *name*."""
+    """Returns the effect of the missing backout queue *name*."""
     return (
         f"backout queue {name} does not exist; "
         f"until it is created, dead letters go to {system.DEAD_LETTERS}"
@@ -28,10 +28,10 @@ def words(name: str) -> str:
 def missing(
     given: Iterable[Mapping[str, Any]], queues: Iterable[str], aliases: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the backout queues of the attributes *given* that are neither queues nor aliases.
+    """Yields the backout queues of the attributes *given* that are neither queues nor aliases.
 
     Args:
-        aliases: their target queues, by name.
+        aliases: The target queues of aliases by name.
     """
     known = {*queues, *system.QUEUES}
     known |= {alias for alias, target in aliases.items() if target in known}

@@ -33,13 +33,14 @@ Target = Annotated[
 MORE_HELP = (
     selection.HELP
     + """
-The queue manager runs this as a job, which continues if this command is interrupted, and after a
-restart. If the target queue is full, the job waits. Leased and delayed messages stay.
+The queue manager runs this command as a job, which continues after Ctrl-C and across restarts. If
+the target queue is full, the job waits. Leased and delayed messages stay on their queue.
 
 \b
-JSON: the job at its end, as in "qmctl job ls"
-  with --dry-run: dry_run (true), from, to, waits (why the job would wait, or
-  null), delayed (would stay), messages, leased, first (UIDs)
+JSON: the finished job, as in "qmctl job ls"
+  with --dry-run: dry_run (true), from, to, waits (the reason why the job
+  would wait, or null), delayed (messages that would stay), messages, leased,
+  first (UIDs)
 """
 )
 
@@ -55,7 +56,7 @@ def move(
     detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Move messages from one queue to another, in order; UIDs are kept.
+    """Move messages from one queue to another, in order and with their UIDs.
 
     Examples:
       qmctl move ORDERS ORDERS.OLD
@@ -76,7 +77,7 @@ def copy(
     detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Copy messages from one queue to another; UIDs are kept, and existing ones are skipped.
+    """Copy messages from one queue to another with their UIDs, except existing ones.
 
     Examples:
       qmctl copy ORDERS ORDERS.TEST --limit 100
@@ -111,7 +112,7 @@ def _start(
 def _preview(
     call: Call, client: "Client", verb: str, source: str, target: str, where: str, limit: int
 ) -> None:
-    """Print what the job would move."""
+    """Prints the messages that the job would move."""
     local = destination.source(client, source)
     destination.waits(client, local, target, 0)  # Check the target before reading the source.
     found = preview.preview(client, local, where, limit)

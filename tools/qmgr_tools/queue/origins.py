@@ -1,4 +1,4 @@
-"""The table of origins of a queue, which the daemon returns in pages."""
+"""Reads and prints the table of origins of a queue, which the daemon returns in pages."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 COLUMNS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
-All = Annotated[bool, typer.Option("--all-origins", help="Show the whole table of origins.")]
+All = Annotated[bool, typer.Option("--all-origins", help="Show the complete table of origins.")]
 
 
 def complete(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a queue with all of its origins."""
+    """Returns the *row* of a queue with all origins."""
     origins, after = dict(row.get("origins") or {}), row.get("origins_next")
     while after is not None:
         page = client.admin.queue_show(row["queue"], origins_after=after)
@@ -25,7 +25,7 @@ def complete(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(row: Mapping[str, Any]) -> None:
-    """Print the origins of a *row*, if any, and how to see the rest."""
+    """Prints the origins of a *row*, and a note if there are more origins."""
     origins = row.get("origins") or {}
     if origins:
         print()
@@ -33,6 +33,6 @@ def show(row: Mapping[str, Any]) -> None:
     if row.get("origins_next") is not None:
         output.flush()  # The note must appear below the table.
         output.note(
-            f"showing the first {len(origins):,} origins; for all: "
+            f"only the first {len(origins):,} origins are shown; to show all: "
             f"qmctl queue show {row['queue']} --all-origins"
         )

@@ -38,7 +38,7 @@ AnyName = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.queues,
-        help="The queue; @MANAGER holds the messages of a link.",
+        help="The queue. @MANAGER is the queue of a link.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -86,7 +86,7 @@ COLUMNS = (
 )
 LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
 ATTRIBUTES = queue_attribute.COLUMNS
-WITH_MESSAGES = ("local", "subscription")  # kinds that hold messages at this queue manager
+WITH_MESSAGES = ("local", "subscription")  # kinds that store messages at this queue manager
 ROUTE = (output.text("waits_on", "messages wait on"), output.text("link"))
 
 
@@ -96,7 +96,7 @@ AliasOf = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.definitions,
-        help="Make it an alias: another name for QUEUE.",
+        help="Make this an alias, which is another name for QUEUE.",
     ),
 ]
 
@@ -116,12 +116,12 @@ def create(
     alias_of: AliasOf = None,
     **attributes: Any,
 ) -> None:
-    """Create a queue; has no effect if the same queue already exists.
+    """Create a queue. Has no effect if the same queue already exists.
 
-    A name is 1 to 64 of A-Z a-z 0-9 . _ -. NAME@MANAGER is a remote queue: a link sends its
-    messages to the queue NAME of that queue manager. An option that is not given has the value of a
-    template, see: qmctl template; or else the queue manager's default. An alias is another name for
-    a queue, for puts and gets, and has no limits.
+    A name has 1 to 64 characters: A-Z a-z 0-9 . _ -. NAME@MANAGER is a remote queue. A link sends
+    its messages to the queue NAME of that queue manager. The default of an option comes from a
+    template (see: qmctl template) or from the queue manager. An alias is another name for a queue,
+    for puts and gets, and has no options.
 
     JSON: the queue as in "qmctl queue show", without origins.
 
@@ -161,7 +161,7 @@ def _exists(client: "Client", queue: str) -> bool:
 
 
 def _differs(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Failure:
-    """Return the failure to create *queue*, which exists with other attributes."""
+    """Returns the failure to create *queue*, which exists with other attributes."""
     given = row.get("given", ())
     whys = [
         f"{column.title.lower()} is {column.cell(row)}{' by default' * (column.key not in given)}, "
@@ -179,7 +179,7 @@ def _differs(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Fa
 
 
 def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a queue with its state in a word or two."""
+    """Returns the row of a queue with its state in one or two words."""
     return {**row, "state": queue_state.of(row)}
 
 
@@ -191,14 +191,14 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
     system: Annotated[
-        bool, typer.Option("--system", help="Include the reserved queues, SYSTEM.*")
+        bool, typer.Option("--system", help="Include the reserved queues SYSTEM.*.")
     ] = False,
 ) -> None:
-    """List the queues, in order of name.
+    """List the queues in order of name.
 
-    Conditions support = != < <= > >=; text matches patterns: --where 'queue=app.*'.
+    Conditions support = != < <= > >=. Text matches patterns: --where 'queue=app.*'.
 
-    JSON: an array of objects: the queues as in "qmctl queue show", without origins.
+    JSON: an array of objects as in "qmctl queue show", without origins.
 
     Examples:
       qmctl queue ls
@@ -221,16 +221,16 @@ def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
 
 @command(watched=True)
 def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> None:
-    """Show a queue: its attributes, all its counters, its table of origins.
+    """Show a queue: its attributes, counters and table of origins.
 
     \b
     JSON: an object with
       queue, kind (local, remote, transmission, alias), queue_id
       state                           open, full, no puts, no gets, closed (both),
                                       breaker (open, or probing)
-      target, manager, waits_on       of a remote queue: its target; the
-                                      transmission queue that holds its messages
-      alias_of                        of an alias: its queue
+      target, manager, waits_on       target of a remote queue; the transmission
+                                      queue that holds its messages
+      alias_of                        queue of an alias
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
       expiry_action, dedup_retention_ms, group_retention_ms, group_incomplete_ms,
       retry_initial_ms, retry_factor,
@@ -238,28 +238,29 @@ def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> 
       backout_queue,
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
       exclusive, transfer_in, accounting, unused_expiry_ms,
-      priority_default                attributes in force; see alter
-      unused_ms                       with unused_expiry_ms: its idle time
+      priority_default                effective attributes; see alter
+      unused_ms                       idle time, if unused_expiry_ms is set
       given                           attributes set for the queue itself
-      template                        the pattern of the template in force
+      template                        the pattern of the template that applies
       put_inhibit, get_inhibit        whether puts, gets are inhibited; see alter
-      depth, bytes, grouped           its messages; their bytes; those in groups
-      ready, leased                   of these: ready for delivery; leased
-      delayed, held                   not yet ready; put by open units of work
+      depth, bytes, grouped           messages; size; messages in groups
+      ready, leased                   messages ready for delivery; leased messages
+      delayed, held                   delayed messages; puts of open units of work
       volatile, volatile_delayed,
-      volatile_bytes, volatile_from   of these: not persistent; since when
-      breaker                         closed; open (delivery pauses); probing
-      consumers, next_arrival         how many; number of the next put
-      arrived                         arrivals up to this number are complete
-      maybe_before                    after a crash: earlier ones may be repeated
-      puts = fast + slow              stored: without, with use of the UID index
-      duplicates, refused             not stored: UID known; other reasons
-      delivered, acked, returned      deliveries, acknowledged, returned
-      purged, damaged                 removed by purge; set aside: bad checksum
-      expired, dead, moved, lost      removed: expired; dead letters; moved; lost
-                                      in a restart
-      origins                         an object: each origin's highest timestamp
-      origins_next                    the last of them if there are more, or null
+      volatile_bytes, volatile_from   non-persistent messages; their lowest number
+      breaker                         closed, open (delivery pauses) or probing
+      consumers, next_arrival         number of consumers; number of the next put
+      arrived                         all arrivals up to this number are complete
+      maybe_before                    after a crash, messages that arrived before
+                                      this number may be delivered again
+      puts = fast + slow              stored without, with use of the UID index
+      duplicates, refused             puts of known UIDs; puts refused otherwise
+      delivered, acked, returned      deliveries; acknowledgements; returns
+      purged, damaged                 purged messages; messages with bad checksums
+      expired, dead, moved, lost      messages that expired, became dead letters,
+                                      were moved, were lost in a restart
+      origins                         an object: the highest timestamp by origin
+      origins_next                    the last origin if there are more, or null
 
     Examples:
       qmctl queue show ORDERS
@@ -287,7 +288,7 @@ def _show(row: Mapping[str, Any]) -> None:
 
 
 def _route(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of the link that carries the messages of a remote queue."""
+    """Returns the state of the link that sends the messages of a remote queue."""
     waits_on = row.get("waits_on")
     if not waits_on:
         return {}
@@ -304,19 +305,19 @@ def delete(
     call: Call,
     queue: Name,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Delete its messages, too; they are lost.")
+        bool, typer.Option("--purge", help="Also delete its messages, which are then lost.")
     ] = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Delete a queue; with --purge even if it holds messages.
+    """Delete a queue, with --purge even if it holds messages.
 
-    Asks for confirmation if messages would be lost, unless --yes is given.
+    The command asks for confirmation if messages would be lost, unless --yes is given.
 
     \b
-    JSON: an object with queue and messages (how many were deleted)
-      with --dry-run also dry_run (true), bytes, leased (of the messages) and
-      consumers
+    JSON: an object with queue and messages (the number of deleted messages)
+      with --dry-run also dry_run (true), bytes, leased (the number of leased
+      messages) and consumers
 
     Examples:
       qmctl queue delete ORDERS
@@ -334,7 +335,7 @@ def delete(
                 Exit.REFUSED,
                 f"cannot delete queue {queue}",
                 f"it holds {messages(depth)}",
-                "get them, or delete the queue with --purge",
+                "get the messages, or delete the queue with --purge",
             )
         rows = client.admin.queue_list()
         aliases = [one["queue"] for one in rows if one.get("alias_of") == queue]
@@ -346,14 +347,14 @@ def delete(
             confirm(
                 queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
             )
-        # If the queue was empty, the user did not confirm the loss of later messages.
+        # If the queue was empty, the user did not confirm the loss of messages that arrived since.
         deleted = client.admin.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
     _show_count(call, queue, deleted, "deleted queue {queue} and {messages}")
     _note_aliases(call, aliases, "has")
 
 
 def _note_aliases(call: Call, aliases: list[str], has: str) -> None:
-    """Write a note about each of the *aliases* of a deleted queue."""
+    """Writes a note about each alias of a deleted queue."""
     for alias in aliases if not call.is_json else ():
         output.note(
             f"note: alias {alias} {has} no target; to delete it: qmctl queue delete {alias}"
@@ -370,13 +371,13 @@ def purge(
 ) -> None:
     """Delete the messages of a queue, except leased ones. Asks for confirmation.
 
-    Also deletes delayed messages. With --where, deletes only the selected messages.
+    Delayed messages are also deleted. With --where, only the selected messages are deleted.
 
     \b
-    JSON: an object with queue and messages (how many were deleted)
-      with --dry-run also dry_run (true), bytes (null if some are leased:
-      these stay, but count in bytes_max), bytes_max, leased
-      with --where and --dry-run dry_run, queue, messages, leased, first (UIDs)
+    JSON: an object with queue and messages (the number of deleted messages)
+      with --dry-run also dry_run (true), bytes (null if unknown because some
+      messages are leased), bytes_max (including leased messages), leased
+      with --where and --dry-run: dry_run, queue, messages, leased, first (UIDs)
 
     Examples:
       qmctl queue purge ORDERS --dry-run
@@ -385,7 +386,7 @@ def purge(
     """
     with call.client(f"purge queue {queue}", queue) as client:
         row = client.admin.queue_show(queue)
-        # Purging by an alias is refused: the user must name the queue.
+        # A purge of an alias is refused: the user must name the queue.
         if row.get("kind") == "alias" or (dry and not (where and row.get("kind") in WITH_MESSAGES)):
             dry_run.purge_queue(call, row)
             return
@@ -399,7 +400,7 @@ def purge(
 
 
 def _confirm_purge(client: "Client", row: Mapping[str, Any], where: str, yes: bool) -> None:
-    """Ask to confirm a purge, with the number of messages, unless *yes*."""
+    """Asks for confirmation of a purge with the number of messages, unless *yes*."""
     if yes:
         return
     queue, count = row["queue"], dry_run.purgeable(row)

@@ -1,17 +1,17 @@
-"""The state of a queue, in a word or two."""
+"""The state of a queue in one or two words."""
 
 from collections.abc import Mapping
 from typing import Any
 
 OPEN = "open"
-BREAKER = "breaker"  # too many failures: delivery pauses, or one message is tried
-CLOSED = "closed"  # of a breaker: delivery runs
-# By inhibited puts and gets.
+BREAKER = "breaker"  # Delivery pauses, or one message is tried, after too many failures.
+CLOSED = "closed"  # the state of a breaker that does not pause delivery
+# The states of queues with inhibited puts and gets.
 _INHIBITED = {(True, False): "no puts", (False, True): "no gets", (True, True): "closed"}
 
 
 def of(row: Mapping[str, Any]) -> str:
-    """Return the state of the queue of *row*, without the state of its link."""
+    """Returns the state of the queue of *row*, without the state of its link."""
     inhibits = bool(row.get("put_inhibit")), bool(row.get("get_inhibit"))
     if any(inhibits):
         return _INHIBITED[inhibits]
@@ -23,10 +23,10 @@ def of(row: Mapping[str, Any]) -> str:
 
 
 def with_link(row: Mapping[str, Any], links: Mapping[str, Any]) -> str:
-    """Return the state of a queue, or of its link if the queue is open.
+    """Returns the state of a queue, or of its link if the queue is open.
 
     Args:
-        links: the states of links, by name.
+        links: The states of links by name.
     """
     state, kind = of(row), row.get("kind")
     if state == OPEN and kind in ("remote", "transmission"):

@@ -1,4 +1,4 @@
-"""The names of the reserved queues. They are created when they are first used."""
+"""The names of the reserved queues. Each queue is created when it is first used."""
 
 PREFIX = "SYSTEM."
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"

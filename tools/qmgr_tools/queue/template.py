@@ -22,7 +22,7 @@ Pattern = Annotated[
         metavar="PATTERN",
         show_default=False,
         autocompletion=completion.templates,
-        help="Characters of names, and * for any number of them: 'APP.*'.",
+        help="A pattern of names; * matches any characters: 'APP.*'.",
     ),
 ]
 FLAT = (output.text("pattern"), output.count("queues"))
@@ -31,7 +31,7 @@ LISTED = ("pattern", "queues", "gives")
 
 
 def _gives(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a template with its attributes as text, and each one by name."""
+    """Returns the row of a template with its attributes, separately and as one text."""
     given = row["attributes"]
     words = (
         f"{queue_attribute.label(column.key)} {column.cell(given)}"
@@ -49,9 +49,9 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the templates, in order of their patterns.
+    """List the templates in order of their patterns.
 
-    JSON: an array of objects: the templates as in "qmctl template show".
+    JSON: an array of objects as in "qmctl template show".
 
     Examples:
       qmctl template ls
@@ -77,8 +77,8 @@ def show(call: Call, pattern: Pattern) -> None:
     \b
     JSON: an object with
       pattern
-      queues      the number of queues for which it is in force
-      attributes  an object: its attributes, with the keys of "qmctl queue show"
+      queues      the number of queues to which it applies
+      attributes  an object: the attributes, with the keys of "qmctl queue show"
 
     Examples:
       qmctl template show 'APP.*'
@@ -101,22 +101,23 @@ def _found(client: "Client", pattern: str) -> Mapping[str, Any]:
     raise Failure(
         Exit.NOT_FOUND,
         f"cannot show template {pattern}",
-        "it does not exist",
+        "the template does not exist",
         "see: qmctl template ls",
     )
 
 
 @command(options=queue_attribute.options(takes_default=False))
 def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
-    """Set options for all local queues, present and future, whose names match a pattern.
+    """Set options for all present and future local queues whose names match a pattern.
 
-    The given options replace those of the template, at once. If several templates match a name,
-    only the one with the most characters other than * applies. Options set for a queue itself
-    override its template. Names that start with SYSTEM. match only patterns that start with it.
+    The given options replace the options of the template at once. If several templates match a
+    name, only the template with the most characters other than * applies. Options of a queue
+    override the options of its template. Names that start with SYSTEM. match only patterns that
+    start with SYSTEM.
 
     \b
     JSON: the template as in "qmctl template show", and
-      created  whether it is new
+      created  whether the template is new
       changed  an object: [before, after] of each changed option
 
     Examples:
@@ -133,18 +134,20 @@ def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
         return
     queues = counted(row["queues"], "queue")
     if not row["created"] and not row["changed"]:
-        output.say(f"template {pattern} is unchanged, in force for {queues}")
+        output.say(f"template {pattern} is unchanged; it applies to {queues}")
         return
     verb = "created" if row["created"] else "altered"
     changes = "; ".join(queue_attribute.changes(row["changed"]))
-    output.say(f"{verb} template {pattern}, in force for {queues}{': ' * bool(changes)}{changes}")
+    output.say(
+        f"{verb} template {pattern}, which applies to {queues}{': ' * bool(changes)}{changes}"
+    )
 
 
 @command()
 def delete(call: Call, pattern: Pattern) -> None:
-    """Delete a template; its queues use the next one that matches, or the defaults.
+    """Delete a template. Its queues use the next matching template, or the defaults.
 
-    JSON: an object with pattern and queues (for how many it was in force).
+    JSON: an object with pattern and queues (the number of queues to which it applied).
 
     Examples:
       qmctl template delete 'APP.*'
@@ -154,9 +157,5 @@ def delete(call: Call, pattern: Pattern) -> None:
     if call.is_json:
         output.document({"pattern": pattern, "queues": row["queues"]})
     else:
-        used = (
-            ""
-            if row["queues"] is None
-            else f"; it was in force for {counted(row['queues'], 'queue')}"
-        )
+        used = "" if row["queues"] is None else f"; it applied to {counted(row['queues'], 'queue')}"
         output.say(f"deleted template {pattern}{used}")

@@ -1,4 +1,4 @@
-"""The preview of a job on parked publications: the effect for each subscription."""
+"""Previews the effect of a job on parked publications for each subscription."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 NOW, ON_RETURN, NO_ROOM = "now", "on return", "no room"
-FIRST = 3  # UIDs of each
-SHOWN_MAX = 100  # subscriptions, for people
+FIRST = 3  # number of UIDs to show for each subscription
+SHOWN_MAX = 100  # most subscriptions to show to people
 COLUMNS = (
     output.whole("subscription"),
     output.count("messages"),
@@ -42,11 +42,11 @@ def preview(
     *,
     is_delete: bool = False,
 ) -> RepublishPreview:
-    """Return the effect of a job on up to *limit* parked publications (0: all).
+    """Returns the effect of a job on up to *limit* parked publications (0 means all).
 
     Args:
-        uid, where, names: the selection, as for the job.
-        is_delete: whether the job deletes them: then none has to wait.
+        uid, where, names: The selection, as for the job.
+        is_delete: Whether the job deletes the publications. In that case no publication waits.
     """
     subscribers = _Subscribers(client)
     counts = {NOW: 0, ON_RETURN: 0, NO_ROOM: 0}
@@ -80,14 +80,14 @@ def _selected(
 
 
 class _Subscribers:
-    """The subscriptions of parked publications, read when needed."""
+    """The subscriptions of parked publications, which are read when needed."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
-        self._room: dict[str, int | None] = {}  # None: no consumer
+        self._room: dict[str, int | None] = {}  # room by subscription; None without a consumer
 
     def outcome(self, name: str) -> str:
-        """Return the outcome of one more publication for the subscription *name*."""
+        """Returns the outcome of one more publication for the subscription *name*."""
         if name not in self._room:
             self._room[name] = self._ask(name)
         room = self._room[name]
@@ -102,7 +102,7 @@ class _Subscribers:
         except RequestError as error:
             if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                 raise
-            return None  # It was deleted meanwhile.
+            return None  # The subscription was deleted in the meantime.
         if not row["consumers"]:
             return None
         if row["bytes"] >= row["bytes_max"]:
@@ -112,14 +112,14 @@ class _Subscribers:
 
 
 def wait(count: int, one: str, several: str) -> str:
-    """Return in words that messages wait, with the verb for *one* or for *several*."""
+    """Returns a sentence about waiting messages, with the verb for *one* or for *several*."""
     if count == 1:
         return f"1 message {one} until its subscriber returns"
     return f"{messages(count)} {several} until their subscribers return"
 
 
 def show(call: Call, found: RepublishPreview, *, is_delete: bool = False) -> None:
-    """Print the preview *found*."""
+    """Prints the preview *found*."""
     if call.is_json:
         counts = {"messages": found.now}
         if not is_delete:
@@ -141,4 +141,4 @@ def show(call: Call, found: RepublishPreview, *, is_delete: bool = False) -> Non
         output.table(columns, found.rows[:SHOWN_MAX])
     if len(found.rows) > SHOWN_MAX:
         output.flush()
-        output.note(f"{counted(len(found.rows) - SHOWN_MAX, 'more row')}: -o json shows all")
+        output.note(f"{counted(len(found.rows) - SHOWN_MAX, 'more row')}; to show all: -o json")

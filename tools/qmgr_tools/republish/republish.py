@@ -1,4 +1,4 @@
-"""qmctl republish: ls, show. Parked publications, and the subscribers that failed on them."""
+"""qmctl republish: ls, show. Shows parked publications, and the subscribers that failed."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 LISTED_MAX = 100
-FIRST = 3  # of a list, in a table
+FIRST = 3  # number of subscribers to show in a table
 SELECTORS = """\b
 A selector, such as "subscription = 'B:late' AND dead_failed > 2", can use
 topic, subscription, dead_code, dead_reason, dead_text, dead_us, dead_failed,
@@ -40,10 +40,10 @@ Subscription = Annotated[
         show_default=False,
         callback=option.given,
         autocompletion=completion.subscriptions,
-        help="Only publications parked for this subscription.",
+        help="Select publications that are parked for this subscription.",
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N publications.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="List at most N publications.")]
 COLUMNS = (
     output.whole("uid"),
     output.text("topic"),
@@ -88,11 +88,12 @@ ATTEMPTS = (
     + """
 \b
 JSON: an array of objects with
-  uid, topic, put_time, body_bytes   of the publication
-  subscribers, first                 the number on its list; an array of the
-                                     first of them
-  awaited                            of these: they get it when they return
-  parked, reason, text               when the last one was added, and why
+  uid, topic, put_time, body_bytes   the publication
+  subscribers, first                 number of subscribers on its list; the
+                                     first ones, an array
+  awaited                            number of absent subscribers that receive
+                                     it when they return
+  parked, reason, text               time and reason of the last addition
 """
 )
 def ls(
@@ -104,8 +105,8 @@ def ls(
 ) -> None:
     """List the parked publications, each with the number of subscribers on its list.
 
-    A publication is parked for subscribers that failed on it more often than their redelivery
-    limit. All other subscribers have received it.
+    A publication is parked for the subscribers that failed on it more often than their redelivery
+    limit. All other subscribers receive it as usual.
 
     Examples:
       qmctl republish ls
@@ -129,7 +130,7 @@ def ls(
 
 
 def publications(parked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield each publication of the ordered rows *parked*, with its list."""
+    """Yields each publication of the ordered rows *parked*, with its list of subscribers."""
     for uid, rows in groupby(parked, key=lambda row: str(row["uid"])):
         count = awaited = 0
         names: list[str] = []
@@ -182,12 +183,12 @@ def show(call: Call, uid: Uid) -> None:
     \b
     JSON: an object with
       uid, topic, put_time, body_bytes
-      body, body_base64   text; if it is not text, null and body_base64
+      body, body_base64   the body as text, or else in base64; the other is null
       subscribers         an array of objects: subscription, parked (RFC 3339),
                           failed, delivered, code, reason, text, republished
-                          (how often it was delivered again), awaits_return (it
-                          is delivered when the subscriber returns), attempts
-                          (an array: time, code, reason, text, client)
+                          (number of republishes), awaits_return (whether it is
+                          delivered when the subscriber returns), attempts (an
+                          array: time, code, reason, text, client)
 
     Examples:
       qmctl republish show NYC.1700000000000001
@@ -215,7 +216,7 @@ def show(call: Call, uid: Uid) -> None:
 
 
 def _body(client: "Client", uid: Any) -> bytes:
-    """Return the body of the publication, which is stored once for all subscribers."""
+    """Returns the body of the publication, which is stored once for all subscribers."""
     from qmgr_tools.queue.system import PUBLICATIONS
 
     kept = next(iter(client.browse(PUBLICATIONS, 1, uid=uid)), None)
@@ -241,13 +242,14 @@ def _show(found: dict[str, Any], body: bytes) -> None:
 
 
 def not_parked(doing: str, uid: str) -> Failure:
-    """Return the failure of *doing* something with a publication that is not parked."""
-    why, remedy = "it is not parked for any selected subscription", "see: qmctl republish ls"
+    """Returns the failure of *doing* something with a publication that is not parked."""
+    why = "the publication is not parked for any selected subscription"
+    remedy = "see: qmctl republish ls"
     return Failure(Exit.NOT_FOUND, f"cannot {doing}", why, remedy)
 
 
 def _subscriber(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a subscriber on a list as described in the help."""
+    """Returns a subscriber on a list, as described in the help."""
     return {
         "subscription": row["subscription"],
         **_why(row),

@@ -1,4 +1,4 @@
-"""qmctl republish: send, delete. Jobs of the queue manager on parked publications."""
+"""qmctl republish: send, delete. Starts jobs on parked publications."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Uid = Annotated[
     str | None,
     typer.Argument(
-        metavar="UID", show_default=False, help="One publication. Default: all parked ones."
+        metavar="UID", show_default=False, help="One publication. Default: all of them."
     ),
 ]
 To = Annotated[
@@ -32,16 +32,19 @@ To = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.subscriptions,
-        help="Only publications parked for this subscription. Repeatable.",
+        help="Select publications that are parked for this subscription. Repeatable.",
     ),
 ]
 Max = Annotated[
-    int, typer.Option("--max", "--limit", metavar="N", min=0, help="At most N messages; 0 = all.")
+    int,
+    typer.Option(
+        "--max", "--limit", metavar="N", min=0, help="Process at most N messages; 0 = all."
+    ),
 ]
 NOTHING = "no selected publication is parked"
 AS_A_JOB = """
-The queue manager runs this as a job (see: qmctl job ls), which continues after Ctrl-C. The job
-ignores publications that are parked later.
+The queue manager runs this command as a job (see: qmctl job ls), which continues after Ctrl-C. The
+job ignores publications that are parked later.
 """
 
 
@@ -50,9 +53,9 @@ ignores publications that are parked later.
     + AS_A_JOB
     + """
 \b
-JSON: the job at its end, as in "qmctl job ls": done were delivered, skipped
-wait for their subscriber to return, stayed had no room
-  with --dry-run: dry_run (true), messages, awaited, stay (their numbers),
+JSON: the finished job, as in "qmctl job ls": done counts delivered messages,
+skipped those that wait for their subscriber, stayed those without room
+  with --dry-run: dry_run (true), messages, awaited, stay (the same counts),
   subscriptions (an array: subscription, messages, bytes, outcome (now, on
   return, no room), first (UIDs))
 """
@@ -69,9 +72,9 @@ def send(
 ) -> None:
     """Deliver parked publications again, only to the subscribers on their lists.
 
-    Other subscribers do not get them again. A publication keeps its UID, is marked as republished,
-    and its failure counts start again at zero. If a subscriber is absent, it gets the publication
-    when it returns.
+    Other subscribers do not receive them again. A publication keeps its UID and is marked as
+    republished. Its failure counts start again at zero. An absent subscriber receives the
+    publication when it returns.
 
     Examples:
       qmctl republish send NYC.1700000000000001
@@ -101,7 +104,7 @@ def send(
     + AS_A_JOB
     + """
 \b
-JSON: the job at its end, as in "qmctl job ls"
+JSON: the finished job, as in "qmctl job ls"
   with --dry-run: dry_run (true), messages, subscriptions (an array:
   subscription, messages, bytes, first (UIDs))
 """
@@ -119,7 +122,7 @@ def delete(
 ) -> None:
     """Delete parked publications permanently. Asks for confirmation.
 
-    A publication is deleted once its list is empty.
+    A publication is deleted when its list is empty.
 
     Examples:
       qmctl republish delete NYC.1700000000000001 --to BILLING:late
@@ -151,16 +154,16 @@ def delete(
 
 
 def _names(to: list[str] | None) -> list[str]:
-    """Return these names of subscriptions.
+    """Returns the names of subscriptions in *to*.
 
     Raises:
-        RequestError: NAME_INVALID.
+        RequestError: NAME_INVALID if one of the names is invalid.
     """
     return [topic_name.subscription(name) for name in to or []]
 
 
 def _check_parked(client: "Client", verb: str, uid: str | None, names: list[str]) -> None:
-    """Raise a Failure if the named publication is not parked for any selected subscription."""
+    """Raises a Failure if publication *uid* is not parked for any selected subscription."""
     if uid is None:
         return
     wanted = option.uid(uid)
@@ -173,7 +176,9 @@ def _check_parked(client: "Client", verb: str, uid: str | None, names: list[str]
 def _sent(row: Mapping[str, Any]) -> str:
     if not any(row[count] for count in ("done", "skipped", "stayed")):
         return NOTHING
-    words = f"delivering {messages(row['done'])} again" if row["done"] else "delivered none yet"
+    words = (
+        f"delivering {messages(row['done'])} again" if row["done"] else "delivered no message yet"
+    )
     if row["skipped"]:
         words += f"; {republish_preview.wait(row['skipped'], 'waits', 'wait')}"
     return words + (f"; {row['text']}" if row["stayed"] else "")

@@ -41,7 +41,7 @@ class Damaged(StrEnum):
 
 
 def tables(incomplete: str) -> list[str]:
-    """Return the names of the tables, for the shell."""
+    """Returns the names of the tables, for the shell."""
     from qmgr_tables.tables.registry import TABLES  # takes 200 ms
 
     return list(TABLES)
@@ -63,7 +63,7 @@ To = Annotated[
         metavar="DIR",
         show_default=False,
         autocompletion=completion.files,
-        help="The target: a directory, or a URL for fsspec (Parquet) or deltalake.",
+        help="The target, a directory or a URL for fsspec (Parquet) or deltalake.",
     ),
 ]
 Url = Annotated[
@@ -72,7 +72,7 @@ Url = Annotated[
         "--url",
         metavar="ADDRESS",
         show_default=False,
-        help="Instead of --path: export the history of a running queue manager.",
+        help="Export the history of a running queue manager instead of snapshots.",
     ),
 ]
 Cursor = Annotated[
@@ -81,7 +81,7 @@ Cursor = Annotated[
         "--cursor",
         metavar="NAME",
         show_default=False,
-        help="With --url: the export cursor, which keeps rows until they are exported.",
+        help="The export cursor of --url. Rows are kept until the cursor has read them.",
     ),
 ]
 TableNames = Annotated[
@@ -91,21 +91,24 @@ TableNames = Annotated[
         metavar="TABLE",
         autocompletion=tables,
         show_default=False,
-        help="The table to export. Default: messages. Repeatable.",
+        help="The table to export; default: messages. Repeatable.",
     ),
 ]
 Full = Annotated[
-    bool, typer.Option("--full", help="Export each snapshot in full, not only its new rows.")
+    bool, typer.Option("--full", help="Export each snapshot in full instead of only its new rows.")
 ]
 Queues = Annotated[
-    str, typer.Option(metavar="NAMES", show_default=False, help="Only these, separated by commas.")
+    str,
+    typer.Option(
+        metavar="NAMES", show_default=False, help="Export only these queues, separated by commas."
+    ),
 ]
 Pattern = Annotated[
     str,
     typer.Option(
         metavar="REGEX",
         show_default=False,
-        help="Only queues whose full name matches this regular expression.",
+        help="Export only queues whose full name matches this regular expression.",
     ),
 ]
 States = Annotated[
@@ -113,7 +116,7 @@ States = Annotated[
     typer.Option(
         metavar="STATES",
         show_default=False,
-        help="Only messages in these states: ready, delayed, transmission, parked, ...",
+        help="Export only messages in these states: ready, delayed, transmission, parked, ...",
     ),
 ]
 Since = Annotated[
@@ -121,11 +124,11 @@ Since = Annotated[
     typer.Option(
         metavar="TIME",
         show_default=False,
-        help="Only rows from this time on: 2026-05-01, 2026-05-01T12:30:00Z.",
+        help="Export only rows since this time: 2026-05-01, 2026-05-01T12:30:00Z.",
     ),
 ]
 Until = Annotated[
-    str, typer.Option(metavar="TIME", show_default=False, help="Only rows before this time.")
+    str, typer.Option(metavar="TIME", show_default=False, help="Export only rows before this time.")
 ]
 OnDamaged = Annotated[
     Damaged, typer.Option("--on-damaged", help="The action for damaged or missing snapshots.")
@@ -164,18 +167,20 @@ def export(
 ) -> None:
     """Export the contents of snapshots as tables, each row once, without Java.
 
-    Later runs add only new rows: of messages those put since, each as in the first snapshot that
-    contains it; of other tables each further snapshot. --full exports each snapshot in full, with
-    changes and deletions. If a run is interrupted, the next one continues. With --url, the history
-    of a running queue manager is exported; the cursor keeps rows until then. See docs/tables.md for
-    the tables, and docs/export.md for the files.
+    Later runs add only new rows. For the table messages these are messages that were put since, in
+    the state of the first snapshot that contains them. For other tables these are the rows of new
+    snapshots. With --full, each snapshot is exported in full, with changes and deletions. An
+    interrupted run is continued by the next run. With --url, the history of a running queue manager
+    is exported, and the cursor keeps rows until they are exported. See docs/tables.md for the
+    tables, and docs/export.md for the files.
 
     \b
     JSON: an object with
       to, format, full
-      tables    an array: table, path, snapshots (the number read), skipped (why
-                others were not), rows, bytes, files (the numbers added), and
-                queues, an array: queue, queue_manager, rows, bytes, files
+      tables    an array: table, path, snapshots (number of snapshots that were
+                read), skipped (reasons why others were not), rows, bytes, files
+                (numbers that were added), and queues, an array: queue,
+                queue_manager, rows, bytes, files
 
     Examples:
       qmctl export --path /snapshots/monday --to /lake
@@ -202,12 +207,12 @@ def export(
 
 
 def _show(found: "list[Exported]", to: str) -> None:
-    """Print the added rows and files."""
+    """Prints the added rows and files."""
     for why in dict.fromkeys(why for one in found for why in one.skipped):
         output.note(f"skipped: {why}")
     for one in found:
         if not one.has_files:
-            output.note(f"{one.path} has no files yet: no {one.table} were found")
+            output.note(f"{one.path} has no files yet: no rows of table {one.table} were found")
     rows = [{"table": one.table, **part._asdict()} for one in found for part in one.written]
     if rows:
         output.table(COLUMNS, rows)
@@ -223,7 +228,7 @@ def _show(found: "list[Exported]", to: str) -> None:
 
 
 def _row(one: "Exported") -> dict[str, Any]:
-    """Return the object of a table for scripts."""
+    """Returns the object of a table for scripts."""
     queues = [part._asdict() for part in one.written]
     totals = {key: sum(part[key] for part in queues) for key in ("rows", "bytes", "files")}
     return {
@@ -248,31 +253,31 @@ class ExportSource(NamedTuple):
 
 
 def _check(source: ExportSource, table: list[str] | None) -> None:
-    """Raise a Failure, USAGE, if options contradict each other."""
+    """Raises a Failure with USAGE if options contradict each other."""
     what = f"cannot export to {source.to}"
     conflicts = source.url and (source.full or table not in (None, ["history"]))
     if bool(source.snapshots) == bool(source.url) or conflicts:
         raise usage(
             what,
-            "either --path is required, or --url, which exports only history",
-            "give --path SNAPSHOT, or --url ADDRESS without --table and --full",
+            "exactly one of --path and --url is required, and --url exports only history",
+            "use --path SNAPSHOT, or --url ADDRESS without --table and --full",
         )
     if source.cursor and not source.url:
         raise usage(
             what,
-            "--cursor is only for --url: snapshots have no cursors",
-            "omit it, or name a running queue manager: --url ADDRESS",
+            "--cursor requires --url, because snapshots have no cursors",
+            "omit --cursor, or name a running queue manager: --url ADDRESS",
         )
     if source.url and not source.cursor:
         raise usage(
             what,
-            "--cursor is missing: it keeps rows until they are exported",
-            "name a cursor that no other export uses: --cursor lake",
+            "--url requires --cursor, because the cursor keeps rows until they are exported",
+            "use a cursor that no other export uses: --cursor lake",
         )
 
 
 def _export(source: ExportSource, table: str, given: dict[str, str]) -> "Exported":
-    """Export one table; turn errors into a Failure."""
+    """Exports one table, and turns errors into a Failure."""
     what = f"cannot export {table} to {source.to}"
     try:
         from qmgr_tables.export import export as exports
@@ -307,14 +312,14 @@ def _export(source: ExportSource, table: str, given: dict[str, str]) -> "Exporte
 
 
 def _parts(error: Exception) -> tuple[str, str]:
-    """Return the reason and the remedy of an error."""
+    """Returns the reason and the remedy of an error."""
     why, _, remedy = str(error).rpartition("; ")
     return (why, remedy) if why else (remedy, "")
 
 
 @contextmanager
 def _bar(table: str, rows: int) -> Iterator[Callable[[int], object]]:
-    """Show the progress of a table; a spinner if its length is unknown."""
+    """Shows the progress of a table, as a spinner if the number of rows is unknown."""
     with ExitStack() as shown:
         if rows:
             yield shown.enter_context(progress.counted(table, rows))

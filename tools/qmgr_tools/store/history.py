@@ -28,7 +28,7 @@ Queues = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.queues,
-        help="Only this queue or subscription. Repeatable.",
+        help="Show only this queue or subscription. Repeatable.",
     ),
 ]
 Events = Annotated[
@@ -38,7 +38,7 @@ Events = Annotated[
         "-e",
         metavar="EVENT",
         show_default=False,
-        help="Only events of this kind. Repeatable.",
+        help="Show only events of this kind. Repeatable.",
     ),
 ]
 Uid = Annotated[
@@ -47,7 +47,7 @@ Uid = Annotated[
         "--uid",
         metavar="ORIGIN.TIMESTAMP",
         show_default=False,
-        help="Only the message with this UID.",
+        help="Show only the message with this UID.",
     ),
 ]
 After = Annotated[
@@ -57,11 +57,12 @@ After = Annotated[
         metavar="ROW",
         min=0,
         show_default=False,
-        help="Begin after this row. Default: the oldest stored row.",
+        help="Begin after this row. By default, begin with the oldest stored row.",
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N events.")
+    int | None,
+    typer.Option(metavar="N", min=1, show_default=False, help="Show only the last N events."),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Also show new events until Ctrl-C.")]
 Cursor = Annotated[
@@ -96,7 +97,7 @@ CURSORS = (
     output.count("lost"),
 )
 EVENTS_TEXT = """\b
-Events: put, available (its delay ended), delivered, returned (to the queue),
+Events: put, available (after a delay), delivered, returned (to the queue),
 settled (consumed), expired, dead-lettered, transferred (to the peer of a
 link), published, republished, parked, moved, removed, lost (in a restart),
 damaged.
@@ -108,14 +109,14 @@ damaged.
     EVENTS_TEXT
     + """
 \b
-JSON: an array of objects, with --follow one per line, each with
+JSON: an array of objects (with --follow one object per line) with
   time, event, queue, queue_id  time; event; queue
   uid, arrival, priority        the message, and its position
-  bytes, delivered, failed      size of its record; deliveries; failures
-  age_ms                        time since it was put on the queue
+  bytes, delivered, failed      size of the record; deliveries; failures
+  age_ms                        time since the message was put on the queue
   peer, target, code            the client or peer; the target; the reason; or
                                 null
-  row                           its row of history
+  row                           row of the history
 """
 )
 def ls(
@@ -127,10 +128,10 @@ def ls(
     limit: Limit = None,
     follow: Follow = False,
 ) -> None:
-    """Show the history of messages, for queues with accounting.
+    """Show the history of messages for queues with accounting.
 
-    To record the history of a queue: qmctl queue alter QUEUE --accounting on. Rows that all export
-    cursors have read are deleted: see qmctl history show.
+    To record the history of a queue, run qmctl queue alter QUEUE --accounting on. Rows that all
+    export cursors have read are deleted; see qmctl history show.
 
     Examples:
       qmctl history ls --limit 20
@@ -162,16 +163,17 @@ def ls(
 JSON: an object with
   manager, store_id           the queue manager
   first, next                 the first stored row, the next row
-  bytes, bytes_max            size of the rows; its limit
-  age_max_ms, dropped         how long rows are kept; rows deleted unread
-  cursors                     an array: cursor, position (its last row),
+  bytes, bytes_max            size of the rows; limit of the size
+  age_max_ms, dropped         time for which rows are kept; number of rows
+                              deleted unread
+  cursors                     an array: cursor, position (last row read),
                               waiting (unread rows), lost, created_us,
                               committed_us
 """)
 def show(call: Call) -> None:
     """Show the size of the history, and the progress of exports.
 
-    A row is deleted once all export cursors have read it, or when the limits of [accounting] are
+    A row is deleted after all export cursors have read it, or when the limits of [accounting] are
     reached.
 
     Examples:
@@ -194,7 +196,7 @@ def show(call: Call) -> None:
         )
     else:
         output.flush()
-        output.note("there are no export cursors: rows are kept up to the limits")
+        output.note("no export cursors exist: rows are kept up to the limits")
 
 
 @command("""
@@ -203,7 +205,7 @@ JSON: an object with
   cursor   the deleted cursor
 """)
 def delete(call: Call, cursor: Cursor) -> None:
-    """Delete an export cursor: rows are no longer kept for it.
+    """Delete an export cursor, so that no rows are kept for it.
 
     Examples:
       qmctl history delete LAKE
@@ -219,7 +221,7 @@ def delete(call: Call, cursor: Cursor) -> None:
 def _some(
     client: "Client", after: int, wanted: dict[str, set[str]], most: int | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the wanted rows later than *after*, at most the last *most*, and the last row read.
+    """Returns the last *most* wanted rows later than *after*, and the number of the last row.
 
     Memory does not grow with the length of the history.
     """
@@ -233,7 +235,7 @@ def _some(
 
 
 def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
-    """Yield the events of a stored row, one for each message."""
+    """Yields the events of a stored row, one event for each message."""
     for section in stored.sections:
         columns = [history.values(column, section.messages) for column in section[8:]]
         for arrival, priority, origin, timestamp, size, delivered, failed, age_us in zip(
@@ -259,7 +261,7 @@ def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
 
 
 def _why_none(client: "Client", queues: set[str]) -> str:
-    """Return why the history of *queues*, or of all queues, may be empty."""
+    """Returns the reason why the history of *queues*, or of all queues, may be empty."""
     for name in sorted(queues):
         try:
             attributes = client.admin.queue_show(name)
@@ -270,7 +272,7 @@ def _why_none(client: "Client", queues: set[str]) -> str:
             return f"{name} records no history; to record it: qmctl {alter} {name} --accounting on"
     facts = client.admin.history_show()
     if facts["next"] == 1:
-        return "there is no history; to record it: qmctl queue alter QUEUE --accounting on"
+        return "no history exists; to record it: qmctl queue alter QUEUE --accounting on"
     kept = f"rows {facts['first']} to {facts['next'] - 1} are stored"
     if facts["first"] == facts["next"]:
         kept = f"all {facts['next'] - 1} rows were exported and deleted"
@@ -285,7 +287,7 @@ def _show(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_one(call: Call, row: Mapping[str, Any]) -> None:
-    """Print an event when it arrives."""
+    """Prints an event as soon as it arrives."""
     if call.is_json:
         output.line(row)
     elif not sys.stdout.isatty():

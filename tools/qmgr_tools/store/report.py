@@ -1,4 +1,4 @@
-"""qmctl report: reports about queues and links from snapshots, made with Spark."""
+"""qmctl report: creates reports about queues and links from snapshots, with Spark."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark_qmgr.reports.job import Made
 
 LIST = "ls"
-PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # required from the extra
+PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # packages of the extra "spark"
 CORES_MAX = 1_024
 _REPORTS = (output.text("report"), output.long_text("text", "DESCRIPTION"))
 _DONE = (
@@ -37,7 +37,7 @@ def report(
         typer.Argument(
             metavar="NAME...",
             show_default=False,
-            help="Names of reports; all: all reports; ls, or none: list the reports.",
+            help="Names of reports, or all. Without a name, or with ls: list the reports.",
         ),
     ] = None,
     path: Annotated[
@@ -55,11 +55,14 @@ def report(
             metavar="DIR",
             show_default=False,
             autocompletion=completion.files,
-            help="The target: a directory, or a URI that Spark can write to.",
+            help="The target, a directory or a URI that Spark can write to.",
         ),
     ] = None,
     cores: Annotated[
-        int, typer.Option(metavar="N", help="Cores of this machine to use.", min=1, max=CORES_MAX)
+        int,
+        typer.Option(
+            metavar="N", help="The number of cores to use on this machine.", min=1, max=CORES_MAX
+        ),
     ] = 2,
     master: Annotated[
         str | None,
@@ -70,10 +73,10 @@ def report(
 ) -> None:
     """Create reports from snapshots: depth, rates, latency, dead letters and more.
 
-    Each report is written to DIR/NAME.parquet (further parts to DIR/NAME-PART.parquet), and all
-    reports to one page, DIR/report.html. Existing files with these names are replaced. If a report
-    fails, the others are still created, and the exit code is 1. Requires Java and PySpark; for
-    clusters see docs/spark.md.
+    Each report is written to DIR/NAME.parquet, with further parts in DIR/NAME-PART.parquet. The
+    page DIR/report.html shows all reports. Existing files with these names are replaced. If a
+    report fails, the others are still created, and the exit code is 1. The command requires Java
+    and PySpark. For clusters see docs/spark.md.
 
     \b
     JSON: an object with
@@ -81,8 +84,8 @@ def report(
       reports    an array: report, state (done, failed), error (or null),
                  took_ms, parts: an array: part, parquet, rows, title
       snapshots  an array: queue_manager, snapshot_id, taken_at, turn, directory
-      versions   of qmgrd, spark, python, java
-    with ls: an array: report, text, tables (its sources), parts
+      versions   versions of qmgrd, spark, python, java
+    with ls: an array: report, text, tables (the sources), parts
 
     Examples:
       qmctl report ls
@@ -165,7 +168,7 @@ def _make(
 
 
 def _absolute(to: str) -> str:
-    """Return an absolute path; Spark would resolve it in the directory of its JVM."""
+    """Returns an absolute path: Spark would resolve a relative one in its JVM's directory."""
     return to if ":" in to.partition("/")[0] else str(Path(to).expanduser().absolute())
 
 
@@ -194,7 +197,7 @@ def _row(outcome: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn errors into a Failure."""
+    """Turns errors of the block into a Failure."""
     try:
         yield
     except ModuleNotFoundError as error:

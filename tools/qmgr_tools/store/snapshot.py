@@ -1,4 +1,4 @@
-"""qmctl snapshot create: a consistent copy of the store, for Spark or as a backup."""
+"""qmctl snapshot create: writes a consistent copy of the store, for Spark or as a backup."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 ASK_EVERY_S = 0.25
-RATE_MIN = 64 << 10  # as snapshots.rate_bytes has it
+RATE_MIN = 64 << 10  # minimum of the setting snapshots.rate_bytes
 
 FACTS = (
     output.text("snapshot_id", "snapshot"),
@@ -41,11 +41,11 @@ QUEUES = (
 
 
 def rate_of(text: str | int) -> int:
-    """Return a rate in bytes per second; a very small one probably lacks its unit."""
+    """Returns a rate in bytes per second. A very small rate is refused: it may lack a unit."""
     size = option.size(text)
     if 0 < size < RATE_MIN:
         raise typer.BadParameter(
-            f'it is less than {humanize.exact_size(RATE_MIN)}; use a unit, as in "20 MiB"'
+            f'the rate is less than {humanize.exact_size(RATE_MIN)}; use a unit, as in "20 MiB"'
         )
     return size
 
@@ -56,7 +56,7 @@ Rate = Annotated[
         metavar="SIZE",
         parser=rate_of,
         show_default=False,
-        help='Write at most SIZE per second, as in "20 MiB"; at least 64 KiB.',
+        help='Write at most SIZE per second, as in "20 MiB". The minimum is 64 KiB.',
     ),
 ]
 
@@ -75,19 +75,19 @@ def create(
     ],
     rate: Rate = 0,
 ) -> None:
-    """Write a snapshot of the store to a new directory, while the daemon runs.
+    """Write a snapshot of the store to a new directory while the daemon runs.
 
-    The daemon writes the snapshot on its own host. A relative path starts at the directory of this
-    command. For a URL such as s3://bucket/monday, the daemon writes to its data directory first,
-    then uploads. If this command is interrupted, the daemon still completes the snapshot; qmctl
-    status shows the progress.
+    The daemon writes the snapshot on its own host. A relative path is resolved in the current
+    directory of this command. For a URL such as s3://bucket/monday, the daemon first writes to its
+    data directory and then uploads the snapshot. If this command is interrupted, the daemon still
+    completes the snapshot. "qmctl status" shows the progress.
 
     \b
     JSON: the manifest, also written to DIR/manifest.json: an object with
       format, store_format, record_format, lmdb_format
       snapshot_id, queue_manager, store_id, boot, turn, created
       messages, bytes, data_bytes, data_sha256, manifest_sha256
-      clock_ms, wall_us   the store's clock, and the wall clock, at that turn
+      clock_ms, wall_us   the store's clock and the wall clock at that turn
       queues    an array: queue, kind, depth, delayed, bytes, first_arrival,
                 last_arrival, ranges, lost ...
       links     an array: link, commit_id, next_id
@@ -112,7 +112,7 @@ def create(
 
 @contextmanager
 def _shown(call: Call) -> Iterator[None]:
-    """Show the daemon's progress, read over a second connection."""
+    """Shows the daemon's progress, which is read over a second connection."""
     if not sys.stderr.isatty():
         yield
         return

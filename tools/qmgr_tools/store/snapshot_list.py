@@ -21,14 +21,14 @@ Places = Annotated[
         metavar="DIR",
         show_default=False,
         autocompletion=completion.files,
-        help="Snapshots, directories of snapshots, patterns, URLs.",
+        help="Snapshots, directories of snapshots, patterns or URLs.",
     ),
 ]
 BAR_BYTES_MIN = 64 << 20
 
 
 def to_the_second(time_us: int) -> str:
-    """Return a time in microseconds as RFC 3339, to the second, enough to identify a snapshot."""
+    """Returns a time in microseconds as RFC 3339 in seconds, to identify a snapshot."""
     return f"{humanize.rfc3339(time_us).partition('.')[0]}Z"
 
 
@@ -55,9 +55,9 @@ VERDICTS = (
 def ls(call: Call, places: Places) -> None:
     """List snapshots with queue manager, time and size, and check their manifests.
 
-    The snapshots of each queue manager are listed from the oldest on, damaged ones at the end. ls
-    checks manifests and file sizes; qmctl snapshot verify also reads the data. No daemon is needed.
-    The exit code is 1 if a snapshot is damaged.
+    The snapshots of each queue manager are listed oldest first, and damaged snapshots last. The
+    command checks manifests and file sizes. To check the data as well, use "qmctl snapshot verify".
+    No daemon is needed. The exit code is 1 if a snapshot is damaged.
 
     \b
     JSON: an array of objects with
@@ -65,7 +65,7 @@ def ls(call: Call, places: Places) -> None:
       state          sound, damaged
       why            the fault, or ""
       snapshot_id, queue_manager, store_id, boot, turn, created_us, messages,
-      data_bytes, format        not present if it is damaged
+      data_bytes, format        omitted if the snapshot is damaged
 
     Examples:
       qmctl snapshot ls /backup
@@ -80,10 +80,10 @@ def ls(call: Call, places: Places) -> None:
 
 
 def found_in(places: list[str]) -> list[str]:
-    """Return the directories and URLs of snapshots that *places* name.
+    """Returns the directories and URLs of the snapshots in *places*.
 
     Raises:
-        Failure: NOT_FOUND, a place has no snapshot.
+        Failure: NOT_FOUND if one of *places* has no snapshot.
     """
     from qmgrd.snapshot.finder import SnapshotUnreadable, directories
 
@@ -94,7 +94,7 @@ def found_in(places: list[str]) -> list[str]:
 
 
 def facts(snapshot: "StoredSnapshot") -> dict[str, Any]:
-    """Return the row of a readable snapshot."""
+    """Returns the row of a readable snapshot."""
     return {
         "directory": snapshot.directory,
         "state": "sound",
@@ -122,7 +122,7 @@ def _row(directory: str) -> dict[str, Any]:
 
 
 def _age(row: dict[str, Any]) -> tuple[bool, str, int]:
-    """Return the sort key: sound before damaged, then by queue manager, then the oldest first."""
+    """Returns the sort key: sound snapshots first, by queue manager, oldest first."""
     return row["state"] != "sound", row.get("queue_manager", ""), row.get("created_us", 0)
 
 
@@ -133,7 +133,7 @@ def _end(rows: list[dict[str, Any]]) -> None:
             Exit.FAILED,
             f"{len(damaged)} of {humanize.counted(len(rows), 'snapshot')} damaged",
             ", ".join(damaged),
-            "create it again, or copy it again",
+            "create or copy these snapshots again",
         )
 
 
@@ -141,15 +141,15 @@ def _end(rows: list[dict[str, Any]]) -> None:
 def verify(call: Call, places: Places) -> None:
     """Check the data of snapshots: checksums, LMDB pages, consistency of rows, counts.
 
-    Compares the counts and positions in the manifest with the data. A snapshot at a URL is first
-    copied to a temporary directory. A million messages take about ten seconds. The exit code is 1
-    if a snapshot is damaged.
+    The counts and positions in the manifest are compared with the data. A snapshot at a URL is
+    first copied to a temporary directory. A million messages take about ten seconds. The exit code
+    is 1 if a snapshot is damaged.
 
     \b
     JSON: an array of objects with
       directory, state, why      as in qmctl snapshot ls
-      rows, messages             the numbers examined
-      counts                     an object: the number of findings by fault
+      rows, messages             numbers of examined rows and messages
+      counts                     an object: number of findings by fault
 
     Examples:
       qmctl snapshot verify /backup/monday
@@ -193,7 +193,7 @@ def _verified(directory: str, which: str) -> dict[str, Any]:
 
 @contextmanager
 def _at_hand(directory: str, size: int, which: str) -> Iterator[Path]:
-    """Yield a local directory with the snapshot."""
+    """Yields a local directory that contains the snapshot."""
     from qmgrd.snapshot import remote
     from qmgrd.snapshot.manifest import MANIFEST
 
@@ -227,7 +227,7 @@ def _bar(words: str, size: int) -> Iterator[Callable[[int], object]]:
 
 
 def _show(shown: ExitStack, which: str, stage: str, total: int) -> Callable[[int], object]:
-    """Show the next stage instead of the previous one."""
+    """Shows the progress of the next stage instead of the previous stage."""
     shown.close()
     if stage == "pages":
         shown.enter_context(progress.spinner(f"{which}: LMDB pages"))

@@ -1,4 +1,4 @@
-"""qmctl snapshot prune: deletes old snapshots, and leftovers of writers that died."""
+"""qmctl snapshot prune: deletes old snapshots, and leftovers of interrupted writers."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +38,7 @@ OlderThan = Annotated[
         metavar="TIME",
         parser=option.time_ms,
         show_default=False,
-        help='Delete only snapshots older than TIME, as in "30d".',
+        help='Delete only snapshots that are older than TIME, as in "30d".',
     ),
 ]
 
@@ -51,18 +51,19 @@ def prune(
     older_than: OlderThan = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete old snapshots of each queue manager, and leftovers of writers that died.
+    """Delete old snapshots of each queue manager, and leftovers of interrupted writers.
 
-    With both --keep and --older-than, a snapshot stays if one of them keeps it. With neither, only
-    leftovers are deleted. The newest sound snapshot of a queue manager always stays, and so do
-    unreadable ones. An incomplete upload to a URL counts as a leftover after a day.
+    With both --keep and --older-than, a snapshot is deleted only if both options allow it. With
+    neither option, only leftovers are deleted. The newest sound snapshot of a queue manager and all
+    unreadable snapshots are always kept. An incomplete upload to a URL counts as a leftover after
+    one day.
 
     \b
     JSON: an object with
       removed      an array: directory, what (snapshot, leftover), and for a
-                   snapshot the keys of qmctl snapshot ls
-      stay         the number of snapshots that stay
-      unreadable   an array: the fault of each
+                   snapshot the keys of "qmctl snapshot ls"
+      stay         the number of kept snapshots
+      unreadable   an array: the faults of unreadable snapshots
       dry_run      whether this was a dry run
 
     Examples:
@@ -86,7 +87,9 @@ def prune(
     _show(call, rows, planned, dry_run)
     if not call.is_json and keep is None and older_than is None:
         output.flush()
-        output.note("only leftovers are deleted; for snapshots: --keep N, or --older-than TIME")
+        output.note(
+            "only leftovers are deleted; to delete snapshots: --keep N or --older-than TIME"
+        )
 
 
 def _remove(rows: list[dict[str, Any]]) -> None:
@@ -109,7 +112,7 @@ def _show(call: Call, rows: list[dict[str, Any]], planned: "Pruning", dry_run: b
     if rows:
         output.table(DELETED, rows)
     for why in planned.unreadable:
-        output.note(f"kept, because it is unreadable: {why}")
+        output.note(f"kept an unreadable snapshot: {why}")
     size = humanize.size(sum(row.get("data_bytes", 0) for row in rows))
     stay = humanize.counted(len(planned.stay), "snapshot")
     verb = "would delete" if dry_run else "deleted"

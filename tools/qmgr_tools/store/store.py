@@ -1,4 +1,4 @@
-"""qmctl store: examines a store while no queue manager uses it."""
+"""qmctl store: examines a store that no queue manager uses."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -81,16 +81,16 @@ def verify(
 ) -> None:
     """Check a store for damage: LMDB pages, checksums, counters, indexes, long messages.
 
-    Changes nothing. Refuses a store that a queue manager uses: stop the daemon, or verify a
-    snapshot. A million messages take about ten seconds. The exit code is 1 if anything is found.
+    The command changes nothing. A store that a queue manager uses is refused: stop the daemon, or
+    verify a snapshot. A million messages take about ten seconds. The exit code is 1 if the store is
+    damaged.
 
     \b
     JSON: an object with
-      sound, data, queue_manager     sound: whether nothing was found
-      rows, messages                 the numbers examined
-      set_aside                      damaged messages that the daemon set aside
-                                     earlier
-      counts                         an object: the number of findings by fault
+      sound, data, queue_manager     whether the store is undamaged; file; name
+      rows, messages                 numbers of examined rows and messages
+      set_aside                      number of damaged messages already set aside
+      counts                         an object: number of findings by fault
       findings                       an array: fault, key (in hex), what, means
 
     Examples:
@@ -117,27 +117,27 @@ def verify(
         output.table(FINDINGS, findings)
     if total > len(findings):
         output.note(
-            f"{humanize.counted(total - len(findings), 'more finding')}: --limit shows more"
+            f"{humanize.counted(total - len(findings), 'more finding')}; to show more: --limit"
         )
     if not verdict.is_read:
-        output.note("the rows were not examined, because LMDB might crash on such pages")
+        output.note("the rows were not examined, because LMDB might crash on damaged pages")
     if total:
         what = ", ".join(f"{count} {fault}" for fault, count in counts.items())
         raise Failure(
             Exit.FAILED,
             f"{verdict.data} is damaged",
             what,
-            "if a finding says so, restore the store from a snapshot; else see its effect",
+            "restore the store from a snapshot if the effect of a finding requires this",
         )
     if not call.is_json:
         output.say(
             f"sound: {humanize.counted(verdict.rows, 'row')}, {humanize.messages(verdict.messages)}"
-            + (f"; {verdict.set_aside:,} were set aside before" if verdict.set_aside else "")
+            + (f"; {verdict.set_aside:,} already set aside" if verdict.set_aside else "")
         )
 
 
 def _progress(shown: ExitStack, stage: str, rows: int) -> Callable[[int], object]:
-    """Show the next stage instead of the previous one."""
+    """Shows the progress of the next stage instead of the previous stage."""
     shown.close()
     if stage == "pages":
         shown.enter_context(progress.spinner("LMDB's pages"))
@@ -152,10 +152,10 @@ def stat(
     directory: Directory,
     top: Annotated[int, typer.Option(metavar="N", help="List at most N queues.", min=0)] = 20,
 ) -> None:
-    """Show the contents of a store: pages, rows by kind, the largest queues.
+    """Show the contents of a store: pages, rows by kind, and the largest queues.
 
-    Changes nothing. Refuses a store that a queue manager uses; for that, see qmctl status and qmctl
-    queue ls.
+    The command changes nothing. A store that a queue manager uses is refused; use "qmctl status"
+    and "qmctl queue ls" instead.
 
     \b
     JSON: an object with
@@ -164,10 +164,10 @@ def stat(
       file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
       tree_depth, leaf_pages, branch_pages, overflow_pages, rows, messages
       transaction               the last transaction of LMDB
-      readers, oldest_reader    slots left by killed readers; the transaction of
-                                the oldest
+      readers, oldest_reader    slots of readers that were killed; the oldest
+                                transaction of these readers
       kinds     an array: kind, rows, bytes
-      queues    an array, the largest first: queue, queue_id, kind, depth,
+      queues    an array, largest first: queue, queue_id, kind, depth,
                 grouped, delayed, parked (of a subscription), bytes, priorities
                 (an object; empty for a transmission queue), oldest_us,
                 set_aside
@@ -194,12 +194,12 @@ def stat(
         print()
         output.table(QUEUES, queues[:top])
     if len(queues) > top:
-        output.note(f"{humanize.counted(len(queues) - top, 'more queue')}: --top shows more")
+        output.note(f"{humanize.counted(len(queues) - top, 'more queue')}; to show more: --top")
 
 
 @contextmanager
 def _failures(directory: Path) -> Iterator[None]:
-    """Turn errors of opening a store into a Failure."""
+    """Turns errors when opening a store into a Failure."""
     from qmgrd.store.inspect import StoreUnreadable
     from qmgrd.store.offline import StoreInUse
 

@@ -29,14 +29,14 @@ Filter = Annotated[
         metavar="FILTER",
         show_default=False,
         autocompletion=completion.topics,
-        help="flights/JFK/UA; + matches one level, # at the end all further levels.",
+        help="A filter, as in flights/JFK/UA. + matches one level, a final # all further levels.",
     ),
 ]
 Retained = Annotated[
     bool,
     typer.Option(
         "--retained/--no-retained",
-        help="Begin with the retained publication of each topic, or not.",
+        help="Begin with the retained publications of the topics, or only with new ones.",
     ),
 ]
 COLUMNS = (
@@ -54,19 +54,19 @@ def create(
         typer.Argument(
             metavar="NAME",
             show_default=False,
-            help="CLIENT:NAME; :NAME without a client; :NAME@MANAGER over a link.",
+            help="CLIENT:NAME, :NAME without a client, or :NAME@MANAGER over a link.",
         ),
     ],
     where: selection.Where = "",
     retained: Retained = True,
     **attributes: Any,
 ) -> None:
-    """Create a durable subscription; has no effect if the same subscription already exists.
+    """Create a durable subscription. Has no effect if the same subscription already exists.
 
-    It receives later publications to the topics that match its filter, and stores them until they
-    are consumed: qmctl get NAME, or qmctl sub consume. A publication that fails more often than the
-    redelivery limit is parked: see qmctl republish. :NAME@MANAGER forwards matching publications to
-    the subscribers of that queue manager.
+    The subscription stores later publications to matching topics until they are consumed, with
+    "qmctl get NAME" or "qmctl sub consume". A publication that fails more often than the redelivery
+    limit is parked (see: qmctl republish). A subscription :NAME@MANAGER forwards matching
+    publications to the subscribers of that queue manager.
 
     JSON: the subscription as in "qmctl sub show".
 
@@ -109,16 +109,16 @@ def alter(
     dry: dry_run.DryRun = False,
     **attributes: Any,
 ) -> None:
-    """Change options of a subscription, at once and permanently; it may be in use.
+    """Change options of a subscription, at once and permanently, even if it is in use.
 
-    The word "default" resets an option to that of the topic, or to the queue manager's default. You
-    cannot change filter and selector; create another subscription instead.
+    The word "default" resets an option to the value of the topic, or to the queue manager's
+    default. The filter and the selector cannot be changed. Create another subscription instead.
 
     \b
     JSON: the subscription as in "qmctl sub show", and
       changed   an object: [before, after] of each changed option
-    With --dry-run the unchanged subscription, dry_run (true), and changed, where
-    null stands for the default.
+    With --dry-run: the unchanged subscription, dry_run (true), and changed. In
+    changed, null stands for the default.
 
     Examples:
       qmctl sub alter BILLING:late --redelivery-limit 10
@@ -129,7 +129,7 @@ def alter(
     if not changes:
         raise usage(
             f"cannot alter subscription {name}",
-            "no option to change is given",
+            "no option is given",
             "example: --redelivery-limit 10; see --help",
         )
     with call.client(f"alter subscription {name}") as client:
@@ -145,10 +145,10 @@ def alter(
 def _would_change(
     name: str, row: Mapping[str, Any], changes: dict[str, Any]
 ) -> dict[str, list[Any]]:
-    """Return the effect of *changes*: [before, after] of each option.
+    """Returns the effect of *changes*: [before, after] by option.
 
     Raises:
-        RequestError: VALUE_INVALID, a proxy does not have these attributes.
+        RequestError: VALUE_INVALID if the subscription is a proxy without these attributes.
     """
     queue_attribute.check_known(row, changes)
     return {
@@ -173,11 +173,12 @@ def _show(call: Call, name: str, row: Mapping[str, Any], *, is_dry: bool) -> Non
 def delete(call: Call, name: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
     """Delete a subscription with all its publications, including parked ones.
 
-    Asks for confirmation if messages would be lost, unless --yes is given.
+    The command asks for confirmation if messages would be lost, unless --yes is given.
 
     \b
-    JSON: an object with subscription and messages (how many were deleted)
-      with --dry-run also dry_run (true), parked (of the messages) and consumers
+    JSON: an object with subscription and messages (number of deleted messages)
+      with --dry-run also dry_run (true), parked (the number of parked messages)
+      and consumers
 
     Examples:
       qmctl sub delete BILLING:late --dry-run
@@ -213,12 +214,12 @@ def _preview_delete(call: Call, row: Mapping[str, Any]) -> None:
 def healthy(call: Call, name: Name) -> None:
     """Report that a subscriber can process messages again.
 
-    A suspended subscription continues. Its parked publications are delivered again if their topics
-    are set to do so: qmctl topic set TOPIC --republish healthy.
+    A suspended subscription continues. Parked publications are delivered again if their topic has
+    the option "healthy": qmctl topic set TOPIC --republish healthy.
 
     \b
     JSON: the subscription as in "qmctl sub show", and
-      job   the job that delivers its parked publications, or null
+      job   the job that delivers parked publications, or null
 
     Examples:
       qmctl sub healthy BILLING:late

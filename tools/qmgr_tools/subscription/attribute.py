@@ -1,4 +1,4 @@
-"""The attributes of subscriptions as options and columns: those of queues, and their own."""
+"""The attributes of subscriptions as options and columns, based on those of queues."""
 
 from typing import Any
 
@@ -7,13 +7,14 @@ from qmgr_tools.cli import output
 from qmgr_tools.queue import attribute as queue_attribute
 
 _OWN = {
-    "redelivery_limit": "Redeliveries before parking; default: that of the topic",
-    "overflow": "Effect if it is full",
+    "redelivery_limit": "Redeliveries before parking; default: the topic's limit",
+    "delivery_limit": "Returns without a failure before parking; 0: never",
+    "overflow": "Effect of a publication if the subscription is full",
 }
 
 
 def _panels() -> dict[str, dict[str, str]]:
-    """Return the meaning of each attribute by section: that of queues, except its own."""
+    """Returns the meaning of each attribute by section, with texts that differ from queues."""
     found = {
         panel.partition(" and ")[0]: {
             name: _OWN.get(name, about)
@@ -37,7 +38,7 @@ def _column(name: str) -> output.Column:
 
 
 def _redeliveries(limit: int) -> str:
-    """Return the redelivery limit as text; a negative one stands for that of the topic."""
+    """Returns the redelivery limit as text. A negative limit stands for the topic's limit."""
     return "the topic's" if limit < 0 else str(limit)
 
 
@@ -46,7 +47,7 @@ COLUMNS = tuple(column for columns in SECTIONS.values() for column in columns)
 
 
 def options(*, takes_default: bool) -> Any:
-    """Return the options of all attributes for a command; an option not given is None."""
+    """Returns the options of all attributes for a command. An omitted option is None."""
     return queue_attribute.options(
         takes_default=takes_default, attributes=SUBSCRIPTION_ATTRIBUTES, panels=PANELS
     )

@@ -19,7 +19,7 @@ Name = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.subscriptions,
-        help="A durable subscription, CLIENT:NAME; it is created if it does not exist.",
+        help="A durable subscription CLIENT:NAME, which is created if it does not exist.",
     ),
 ]
 Count = Annotated[
@@ -38,11 +38,11 @@ def consume(
     lease: message.Lease = 0,
     body_only: message.BodyOnly = False,
 ) -> None:
-    """Print publications as they arrive, until Ctrl-C; acknowledge each one once it is printed.
+    """Print and acknowledge publications as they arrive, until Ctrl-C.
 
-    Without a NAME, uses a temporary subscription, so other subscribers still get every publication.
-    With a NAME, uses that durable subscription, which stays: later publications wait for the next
-    time.
+    Without a NAME, the command uses a temporary subscription. With a NAME, it uses that durable
+    subscription. Other subscribers still receive every publication. A durable subscription stays
+    after the command ends, and stores later publications.
 
     Examples:
       qmctl sub consume 'flights/#'
@@ -51,7 +51,7 @@ def consume(
     """
     topic = topic_name.bare(filter_)
     if name.startswith("~"):
-        why = "it belongs to another connection, and ends with that connection"
+        why = "the subscription belongs to another connection, and ends with that connection"
         remedy = "omit NAME, or name a durable subscription"
         raise usage(f"cannot consume from {name}", why, remedy)
     doing = f"consume publications to {topic}"

@@ -35,7 +35,7 @@ OfTopic = Annotated[
         metavar="TOPIC",
         show_default=False,
         autocompletion=completion.topics,
-        help="Only subscriptions whose filter matches this topic.",
+        help="List only subscriptions whose filter matches this topic.",
     ),
 ]
 SUSPENDED = "suspended"
@@ -115,11 +115,11 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the subscriptions, in order of name. Those named ~... end with their connections.
+    """List the subscriptions in order of name. Subscriptions ~... end with their connections.
 
-    Conditions support = != < <= > >=; text matches patterns: --where 'topic=flights/*'.
+    Conditions support = != < <= > >=. Text matches patterns: --where 'topic=flights/*'.
 
-    JSON: an array of objects: the subscriptions as in "qmctl sub show".
+    JSON: an array of objects as in "qmctl sub show".
 
     Examples:
       qmctl sub ls
@@ -143,33 +143,35 @@ def show(call: Call, name: Name) -> None:
 
     \b
     JSON: an object with
-      subscription, topic, where      its name; the filter, the selector
-      kind                            subscription, or proxy: over a link
-      manager                         of a proxy: its target, else ""
+      subscription, topic, where      name; filter; selector
+      kind                            subscription, or proxy (over a link)
+      manager                         target of a proxy, else ""
       durable                         whether it survives its connection
       state                           open, full, no gets, breaker, suspended
       suspended                       whether it waits for "qmctl sub healthy"
-      behind                          its backlog: depth, delayed, parked
-      depth, bytes                    of these: ready or leased; their bytes
+      behind                          backlog: depth, delayed and parked together
+      depth, bytes                    ready or leased messages; their size
       ready, leased, delayed          ready; leased; waiting after a failure
-      held                            0: never used for publications
-      parked                          failed too often; see "qmctl republish ls"
-      missed                          lost because it was full or suspended
-      oldest, oldest_ms               when the oldest was published; its age
-      consumers                       how many
-      unused_ms                       with unused_expiry_ms: its idle time
+      held                            always 0
+      parked                          messages that failed too often; see
+                                      "qmctl republish ls"
+      missed                          messages that were lost because the
+                                      subscription was full or suspended
+      oldest, oldest_ms               time and age of the oldest publication
+      consumers                       number of consumers
+      unused_ms                       idle time, if unused_expiry_ms is set
       puts, fast, slow                arrivals, in total and by way of storing
-      delivered, acked, returned      deliveries, acknowledged, returned
-      purged, damaged, expired        removed by purge; set aside; expired
+      delivered, acked, returned      deliveries; acknowledgements; returns
+      purged, damaged, expired        purged; set aside; expired messages
       dead, moved, lost               dead letters; moved; lost in a restart
-      duplicates, refused             as of a queue
-      first, next_arrival, queue_id   number of its first publication; of the
-                                      next one; its own number
+      duplicates, refused             as in "qmctl queue show"
+      first, next_arrival, queue_id   number of the first publication, of the next
+                                      publication; id of the subscription
       get_inhibit, breaker, grouped, volatile, volatile_delayed, volatile_bytes,
       volatile_from, maybe_before, template
-                                      as of a queue: see "qmctl queue show"
+                                      as in "qmctl queue show"
       given                           attributes set for the subscription itself
-      all options of "qmctl sub alter"
+      and all options of "qmctl sub alter"
 
     Examples:
       qmctl sub show BILLING:late
@@ -188,11 +190,11 @@ def lag(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """Show the backlog of each subscription, the largest first.
+    """Show the backlog of each subscription, largest first.
 
-    Proxies are omitted: their publications wait on their link.
+    Proxies are omitted, because their publications wait on a link.
 
-    JSON: an array of objects: the subscriptions as in "qmctl sub show".
+    JSON: an array of objects as in "qmctl sub show".
 
     Examples:
       qmctl sub lag
@@ -210,13 +212,13 @@ def lag(
 
 
 def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of subscriptions except proxies, the largest backlog first."""
+    """Returns the rows of subscriptions except proxies, largest backlog first."""
     known = [row for row in rows if row["kind"] != "proxy"]
     return sorted(known, key=lambda row: (-row["behind"], -row["missed"], -(row["oldest_ms"] or 0)))
 
 
 def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
-    """Return the row of a subscription as described in the help; *now_us* 0 stands for now."""
+    """Returns the row of a subscription, as described in the help. *now_us* 0 means now."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     oldest_us = row.get("oldest_us")
     passed_ms = None
@@ -231,15 +233,15 @@ def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """Return the state of a subscription in a word."""
+    """Returns the state of a subscription in one word."""
     return SUSPENDED if row.get("suspended") else queue_state.of(row)
 
 
 def found(client: "Client", name: str) -> dict[str, Any]:
-    """Return the row of the subscription *name*.
+    """Returns the row of the subscription *name*.
 
     Raises:
-        RequestError: SUBSCRIPTION_UNKNOWN.
+        RequestError: SUBSCRIPTION_UNKNOWN if the subscription does not exist.
     """
     row = client.admin.queue_show(topic_name.subscription(name))
     next_ = next(iter(client.browse(name, 1)), None) if row.get("depth") else None
@@ -250,7 +252,7 @@ NOT_SHOWN = ("queue", "origins", "origins_next")
 
 
 def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a subscription's row, in the form of a queue's, as described in the help."""
+    """Returns a subscription's row from the *row* of its queue, as described in the help."""
     name = str(row["queue"])
     shown = {key: value for key, value in row.items() if key not in NOT_SHOWN}
     own = {"durable": not name.startswith(DYNAMIC), "suspended": bool(row.get("suspended"))}
@@ -258,7 +260,7 @@ def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_row(row: dict[str, Any]) -> None:
-    """Print a subscription for people."""
+    """Prints a subscription for people."""
     facts = [column for column in COLUMNS if column not in subscription_attribute.COLUMNS]
     output.facts(facts, row | {"suspended": row.get("suspended") or None})
     for section, columns in subscription_attribute.SECTIONS.items():
@@ -267,7 +269,7 @@ def show_row(row: dict[str, Any]) -> None:
 
 
 def check_no_queue(name: str) -> None:
-    """Raise a Failure, USAGE, if *name* for a queue is the name of a subscription."""
+    """Raises a Failure with USAGE if *name* is the name of a subscription, not of a queue."""
     if ":" in name:
         raise usage(
             f"cannot create queue {name}",

@@ -1,1 +1,1 @@
-"""`qmctl top`: a live view of a queue manager."""
+"""`qmctl top`: shows a live view of a queue manager."""

@@ -1,6 +1,6 @@
-"""qmctl top on a full screen: keys and the mouse change the board, samples the frame.
+"""The full screen of qmctl top. Keys and the mouse change the board, samples change the frame.
 
-text.py draws the screen and view.py selects its contents; this module needs a terminal.
+text.py draws the screen, and view.py selects its contents. This module needs a terminal.
 """
 
 import asyncio
@@ -26,30 +26,30 @@ WIDTH_MIN = 20
 
 
 class SampleSource(Protocol):
-    """The source of samples: a Feed, or a test."""
+    """The source of samples, which is a Feed or a test."""
 
     async def sample(self) -> Sample:
-        """Return the current state, or raise NoAnswer."""
+        """Returns the current state, or raises NoAnswer."""
 
     async def close(self) -> None:
-        """Close the source."""
+        """Closes the source."""
 
 
 class BoardTable(Widget, can_focus=True):
-    """The main widget: it shows the board."""
+    """The main widget, which shows the board."""
 
     def __init__(self, painter: Callable[[int, int], PaintedScreen]) -> None:
         super().__init__()
         self._painter = painter
 
     def render(self) -> Text:
-        """Return the current screen."""
+        """Returns the current screen."""
         lines = self._painter(max(self.size.width, WIDTH_MIN), self.size.height).lines
         return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
 class Help(ModalScreen[None]):
-    """The help about keys. Any key closes it."""
+    """The help about keys, which any key closes."""
 
     CSS = """
     Help { align: center middle; }
@@ -57,17 +57,17 @@ class Help(ModalScreen[None]):
     """
 
     def compose(self) -> ComposeResult:
-        """Show the text."""
+        """Yields the help text."""
         yield Static(HELP.rstrip(), markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Close the help."""
+        """Closes the help."""
         event.stop()
         self.dismiss()
 
 
 class TopApp(App[None]):
-    """The full screen. It takes samples even while paused, so rates stay correct."""
+    """The full screen, which takes samples even while paused, so that rates stay correct."""
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
@@ -102,23 +102,23 @@ class TopApp(App[None]):
     def __init__(self, source: SampleSource, delay_s: float, view: str = "queues") -> None:
         super().__init__()
         self._table = BoardTable(self._painted)
-        self._line = Input(compact=True)  # of the filter
+        self._line = Input(compact=True)  # the input line of the filter
         self.board = Board(VIEWS[view])
         self.page = PaintedScreen()
         self._source = source
         self._delay_s = delay_s
         self._model = Model()
-        self._frame = self._latest = Frame()  # shown; known
+        self._frame = self._latest = Frame()  # the frame on the screen, and the latest frame
         self._is_paused = False
         self._lost, self._tries = "", 0
 
     def compose(self) -> ComposeResult:
-        """Yield the widgets."""
+        """Yields the widgets."""
         yield self._table
         yield self._line
 
     def on_mount(self) -> None:
-        """Start taking samples."""
+        """Starts to take samples."""
         self._table.focus()
         self.run_worker(self._watch(), exclusive=True)
 
@@ -150,7 +150,7 @@ class TopApp(App[None]):
         return self.page
 
     def repaint(self) -> None:
-        """Draw the screen again."""
+        """Draws the screen again."""
         self._table.refresh()
 
     def _move(self, step: int) -> None:
@@ -159,57 +159,57 @@ class TopApp(App[None]):
         self.repaint()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor."""
+        """Moves the cursor."""
         self._move(step)
 
     def action_page(self, step: int) -> None:
-        """Move the cursor by a screen."""
+        """Moves the cursor by a screen."""
         self._move(step * max(1, self.page.rows_shown - 1))
 
     def action_view(self, name: str) -> None:
-        """Show another view."""
+        """Shows another view."""
         self.board.show(name)
         self.repaint()
 
     def action_step_view(self, step: int) -> None:
-        """Show the next view, or the one before."""
+        """Shows the next or the previous view."""
         self.board.step_view(step)
         self.repaint()
 
     def action_sort(self, step: int) -> None:
-        """Sort by the next column, or the one before."""
+        """Sorts by the next or the previous column."""
         self.board.step_sort(step, self.page.fitted.columns)
         self.repaint()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
+        """Reverses the order."""
         self.board.reverse()
         self.repaint()
 
     def action_pause(self) -> None:
-        """Pause the screen, or resume it."""
+        """Pauses the screen, or resume it."""
         self._is_paused = not self._is_paused
         self._frame = self._frame if self._is_paused else self._latest
         self.repaint()
 
     def action_detail(self) -> None:
-        """Show or hide the details of a row."""
+        """Shows or hide the details of a row."""
         self.board.is_detailed = not self.board.is_detailed
-        self._move(0)  # The cursor now follows its row, even the first.
+        self._move(0)  # From now on, the cursor follows its row, even the first row.
 
     def action_help(self) -> None:
-        """Show the keys."""
+        """Shows the help about keys."""
         self.push_screen(Help())
 
     def action_filter(self) -> None:
-        """Open the line for a filter."""
+        """Opens the input line of the filter."""
         self._line.add_class("open")
         self._line.value = self.board.filter
         self._line.focus()
         self.repaint()
 
     def action_close_panel(self) -> None:
-        """Close the filter's line, or else the details, or else remove the filter."""
+        """Closes the filter's input line or else the details, or else removes the filter."""
         if self._line.has_class("open"):
             self._close_filter("")
         elif self.board.is_detailed:
@@ -225,13 +225,13 @@ class TopApp(App[None]):
         self.repaint()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
+        """Applies the filter while the user types."""
         if event.input.has_class("open"):
             self.board.filters[self.board.view.name] = event.value
             self.repaint()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Apply the filter if it is valid."""
+        """Applies the filter if it is valid, and closes the input line."""
         fault = fault_of(event.value, self.board.view)
         if fault:
             self.notify(fault, title="invalid filter", severity="error", markup=False)
@@ -239,7 +239,7 @@ class TopApp(App[None]):
             self._close_filter(event.value.strip())
 
     def on_click(self, event: events.Click) -> None:
-        """Select the view, column or row under the mouse."""
+        """Selects the view, column or row under the mouse."""
         page, place = self.page, event.screen_y - self.page.titles_line - 1
         if event.screen_y == page.tabs_line:
             for left, right, name in page.tabs:
@@ -256,9 +256,9 @@ class TopApp(App[None]):
             self.repaint()
 
     def on_mouse_scroll_down(self) -> None:
-        """Move the cursor down."""
+        """Moves the cursor down."""
         self._move(WHEEL_ROWS)
 
     def on_mouse_scroll_up(self) -> None:
-        """Move the cursor up."""
+        """Moves the cursor up."""
         self._move(-WHEEL_ROWS)

@@ -1,4 +1,4 @@
-"""The samples of qmctl top, from a queue manager whose connection may be lost and restored."""
+"""Reads the samples of qmctl top, and reconnects if the connection is lost."""
 
 import asyncio
 import time
@@ -11,27 +11,27 @@ from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_tools.cli.failure import Failure
 from qmgr_tools.top.model import Sample
 
-ANSWER_MAX_S = 10.0  # then a connected queue manager counts as lost
+ANSWER_MAX_S = 10.0  # time after which a queue manager that does not answer counts as lost
 
 
 class NoAnswer(Exception):
-    """The queue manager does not answer. The text says why."""
+    """The error if the queue manager does not answer. The text states the reason."""
 
 
 class Feed:
-    """Reads from one queue manager. After a lost connection, the next sample reconnects."""
+    """A reader of one queue manager. After a lost connection, the next sample reconnects."""
 
     def __init__(self, find: Callable[[], str], answer_max_s: float = ANSWER_MAX_S) -> None:
-        """Create a feed. *find* returns the address for each attempt, and may raise a Failure."""
+        """Creates a feed. *find* returns the address for each attempt, and may raise a Failure."""
         self._find, self._address = find, ""
         self._answer_max_s = answer_max_s
         self._manager: QueueManager | None = None
 
     async def sample(self) -> Sample:
-        """Return the current state of the queue manager.
+        """Returns the current state of the queue manager.
 
         Raises:
-            NoAnswer: it does not answer.
+            NoAnswer: If the queue manager does not answer.
         """
         try:
             async with asyncio.timeout(self._answer_max_s):
@@ -63,7 +63,7 @@ class Feed:
         return sample_of(status, queues, links, connections)
 
     async def close(self) -> None:
-        """Close the connection. May be called repeatedly."""
+        """Closes the connection. Further calls have no effect."""
         manager, self._manager = self._manager, None
         if manager is not None:
             await manager.close(0)
@@ -84,7 +84,7 @@ def sample_of(
     links: Mapping[str, Any],
     connections: Sequence[Mapping[str, Any]],
 ) -> Sample:
-    """Return a sample with the current time."""
+    """Returns a sample with the current time."""
     return Sample(
         time.monotonic_ns() // 1_000_000,
         status,

@@ -1,8 +1,8 @@
 """The model of qmctl top: turns samples of a queue manager into rows with rates.
 
-Pure: samples carry their time. A rate is the increase of a counter per second between two samples.
-It is None, for unknown, if there is no earlier sample of the same boot, or if the counter fell,
-because then it is another queue with the same name.
+The functions are pure, because samples contain their time. A rate is the increase of a counter per
+second between two samples. A rate is None (unknown) if there is no earlier sample of the same boot.
+A rate is also None if the counter fell, because the queue was then created again.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from typing import Any
 from qmgr_tools.cli.output import Row
 from qmgr_tools.queue import state as queue_state
 
-TREND_MAX = 240  # samples of a queue's depth
+TREND_MAX = 240  # most samples of a queue's depth to keep
 DOWN = ("waiting", "dialling", "opening", "refused", "stopped")
 
 Rows = list[dict[str, Any]]
@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 class Sample:
     """The state of a queue manager at one time."""
 
-    time_ms: int  # of a monotonic clock
+    time_ms: int  # time of a monotonic clock
     status: Row
     queues: Sequence[Row] = ()
     links: Sequence[Row] = ()
@@ -33,21 +33,21 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A sample prepared for display: the head, and the rows of each view by name."""
+    """A sample prepared for display: the head, and the rows by the name of the view."""
 
     head: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
 
 
 class Model:
-    """Turns samples into frames. ``_trends`` has the depths of existing queues."""
+    """A converter of samples into frames. ``_trends`` has the depths of existing queues."""
 
     def __init__(self) -> None:
         self._before: Sample | None = None
         self._trends: dict[str, deque[int]] = {}
 
     def take(self, sample: Sample) -> Frame:
-        """Return the frame of *sample*, with rates since the previous one."""
+        """Returns the frame of *sample*, with rates since the previous sample."""
         before = self._before
         if before is None or before.status.get("boot") != sample.status.get("boot"):
             before = Sample(sample.time_ms, {})  # Counters restart with the daemon.
@@ -88,7 +88,7 @@ class Model:
 
 
 def rate(now: Row, before: Row, counter: str, elapsed_ms: int) -> float | None:
-    """Return the increase of *counter* per second, to one decimal, or None if unknown."""
+    """Returns the increase of *counter* per second with one decimal, or None if unknown."""
     new, old = now.get(counter), before.get(counter)
     if new is None or old is None or new < old or elapsed_ms <= 0:
         return None
@@ -101,7 +101,7 @@ def _queue_key(row: Row) -> tuple[Any, Any]:
 
 
 def _links(sample: Sample, before: Sample, elapsed_ms: int) -> Rows:
-    """Return the links of both directions; an inbound link is up if its peer is connected."""
+    """Returns the links of both directions. An inbound link is up if its peer is connected."""
     known: dict[Any, Row] = {("out", row["link"]): row for row in before.links}
     known |= {("in", row["stream"]): row for row in before.inbound}
     rows: Rows = []

@@ -1,7 +1,7 @@
-"""The screen of qmctl top, as styled lines: head, table, detail, keys.
+"""Paints the screen of qmctl top as styled lines: head, table, details, keys.
 
-Pure: the screen is a function of the frame, the board and the size. `PaintedScreen` also
-records the positions of items, for the mouse.
+The functions are pure: the screen depends only on the frame, the board and the size.
+`PaintedScreen` also records the positions of items for the mouse.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from qmgr_tools.top.view import (
     rate_text,
 )
 
-TABLE_MIN, DETAIL_MAX = 4, 18  # lines
+TABLE_MIN, DETAIL_MAX = 4, 18  # least lines of the table, most lines of the details
 FALLS, RISES = "▼", "▲"
 KEYS = (
     ("1 2 3", "view"),
@@ -52,7 +52,7 @@ up down        select a row; also page up and down, home, end
 enter          show or hide the details of a row
 < >            sort by the previous column, the next column
 r              reverse the order
-/              filter by part of a name, a state or an address; or by a
+/              filter by part of a name, a state or an address, or by a
                condition: ready>0, put_rate>=100; escape removes it
 p space        pause or resume the screen; rates stay correct
 ? q            show this help; quit
@@ -65,7 +65,7 @@ NOUNS = {
     "connections": connection.COLUMNS,
 }
 IDS = ("connection", "queue_id")
-LABEL_MAX, FACT_WIDTH = 18, 38  # of a fact in the detail: its name; with its value
+LABEL_MAX, FACT_WIDTH = 18, 38  # widths of a fact in the details: name, name and value
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,20 @@ class ScreenStatus:
     delay_text: str = "2 s"
     is_paused: bool = False
     is_filtering: bool = False
-    lost: str = ""  # why the queue manager does not answer
-    tries: int = 0  # since then
+    lost: str = ""  # reason why the queue manager does not answer
+    tries: int = 0  # number of attempts since the connection was lost
 
 
 @dataclass(slots=True)
 class PaintedScreen:
-    """A painted screen."""
+    """A painted screen, and the positions of its items."""
 
     lines: list[Text] = field(default_factory=list)
-    tabs: list[tuple[int, int, str]] = field(default_factory=list)  # from, to, view
-    titles: list[tuple[int, int, str]] = field(default_factory=list)  # from, to, column
+    tabs: list[tuple[int, int, str]] = field(default_factory=list)  # start, end, view
+    titles: list[tuple[int, int, str]] = field(default_factory=list)  # start, end, column
     tabs_line: int = 0
     titles_line: int = 0
-    first_row: int = 0  # the index of the first row shown
+    first_row: int = 0  # index of the first visible row
     rows_shown: int = 0
     fitted: Fitted = field(default_factory=lambda: Fitted([], []))
 
@@ -96,7 +96,7 @@ class PaintedScreen:
 def paint(
     frame: Frame, board: Board, status: ScreenStatus, width: int, height: int, top: int = 0
 ) -> PaintedScreen:
-    """Return the screen. *top*: the index of the first row on the previous screen."""
+    """Returns the screen. *top* is the index of the first row on the previous screen."""
     page = PaintedScreen()
     page.lines = _head(frame.head, status, width)
     rows = board.rows(frame)
@@ -104,7 +104,7 @@ def paint(
     page.lines.append(_tabs(page, frame, board, len(rows), width))
     cursor = board.cursor(rows)
     detail = _detail(board, rows[cursor], width) if board.is_detailed and rows else []
-    room = height - len(page.lines) - 2  # the titles, the keys
+    room = height - len(page.lines) - 2  # without the lines of titles and keys
     detail = detail[: max(0, room - TABLE_MIN)]
     page.rows_shown = max(0, room - len(detail))
     page.first_row = _first(top, cursor, len(rows), page.rows_shown)
@@ -126,7 +126,7 @@ def paint(
 
 
 def _first(top: int, cursor: int, count: int, shown: int) -> int:
-    """Return the index of the first row, so that the cursor is visible and the screen is full."""
+    """Returns the first row's index such that the cursor is visible and the screen is full."""
     top = min(top, cursor, max(0, count - shown))
     return max(top, cursor - shown + 1, 0)
 
@@ -139,7 +139,7 @@ def _line(left: str, right: str, width: int, style: str = "") -> Text:
 
 
 def _head(head: Row, status: ScreenStatus, width: int) -> list[Text]:
-    """Return the lines of the head: name, fill level, rates, and errors."""
+    """Returns the lines of the head: name, fill level, rates and errors."""
     every = "paused" if status.is_paused else f"every {status.delay_text}"
     who = [str(head.get("name", "")), str(head.get("software", ""))]
     if "uptime_ms" in head:
@@ -188,7 +188,7 @@ def _counted(value: Any) -> str:
 
 
 def _facts(pairs: Sequence[tuple[str, str]], width: int) -> Text:
-    """Return names and values on one line, as far as they fit."""
+    """Returns as many names and values as fit on one line."""
     text = Text()
     for name, value in pairs:
         if not value or len(text) + len(name) + len(value) + 4 > width + 3:
@@ -245,7 +245,7 @@ def _row(fitted: Fitted, row: Row, width: int, *, is_chosen: bool) -> Text:
 
 
 def _cell(column: Column, row: Row, room: int) -> str:
-    """Return the cell, exactly *room* cells wide, cut with "…" if necessary."""
+    """Returns the text of a cell with a width of *room*, cut with "…" if necessary."""
     if column.key == TREND:
         return bars(row.get(TREND, ()), room).rjust(room)
     cell = column.cell(row)
@@ -263,11 +263,11 @@ def _nothing(frame: Frame, board: Board, status: ScreenStatus) -> str:
         return f"no row matches {board.filter!r}"
     if not frame.head:
         return "waiting for the first sample"
-    return f"there are no {board.view.name}"
+    return f"no {board.view.name} exist"
 
 
 def _detail(board: Board, row: Row, width: int) -> list[Text]:
-    """Return the details of a row: its trend, then facts in as many columns as fit."""
+    """Returns the details of a row: the trend, then facts in as many columns as fit."""
     title = f"── {row.get(board.view.columns[0].key)} "
     lines = [Text(title + "─" * max(0, width - cell_len(title)), style="bold")]
     if row.get(TREND):
@@ -295,7 +295,7 @@ def _detail(board: Board, row: Row, width: int) -> list[Text]:
 
 
 def _known(view: View, row: Row) -> list[tuple[str, str]]:
-    """Return names and values of *row*, those of the view first."""
+    """Returns names and values of *row*, beginning with the columns of the view."""
     nouns = {column.key: column for column in NOUNS[view.name]}
     columns = {column.key: column for column in view.columns} | nouns
     return [

@@ -1,4 +1,4 @@
-"""qmctl top: live activity on a full screen; or, for scripts, as tables."""
+"""qmctl top: shows live activity on a full screen or, for scripts, as tables."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ def top(
     call: Call,
     view: Annotated[
         ViewName | None,
-        typer.Option(help="The view to begin with; with --batch the only one.", show_default=False),
+        typer.Option(help="The first view, or with --batch the only view.", show_default=False),
     ] = None,
     delay: Annotated[
         float,
@@ -61,11 +61,11 @@ def top(
         ),
     ] = None,
 ) -> None:
-    """Watch queues, links and connections: who is busy, what piles up.
+    """Watch queues, links and connections: their rates and backlogs.
 
-    Keys: 1, 2, 3 or tab change the view, < > and r the order, / filters, p pauses, enter shows the
-    details of a row, ? shows all keys, q quits. If the connection is lost, top shows this and
-    reconnects.
+    Keys: 1, 2, 3 or tab change the view, < > and r change the order, / filters, p pauses, enter
+    shows the details of a row, ? shows all keys, q quits. If the connection is lost, the screen
+    shows the loss and the command reconnects.
 
     With --batch, rates are measured between two updates, so the first output appears after --delay:
     qmctl top --batch -n 1 -d 10s.
@@ -75,10 +75,10 @@ def top(
       head          as in "qmctl status", with put_rate, get_rate, ack_rate,
                     turn_rate (per second), cpu_percent and store_percent
       queues        as in "qmctl queue ls", with state, put_rate, get_rate,
-                    ack_rate and trend: its depth at each update
+                    ack_rate and trend (the depth at each update)
       links         as in "qmctl link ls", with direction (out, in) and rate
       connections   as in "qmctl connection ls"
-    An unknown rate is null.
+    Unknown rates are null.
 
     Examples:
       qmctl top
@@ -91,7 +91,7 @@ def top(
         return
     _check_screen(call, count)
     call.check("watch the queue manager")
-    from qmgr_tools.top.app import TopApp  # Takes 400 ms: not for the other commands.
+    from qmgr_tools.top.app import TopApp  # takes 400 ms, too long for other commands
     from qmgr_tools.top.feed import Feed
 
     app = TopApp(Feed(call.pinned().address), delay, view or ViewName.QUEUES)
@@ -101,7 +101,7 @@ def top(
 
 
 def _check_screen(call: Call, count: int | None) -> None:
-    """Raise a Failure, USAGE, if a full screen is not wanted or not possible."""
+    """Raises a Failure with USAGE if a full screen is not wanted or not possible."""
     what, remedy = "cannot show a full screen", "use --batch"
     if call.is_json or count is not None:
         option_name = "-o json" if call.is_json else "--count"
@@ -109,11 +109,11 @@ def _check_screen(call: Call, count: int | None) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise usage(what, "input or output is not a terminal", remedy)
     if os.environ.get("TERM") == "dumb":
-        raise usage(what, "the terminal does not support it (TERM=dumb)", remedy)
+        raise usage(what, "the terminal does not support a full screen (TERM=dumb)", remedy)
 
 
 def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
-    from qmgr_tools.top.model import Model  # not for --help
+    from qmgr_tools.top.model import Model  # would slow down --help
 
     model = Model()
     with call.client("watch the queue manager") as client:
@@ -145,7 +145,7 @@ def _shown(frame: "Frame", view: ViewName | None) -> dict[str, list[dict[str, An
 
 
 def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
-    """Print the head, then a table for each view that has rows."""
+    """Prints the head, then a table for each view that has rows."""
     from qmgr_tools.top.view import HEAD, TREND, VIEWS, fit, ordered
 
     room = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize

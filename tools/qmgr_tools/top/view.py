@@ -1,6 +1,7 @@
-"""Selects the contents of qmctl top: the view, the rows and their order, the columns that fit.
+"""Selects the contents of qmctl top: the view, the ordered rows, and the columns that fit.
 
-Pure. If there is no room, columns are removed one after the other; one column grows into free room.
+The functions are pure. If there is not enough room, columns are removed one after the other. One
+column grows into free room.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from qmgr_tools.cli.failure import Failure
 from qmgr_tools.cli.output import Column, Row
 from qmgr_tools.top.model import Frame
 
-GAP = 1  # plus one in each column, for the mark of the order
+GAP = 1  # gap between columns; each column has one more cell for the mark of the order
 NAME_MIN, TEXT_MIN = 18, 8  # minimum widths of names and other texts
 NAMES = ("queue", "link", "name")
 TREND = "trend"
@@ -23,29 +24,29 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def rate_text(value: float) -> str:
-    """Return a rate: "0", "4.5", "9,759"."""
+    """Returns a rate as text, as in "0", "4.5" or "9,759"."""
     return f"{value:.1f}".removesuffix(".0") if value < 100 else f"{value:,.0f}"
 
 
 def count_text(value: int) -> str:
-    """Return a number with separators between thousands."""
+    """Returns a number with separators between thousands."""
     return f"{value:,}"
 
 
 def bars(values: Sequence[int], width: int) -> str:
-    """Return the last *width* of *values* as bars, relative to the highest."""
+    """Returns the last *width* values as bars, relative to the highest value."""
     shown = values[-width:] if width > 0 else ()
     top = max(shown, default=0)
     return "".join(BARS[-(-value * (len(BARS) - 1) // top) if top else 0] for value in shown)
 
 
 def rate(key: str, title: str) -> Column:
-    """Return a column of rates."""
+    """Returns a column of rates."""
     return Column(key, title, rate_text, is_number=True)
 
 
 def count(key: str, title: str) -> Column:
-    """Return a column of numbers."""
+    """Returns a column of numbers."""
     return Column(key, title, count_text, is_number=True)
 
 
@@ -68,13 +69,13 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table. If there is no room, ``removable`` columns are removed in that order.
+    """A table whose ``removable`` columns are removed in order if there is not enough room.
 
     ``optional`` columns are shown only if a row has a value.
     """
 
     name: str
-    key: str  # of a row, which the cursor follows
+    key: str  # key of the column that identifies a row for the cursor
     columns: tuple[Column, ...]
     sort: str
     removable: tuple[str, ...]
@@ -160,12 +161,16 @@ VIEWS = {view.name: view for view in (QUEUES, LINKS, CONNECTIONS)}
 
 @dataclass(slots=True)
 class Board:
-    """The user's settings. The cursor follows its row, or keeps its place if the row is deleted."""
+    """The user's settings. The cursor follows its row, or stays if the row is deleted."""
 
     view: View = QUEUES
-    sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)  # column; highest first
+    sorts: dict[str, tuple[str, bool]] = field(
+        default_factory=dict
+    )  # column, and whether highest first
     filters: dict[str, str] = field(default_factory=dict)
-    cursors: dict[str, tuple[Any, int]] = field(default_factory=dict)  # key of the row; place
+    cursors: dict[str, tuple[Any, int]] = field(
+        default_factory=dict
+    )  # key of the row, and position
     is_detailed: bool = False
 
     @property
@@ -180,7 +185,7 @@ class Board:
         return self.filters.get(self.view.name, "")
 
     def rows(self, frame: Frame) -> list[dict[str, Any]]:
-        """Return the matching rows of the view, in order."""
+        """Returns the matching rows of the view in order."""
         matches = _matcher(self.filter, self.view)
         key, falls = self.sort
         return ordered(
@@ -191,33 +196,33 @@ class Board:
         )
 
     def show(self, name: str) -> None:
-        """Switch to another view."""
+        """Switches to another view."""
         self.view = VIEWS[name]
 
     def step_view(self, step: int) -> None:
-        """Switch to the next view, or the one before."""
+        """Switches to the next or the previous view."""
         names = list(VIEWS)
         self.show(names[(names.index(self.view.name) + step) % len(names)])
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column; if it is the sort column already, reverse the order."""
+        """Sorts by a column. If this is already the sort column, reverses the order."""
         current, falls = self.sort
         falls = not falls if current == key else _falls(self.view, key)
         self.sorts[self.view.name] = (key, falls)
 
     def step_sort(self, step: int, shown: Sequence[Column]) -> None:
-        """Sort by the next of the columns *shown*, or the one before."""
+        """Sorts by the next or the previous of the columns *shown*."""
         keys = [column.key for column in shown if column.key != TREND]
         current = self.sort[0]
         place = keys.index(current) + step if current in keys else 0
         self.sort_by(keys[place % len(keys)])
 
     def reverse(self) -> None:
-        """Reverse the order."""
+        """Reverses the order."""
         self.sort_by(self.sort[0])
 
     def cursor(self, rows: Sequence[Row]) -> int:
-        """Return the index in *rows* of the cursor."""
+        """Returns the index of the cursor in *rows*."""
         key, place = self.cursors.get(self.view.name, (None, 0))
         for number, row in enumerate(rows):
             if key is not None and row[self.view.key] == key:
@@ -225,20 +230,20 @@ class Board:
         return max(0, min(place, len(rows) - 1))
 
     def move(self, rows: Sequence[Row], place: int) -> None:
-        """Move the cursor to a row. On the first row it follows the place, not the row."""
+        """Moves the cursor to a row. On the first row, the cursor stays at the first position."""
         place = max(0, min(place, len(rows) - 1))
         key = rows[place][self.view.key] if place or (rows and self.is_detailed) else None
         self.cursors[self.view.name] = (key, place)
 
 
 def _falls(view: View, key: str) -> bool:
-    """Return whether a column is sorted highest first by default."""
+    """Returns whether a column is sorted with the highest value first by default."""
     column = next(column for column in view.columns if column.key == key)
     return column.is_number and key != view.key
 
 
 def ordered(rows: list[dict[str, Any]], key: str, tie: str, *, falls: bool) -> list[dict[str, Any]]:
-    """Return *rows* sorted by *key*, then by *tie*; rows without the key come last."""
+    """Returns *rows* sorted by *key*, then by *tie*. Rows without a value come last."""
     rows = sorted(rows, key=lambda row: _rank(row[tie]))
     known = [row for row in rows if row.get(key) is not None]
     known.sort(key=lambda row: _rank(row[key]), reverse=falls)
@@ -252,7 +257,7 @@ def _rank(value: Any) -> Any:
 
 
 def fault_of(text: str, view: View) -> str:
-    """Return why *text* is not a valid filter, or ""."""
+    """Returns the reason why *text* is not a valid filter, or ""."""
     try:
         _condition(text, view)
     except Failure as failure:
@@ -261,7 +266,7 @@ def fault_of(text: str, view: View) -> str:
 
 
 def _matcher(text: str, view: View) -> Callable[[Row], bool]:
-    """Return a function for the filter *text*: a condition as in "ready>0", or part of a text."""
+    """Returns a function for the filter *text*, a condition such as "ready>0" or part of a cell."""
     try:
         condition = _condition(text, view)
     except Failure:
@@ -288,7 +293,7 @@ class Fitted:
 
 
 def fit(view: View, rows: Sequence[Row], room: int) -> Fitted:
-    """Return the columns of *view* that fit into *room* cells, and their widths."""
+    """Returns the columns of *view* that fit into *room* cells, and their widths."""
     columns = [
         column
         for column in view.columns
@@ -309,7 +314,7 @@ def fit(view: View, rows: Sequence[Row], room: int) -> Fitted:
 
 
 def _width(column: Column, rows: Sequence[Row]) -> int:
-    """Return the width that a column needs: one more than its cells and its title."""
+    """Returns the width that a column needs: one more than the longest cell or the title."""
     least = len(column.title) + 1
     if column.key == TREND:
         return max(least, TEXT_MIN)
@@ -317,7 +322,7 @@ def _width(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _widest(columns: Sequence[Column], widths: Sequence[int]) -> int | None:
-    """Return the index of the widest text that can shrink, or None."""
+    """Returns the index of the widest text column that can shrink, or None."""
     texts = [
         number
         for number, column in enumerate(columns)

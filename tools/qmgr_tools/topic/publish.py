@@ -20,13 +20,14 @@ Topic = Annotated[
         metavar="TOPIC",
         show_default=False,
         autocompletion=completion.topics,
-        help="Levels separated by /: flights/JFK/UA.",
+        help="The topic, with levels separated by /: flights/JFK/UA.",
     ),
 ]
 Retain = Annotated[
     bool,
     typer.Option(
-        "--retain", help="Retain it for later subscribers; an empty body deletes the retained one."
+        "--retain",
+        help="Retain the message for later subscribers. An empty body deletes the retained one.",
     ),
 ]
 
@@ -53,18 +54,18 @@ def pub(
     number: grouping.PutNumber = None,
     last: grouping.Last = False,
 ) -> None:
-    """Publish a message, or one for each line of a file. Returns once it is on disk.
+    """Publish a message, or one for each line of a file, and wait until it is on disk.
 
-    All current subscribers of the topic receive it, see: qmctl topic show. Without subscribers it
-    is not stored. A topic needs no definition.
+    All current subscribers of the topic receive the message (see: qmctl topic show). Without
+    subscribers the message is not stored. A topic needs no definition.
 
     \b
     JSON: an object with
-      topic, messages, refused      the number of messages published, and refused
-      bytes, seconds                size of their bodies; time taken
-      subscriptions                 the number that each matched; null: unknown,
-                                    or not the same for all
-      uid                           of a single message, else null
+      topic, messages, refused      topic; number of stored, of refused messages
+      bytes, seconds                size of the bodies; duration
+      subscriptions                 number of subscriptions that each message
+                                    matched; null if unknown or not the same
+      uid                           UID of a single message, else null
 
     Examples:
       qmctl pub flights/JFK/UA '20 minutes late' --header delay:=20
@@ -81,7 +82,9 @@ def pub(
         uid=uid is not None,
     )
     if report and not reply_to:
-        raise usage("--report needs a queue for reports", "none is given", "add --reply-to QUEUE")
+        raise usage(
+            "--report needs a queue for reports", "no queue is given", "add --reply-to QUEUE"
+        )
     properties: dict[str, Any] = {
         "priority": priority,
         "correlation_id": selection.correlation(correlation_id),

@@ -19,15 +19,15 @@ Topic = Annotated[
         metavar="TOPIC",
         show_default=False,
         autocompletion=completion.topics,
-        help="Levels separated by /: flights/JFK.",
+        help="The topic, with levels separated by /: flights/JFK.",
     ),
 ]
 PANELS = {
     "Attributes": {
         "redelivery_limit": "Redeliveries of a failed publication before it is parked",
-        "republish": "When parked publications are delivered again",
+        "republish": "Condition for delivering parked publications again",
         "republish_interval_ms": "Interval of the schedule",
-        "put_inhibit": "Refuse publications, or not",
+        "put_inhibit": "Refuse publications, or accept them",
     }
 }
 ATTRIBUTES = tuple(queue_attribute.column(name, TOPIC_ATTRIBUTES) for name in TOPIC_ATTRIBUTES)
@@ -52,10 +52,10 @@ def ls(
 ) -> None:
     """List the topics that have attributes or a retained publication.
 
-    All other topics inherit the attributes of the topic above. GIVEN lists the attributes set for
-    the topic itself.
+    All other topics inherit the attributes of the topic above. GIVEN lists the attributes that are
+    set for the topic itself.
 
-    JSON: an array of objects: the topics as in "qmctl topic show", without subscriptions.
+    JSON: an array of objects as in "qmctl topic show", without subscriptions.
 
     Examples:
       qmctl topic ls
@@ -72,21 +72,21 @@ def ls(
 
 @command(watched=True)
 def show(call: Call, topic: Topic) -> None:
-    """Show the attributes in force for a topic, and its subscribers.
+    """Show the effective attributes of a topic, and its subscribers.
 
     \b
     JSON: an object with
       topic
-      redelivery_limit       a publication is parked for a subscriber after this
-                             number of failures plus one
-      republish              manual, healthy (when the subscriber reports it),
-                             schedule
+      redelivery_limit       number of redeliveries of a failed publication before
+                             it is parked for the subscriber
+      republish              manual, healthy (when the subscriber reports that it
+                             is healthy), schedule
       republish_interval_ms  the interval of the schedule
       put_inhibit            whether publications are refused
       given                  the attributes set for the topic itself
       retained               whether it has a retained publication
       subscriptions          the number of matching subscriptions
-      first_subscriptions    an array: the names of the first 20
+      first_subscriptions    an array of the first 20 names
 
     Examples:
       qmctl topic show flights/JFK/UA
@@ -109,8 +109,8 @@ def _show(row: Mapping[str, Any]) -> None:
 def set_(call: Call, topic: Topic, **attributes: Any) -> None:
     """Set attributes of a topic and all topics below it, at once and permanently.
 
-    Options that are not given stay unchanged. The word "default" resets an option: the topic then
-    inherits it. The redelivery limit of a subscription overrides that of the topic.
+    Omitted options stay unchanged. The word "default" resets an option, so that the topic inherits
+    it. The redelivery limit of a subscription overrides the limit of the topic.
 
     \b
     JSON: the topic as in "qmctl topic show", and
@@ -126,7 +126,7 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
     if not changes:
         raise usage(
             f"cannot set topic {topic}",
-            "no option to change is given",
+            "no option is given",
             "example: --redelivery-limit 3; see --help",
         )
     topic = topic_name.bare(topic)
@@ -144,7 +144,7 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
         output.document(row | {"changed": changed})
         return
     changes_text = "; ".join(queue_attribute.changes(changed, ATTRIBUTES))
-    output.say(f"set topic {topic}: {changes_text or 'the attributes in force are unchanged'}")
+    output.say(f"set topic {topic}: {changes_text or 'the effective attributes are unchanged'}")
 
 
 @command()
@@ -152,12 +152,15 @@ def delete(
     call: Call,
     topic: Topic,
     retained: Annotated[
-        bool, typer.Option("--retained", help="Delete its retained publication instead.")
+        bool,
+        typer.Option(
+            "--retained", help="Delete the retained publication instead of the attributes."
+        ),
     ] = False,
 ) -> None:
-    """Delete the attributes of a topic, which then inherits them; or its retained publication.
+    """Delete the attributes of a topic, which then inherits them, or its retained publication.
 
-    JSON: an object with topic and retained (whether that was deleted).
+    JSON: an object with topic and retained (whether the publication was deleted).
 
     Examples:
       qmctl topic delete flights/JFK

@@ -25,7 +25,7 @@ Uid = Annotated[
         metavar="UID", show_default=False, help='The UID of the publication, from "qmctl pub".'
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N publications.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="List at most N publications.")]
 SUBSCRIPTIONS = (
     output.whole("subscription"),
     output.text("state"),
@@ -48,13 +48,13 @@ LISTED = ("uid", "topic", "state", "age", "body_bytes", "delivered", "failed", "
 
 @command()
 def who_lacks(call: Call, uid: Uid) -> None:
-    """List the subscriptions that have not consumed a publication, with its state in each.
+    """List the subscriptions that have not consumed a publication, with its state.
 
     \b
     JSON: an object with
       uid, topic
       subscriptions   an array of objects: subscription, state (ready, leased,
-                      delayed, parked, damaged), delivered, failed (counts)
+                      delayed, parked, damaged), delivered, failed
 
     Examples:
       qmctl topic who-lacks NYC.1700000000000001
@@ -66,21 +66,21 @@ def who_lacks(call: Call, uid: Uid) -> None:
     elif row["subscriptions"]:
         output.table(SUBSCRIPTIONS, row["subscriptions"])
     else:
-        output.say(f"no subscription lacks {uid} on {row['topic']}: it is in transit, or retained")
+        output.say(f"no subscription lacks {uid} on {row['topic']}: it is in transit or retained")
 
 
 @command()
 def what_lacks(
     call: Call, name: Name, columns: filters.Columns = None, limit: Limit = LISTED_MAX
 ) -> None:
-    """List the publications that a subscription has not consumed: ready, delayed, then parked.
+    """List the publications that a subscription has not consumed: ready, delayed, parked.
 
     \b
     JSON: an array of objects with
       uid, topic, state        ready, leased, delayed, parked
-      put_time, body_bytes     when it was published (RFC 3339); its size
+      put_time, body_bytes     time of publication (RFC 3339); size
       delivered, failed        number of deliveries; number of failures
-      reason                   of a parked one: its consumer's report, or ""
+      reason                   the consumer's report if it is parked, or ""
 
     Examples:
       qmctl topic what-lacks BILLING:late

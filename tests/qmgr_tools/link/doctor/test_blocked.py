@@ -1,4 +1,4 @@
-"""What is told of a message that cannot be stored, at either end."""
+"""The findings about a message that cannot be stored, at either end."""
 
 from typing import Any
 
@@ -88,15 +88,15 @@ def test_message_that_is_gone_meanwhile_leaves_words_out() -> None:
 
 def test_meaning_of_the_error_says_where_it_is_meant() -> None:
     why = link_blocked.found(ROW | {"error": "QUEUE_UNKNOWN: x"}, NOW_US).why
-    assert why.startswith("At LGA: The queue does not exist. No message is lost: it waits here")
+    assert why.startswith(
+        "At LGA: The queue does not exist. No message is lost: the message waits here"
+    )
     assert link_blocked.found(ROW | {"error": "odd"}, NOW_US).why.startswith("No message is lost")
 
 
 def test_ordered_link_stores_nothing_behind_it() -> None:
-    assert (
-        "no message after it is stored" in link_blocked.found(ROW | {"ordered": True}, NOW_US).why
-    )
-    assert "in flight with it are stored" in link_blocked.found(ROW, NOW_US).why
+    assert "no later message is stored" in link_blocked.found(ROW | {"ordered": True}, NOW_US).why
+    assert "already in flight are stored" in link_blocked.found(ROW, NOW_US).why
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is told of all links, from what a daemon lists."""
+"""The diagnosis of all links from the rows of a daemon."""
 
 from typing import Any
 

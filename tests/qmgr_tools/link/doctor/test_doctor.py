@@ -1,4 +1,4 @@
-"""qmctl link doctor and explain, against a daemon; what they find is tested where it is found."""
+"""qmctl link doctor and explain against a daemon. Other modules test each finding."""
 
 import json
 import socket
@@ -19,8 +19,8 @@ RATES = {"messages_per_s", "bytes_per_s", "put_per_s", "drained_ms"}
 
 @pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
-    """The shared daemon, which takes any OWN."""
-    qm("link", "disallow", "OWN")  # It knows the store of an earlier test's.
+    """The shared daemon, which accepts any store of OWN."""
+    qm("link", "disallow", "OWN")  # The daemon remembers the store of an earlier test.
     qm("link", "allow", "OWN")
     return daemon
 
@@ -118,14 +118,14 @@ def test_message_bound_for_nobody_is_ended_by_what_is_told(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Where a listener is that takes connections and says nothing."""
+    """The address of a listener that accepts connections but sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the daemons that are started after it wait but briefly for who is silent."""
+    """Makes daemons that start later wait only briefly for silent peers."""
     monkeypatch.setenv("QMGRD_LIMITS__HEARTBEAT_MS", "100 ms")
     monkeypatch.setenv("QMGRD_LIMITS__LIVENESS_MS", "300 ms")
 
@@ -135,8 +135,8 @@ def test_who_refuses_is_silent_or_unknown_is_told_apart(
 ) -> None:
     says = {
         "127.0.0.1:1": "",
-        silent: "it hangs, or is another",
-        "no.such.host.invalid:7470": "cannot be resolved: it is misspelt, or the name service",
+        silent: "It hangs or is another",
+        "no.such.host.invalid:7470": "cannot be resolved. It is misspelt, or the name service",
     }
     for number, address in enumerate(says):
         at("link", "create", f"L{number}", address)

@@ -1,4 +1,4 @@
-"""What is told of a link that is stopped, or dials."""
+"""The findings about a link that is stopped or cannot connect."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_peer_that_dialled_and_left_is_told_with_its_reason() -> None:
     found = link_down.down(ROW | {"addresses": [], "error": error})
     assert found.what.startswith(f"NYC lost its connection: {error}; this link has no address; ")
     look, address = found.choices
-    assert (look.command, "qmctl link doctor, there" in look.effect) == ("", True)
+    assert (look.command, "run qmctl link doctor at" in look.effect) == ("", True)
     assert address.command == "qmctl link alter NYC HOST:PORT"
 
 
@@ -87,7 +87,7 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
 @pytest.mark.parametrize(
     ("error", "says", "remedy"),
     [
-        ("nyc:2: Connection refused", "at nyc:2: it does not run", "qmctl -c nyc:1 status"),
+        ("nyc:2: Connection refused", "at nyc:2. It does not run", "qmctl -c nyc:1 status"),
         (
             "nyc:1: nothing heard for 30057 ms, at most 30000; is it a qmgrd?",
             "at nyc:1 accepts the connection, but does not",
@@ -95,17 +95,17 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
         ),
         (
             "nyc:1: frame of 1397966893 bytes, at most 65536; is it a qmgrd?",
-            "it hangs, or is another",
+            "It hangs or is another",
             "qmctl -c nyc:1 status",
         ),
         (
             "nyc:1: nothing heard for 30909 ms, at most 30000",
-            "NYC stopped sending: it hangs, or",
+            "NYC stopped sending. It hangs, or",
             "qmctl -c nyc:1 status",
         ),
         (
             "nyc:1: Name or service not known",
-            "The host name in nyc:1 cannot be resolved:",
+            "The host name in nyc:1 cannot be resolved.",
             "qmctl link alter NYC HOST:PORT",
         ),
         (
@@ -115,10 +115,10 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
         ),
         (
             "nyc:1: no answer within 10 s",
-            "at nyc:1, nyc:2: it does not run",
+            "at nyc:1, nyc:2. It does not run",
             "qmctl -c nyc:1 status",
         ),
-        ("the peer left: so", "at nyc:1, nyc:2: ", "qmctl -c nyc:1 status"),
+        ("the peer left: so", "at nyc:1, nyc:2. ", "qmctl -c nyc:1 status"),
     ],
 )
 def test_why_is_by_the_error_of_the_dial(error: str, says: str, remedy: str) -> None:
@@ -132,4 +132,4 @@ def test_first_dial_that_lasts_has_a_connection_and_no_answer(
     down_ms: int, *, is_mute: bool
 ) -> None:
     row = ROW | {"state": "dialling", "error": "", "down_ms": down_ms}
-    assert ("it hangs, or is another" in link_down.down(row).why) is is_mute
+    assert ("It hangs or is another" in link_down.down(row).why) is is_mute

@@ -1,4 +1,4 @@
-"""What a finding is; tests/qmgr_tools/link/doctor/test_doctor.py has each that there is."""
+"""Findings and their severity."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is told of a stream that leads here."""
+"""The findings about an inbound stream."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_gap_is_told_with_what_waits_behind_it() -> None:
     (found,) = link_inbound.found(both, both, 1000)
     assert found.what == (
         "id 8 from BOS did not arrive within 1 s: 3 messages stored after it; 2 "
-        "messages buffered after it, because the link is --ordered"
+        "messages buffered after it because the link is --ordered"
     )
     assert found.remedy == "qmctl link doctor BOS --watch"
 

@@ -1,4 +1,4 @@
-"""What two looks tell of a link."""
+"""The progress of a link, computed from two measurements."""
 
 from typing import Any
 

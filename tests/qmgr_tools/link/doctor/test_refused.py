@@ -1,4 +1,4 @@
-"""What is told of a refused link, for each reason that a daemon gives."""
+"""The findings about a refused link, for each reason that a daemon reports."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ACCEPT = "qmctl link start NYC --accept"
 
 
 def refusal(here: str, name: str, *, has_link: bool = False, is_known: bool = True) -> str:
-    """Return what the queue manager *here* says to *name*, whose store it does not accept."""
+    """Returns the error of queue manager *here* for *name*, whose store is not accepted."""
     context = Context(Config(), here, b"S" * 16, 1)
     context.tx, context.now = MemoryStore(), Now(0, 0)
     if is_known:
@@ -102,7 +102,7 @@ def test_accepting_is_told_with_what_may_arrive_twice(code: str) -> None:
     assert "arrive twice" in effects[ACCEPT]
     assert found(f"{code}: why", 0).what.endswith("; it stays refused; it holds no messages")
     none = {choice.command: choice.effect for choice in found(f"{code}: why", 0).choices}
-    assert "none arrives twice" in none[ACCEPT]
+    assert "no message arrives twice" in none[ACCEPT]
 
 
 AT_5 = "NYC holds up to id 9, but the next id to assign here is 5: this store was restored"
@@ -148,4 +148,4 @@ def test_accepting_is_offered_only_where_it_helps() -> None:
 
 def test_link_that_asks_again_by_itself_says_when() -> None:
     row = {"link": "NYC", "error": "PEER_NOT_ALLOWED: no", "retry_ms": 12_000}
-    assert "it tries again in 12 s; it holds no messages" in link_refused.found(row).what
+    assert "it retries in 12 s; it holds no messages" in link_refused.found(row).what

@@ -23,14 +23,14 @@ def test_loss_is_a_warning_for_a_day_and_a_note_from_then_on(
     )
     assert found.what.endswith(" ago")
     assert found.remedy == "qmctl -c nyc:7470 link doctor"
-    assert "put them again" in found.choices[-1].effect
+    assert "put the messages again" in found.choices[-1].effect
 
 
 def test_peer_that_dials_has_no_address_to_be_asked_at() -> None:
     found = link_restored.at_peer(ROW | {"addresses": [], "lost_us": NOW_US}, NOW_US)
     assert found is not None
     assert (found.remedy, found.choices[0].command) == ("", "")
-    assert found.choices[0].effect == "check the other end, too, at NYC: qmctl link doctor"
+    assert found.choices[0].effect == "also check the other end: run qmctl link doctor at NYC"
 
 
 def test_loss_here_is_told_of_who_sends() -> None:
@@ -38,7 +38,7 @@ def test_loss_here_is_told_of_who_sends() -> None:
     found = link_restored.here(row, NOW_US)
     assert found is not None
     assert found.what == (
-        "this store was restored to a state older than messages that EWR had sent: up "
+        "this store was restored to a state older than messages from EWR: up "
         "to 1 message may be lost, detected now"
     )
     assert found.remedy == ""

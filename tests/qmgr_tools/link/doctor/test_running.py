@@ -1,4 +1,4 @@
-"""What is told of a link that is up."""
+"""The findings about a link that is up."""
 
 from typing import Any
 
@@ -132,11 +132,7 @@ THERE = "qmctl -c nyc:1 link"
             "creates that link:",
         ),
         ("LINK_UNKNOWN: none", f"{THERE} create NAME --passive", "NAME is this queue manager"),
-        (
-            ("LINK_DOWN: link BOS of NYC is refused"),
-            f"{THERE} doctor BOS",
-            "changes nothing: shows its",
-        ),
+        (("LINK_DOWN: link BOS of NYC is refused"), f"{THERE} doctor BOS", "shows its problems"),
         ("LINK_DOWN: link BOS of NYC is stopped", f"{THERE} start BOS", "starts it: the"),
         (
             "LINK_DOWN: link BOS of NYC has addresses: it dials, and is not fetched from",

@@ -1,4 +1,4 @@
-"""What people see of links that are well and of others."""
+"""The output for people about links with and without findings."""
 
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -22,7 +22,7 @@ REFUSED = DOWN | {"link": "LGA", "state": "refused", "error": "PEER_WRONG: it is
 
 @pytest.fixture
 def on_screen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Returns what link doctor shows on a terminal, 100 wide and without colours."""
+    """Returns the output of link doctor on a terminal of 100 columns without colours."""
     for key, value in {"COLUMNS": "100", "TERM": "xterm", "NO_COLOR": "1"}.items():
         monkeypatch.setenv(key, value)
 
@@ -57,16 +57,14 @@ def test_link_that_is_not_tells_what_to_type(on_screen: Screen) -> None:
     assert "\n  down: down for 1 min 30 s; " in shown
     assert "\n    try: qmctl -c nyc:1 status\n" in shown
     assert "  for causes and other remedies: qmctl link explain NYC\n" in shown
-    assert "explain LGA" not in shown  # There is one way.
+    assert "explain LGA" not in shown  # There is only one remedy.
     assert max(map(len, shown.splitlines())) <= 100
 
 
 def test_what_cannot_be_typed_here_is_told_in_words(on_screen: Screen) -> None:
     shown = on_screen(found([DOWN | {"addresses": [], "error": "the peer left: so"}], []))
     assert "NYC lost its connection: the peer left: so; " in shown
-    assert (
-        "try: at NYC, check its link to this queue manager: qmctl link doctor, there\n"
-    ) in shown
+    assert ("try: check the other end: run qmctl link doctor at NYC\n") in shown
 
 
 def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen) -> None:
@@ -120,16 +118,16 @@ def test_explaining_tells_why_and_what_each_way_does(capsys: Shown) -> None:
         "",
         "down: down for 1 min 30 s; nyc:1: no route; 5 consecutive connection attempts "
         "failed; connects again in 4 s; it holds 3 messages, stored safely",
-        "why: NYC does not answer at nyc:1, nyc:2: it does not run, cannot be reached, "
-        "or has another address. The link retries by itself, at growing intervals, and "
-        "continues where it stopped.",
+        "why: NYC does not answer at nyc:1, nyc:2. It does not run, cannot be reached, "
+        "or has another address. The link retries automatically, at growing intervals, "
+        "and continues where it stopped.",
         "remedies:",
         "  qmctl -c nyc:1 status",
-        "    changes nothing: shows whether it can be reached; start it if it does not run",
+        "    shows whether the peer can be reached; changes nothing",
         "  qmctl link start NYC",
         "    connects now; nothing is lost or duplicated",
         "  qmctl link alter NYC HOST:PORT",
-        "    if it listens at another address: continues at the new address; nothing "
+        "    if the peer listens at another address: continues at the new address; nothing "
         "is lost or duplicated",
         "",
         "from NYC: all up to id 7 have arrived",

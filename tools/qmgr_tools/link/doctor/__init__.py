@@ -1,1 +1,1 @@
-"""`qmctl link doctor`: finds why a link makes no progress."""
+"""`qmctl link doctor`: finds the reasons why a link makes no progress."""

@@ -16,14 +16,14 @@ ALTER = {
     "TRANSFER_REFUSED": "--transfer-in",
 }
 
-LONG_MS = 1_000  # A shorter time is not shown.
+LONG_MS = 1_000  # shortest time that is shown
 
 
 def found(row: Row, now_us: int) -> Finding:
-    """Return the finding of a link that its peer has blocked.
+    """Returns the finding of a link that its peer has blocked.
 
     Args:
-        now_us: the time, in microseconds since 1970: a UID contains the time of its put.
+        now_us: The time in microseconds since 1970, to compute a message's age from its UID.
     """
     link, queue, uid = row["link"], row.get("blocked_queue"), row.get("blocked_uid")
     code, text = text_of(row.get("error"))
@@ -40,7 +40,7 @@ def found(row: Row, now_us: int) -> Finding:
     choices = _remedies(f"-c {address_of(row)} ", code, queue, f"at {link}: ")
     start = Choice(
         f"qmctl link start {link}",
-        f"once it is fixed: retries at once, not {_later(row)}; nothing is lost or duplicated",
+        f"after the fix: retries at once instead of {_later(row)}; nothing is lost or duplicated",
     )
     return Finding(
         "blocked", _severity(code), what, _why(link, code, row.get("ordered")), (*choices, start)
@@ -49,21 +49,21 @@ def found(row: Row, now_us: int) -> Finding:
 
 def _why(link: str, code: str, ordered: object) -> str:
     order = (
-        "The link is --ordered: no message after it is stored."
+        "The link is --ordered, so no later message is stored."
         if ordered
-        else "Messages that were in flight with it are stored; the others wait."
+        else "Messages that were already in flight are stored; the others wait."
     )
     known = ErrorCode.__members__.get(code)
     means = f"At {link}: {known.means} " if known else ""
     return (
-        f"{means}No message is lost: it waits here until the peer stores it. If "
+        f"{means}No message is lost: the message waits here until the peer stores it. If "
         f"link.deliver_retries is set at the peer, it may move to SYSTEM.DEAD.LETTERS there. "
         f"{order}"
     )
 
 
 def inbound(row: Row) -> Finding | None:
-    """Return the finding of an inbound stream with a message that cannot be stored, or None."""
+    """Returns a finding if a message of an inbound stream cannot be stored, or None."""
     if row.get("blocked_id") is None:
         return None
     peer, queue, left = row["peer"], row.get("blocked_queue"), row.get("tries_left")
@@ -79,12 +79,12 @@ def inbound(row: Row) -> Finding | None:
         f"{one_line(_reason(code, text))}; {end}"
     )
     choices = _remedies("", code, queue, "")
-    why = f"It blocks the link of {peer}, which keeps all messages after it."
+    why = f"The message blocks the link of {peer}, which keeps all later messages."
     return Finding("inbound-blocked", _severity(code), what, why, choices)
 
 
 def _remedies(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]:
-    """Return the remedies at the receiving end."""
+    """Returns the remedies at the receiving end."""
     goes_on = f"{at}the message is stored at the next try, and the link continues"
     if code == "QUEUE_UNKNOWN":
         return (Choice(f"qmctl {where}queue create {queue}", goes_on),)
@@ -96,49 +96,51 @@ def _remedies(where: str, code: str, queue: object, at: str) -> tuple[Choice, ..
             Choice(f"qmctl {where}queue alter {queue} {ALTER[code]}", goes_on),
         )
         if code.endswith("_FULL"):
-            room = "consume its messages: the queue accepts as many as it has room for"
+            room = "consume messages from the queue to make room"
             choices += (Choice(f"qmctl {where}queue show {queue}", f"{at}{room}"),)
         return choices
     if code == "STORE_FULL":
-        room = "consume messages, or free some disk: puts then continue by themselves"
+        room = "consume messages, or free disk space: puts then continue automatically"
         return (Choice(f"qmctl {where}status", f"{at}{room}"),)
     if code == "MESSAGE_TOO_LARGE":
         text = "raise limits.message_max_bytes in its configuration, or message_max of the queue: "
         return (Choice(f"qmctl {where}queue show {queue}", f"{at}{text}{goes_on}"),)
     if code in ErrorCode.__members__:
-        return (Choice(f"qmctl explain {code}", "changes nothing: explains the error"),)
+        return (Choice(f"qmctl explain {code}", "explains the error; changes nothing"),)
     return ()
 
 
 def _onward(where: str, manager: str, at: str, goes_on: str) -> tuple[Choice, ...]:
-    """Return the remedies if the receiving end has no link to *manager*.
+    """Returns the remedies if the receiving end has no link to *manager*.
 
-    The sender cannot delete the message, because it is numbered there.
+    The sender cannot delete the message, because the message already has an id in the stream.
     """
     create, passive = f"qmctl {where}link create {manager}", "--passive --transit"
     return (
-        Choice(f"{create} HOST:PORT --transit", f"{goes_on}; it is forwarded to {manager}"),
+        Choice(
+            f"{create} HOST:PORT --transit", f"{goes_on}; the message is forwarded to {manager}"
+        ),
         Choice(
             f"{create} {passive}",
-            f"{goes_on}; it waits there until {manager} connects and fetches it",
+            f"{goes_on}; the message waits there until {manager} connects and fetches it",
         ),
         Choice(
             f"qmctl {where}link delete {manager} --purge",
-            f"{at}if {manager} does not exist: first create the link, then delete it with its "
-            f"messages; loses this message, and all others that wait there for {manager}",
+            f"{at}if {manager} does not exist: first create the link, then delete the link with "
+            f"its messages; loses this message and all others that wait there for {manager}",
         ),
     )
 
 
 def _severity(code: str) -> Severity:
-    """Return the severity: a problem that consumers resolve by themselves is a warning."""
+    """Returns the severity. A problem that consumers can resolve is a warning."""
     known = ErrorCode.__members__.get(code)
     resolves = known is not None and known.error_class is ErrorClass.RETRY_LATER
     return Severity.WARNING if resolves and code != "STORE_FULL" else Severity.CRITICAL
 
 
 def _reason(code: str, text: str) -> str:
-    """Return the reason without the remedy, which the choices contain."""
+    """Returns the reason without the remedy, because the choices contain the remedy."""
     fact = text.partition("; ")[0]
     return f"{code}: {fact}" if code else fact
 

@@ -1,4 +1,4 @@
-"""The problems of all links, found in the rows of a daemon without further requests."""
+"""Finds the problems of all links in the rows of a daemon, without further requests."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ Row = dict[str, Any]
 def diagnosis(
     found: Row, before: Row | None, passed_ms: int, now_us: int, named: str | None = None
 ) -> Row:
-    """Return the diagnosis as an object; "qmctl link doctor --help" describes its keys.
+    """Returns the diagnosis as an object. "qmctl link doctor --help" describes the keys.
 
     Args:
-        found: the outbound and inbound links, as the daemon lists them.
-        before: the same, *passed_ms* earlier, or None.
-        now_us: the time, in microseconds since 1970.
-        named: the only queue manager to examine, or None for all.
+        found: The outbound and inbound links, as the daemon lists them.
+        before: The list from *passed_ms* earlier, or None.
+        now_us: The time in microseconds since 1970.
+        named: The only queue manager to examine, or None for all.
     """
     links = {str(row["link"]): row for row in found["links"]}
     refused = {str(row["peer"]): row for row in found.get("refused", ())}
@@ -54,11 +54,11 @@ def diagnosis(
 
 
 def findings_of(measured: Measurement, now_us: int) -> list[Finding]:
-    """Return the findings of an outbound link."""
+    """Returns the findings of an outbound link."""
     state, before = measured.row.get("state"), measured.before or {}
     is_same = before.get("commit_id") == measured.row.get("commit_id")
     if state == "up" and before.get("state") == "blocked" and is_same:
-        return [link_blocked.found(before, now_us)]  # It is up only for its next attempt.
+        return [link_blocked.found(before, now_us)]  # The link is up only for the next attempt.
     if state == "refused":
         return [link_refused.found(measured.row)]
     if state == "blocked":

@@ -1,4 +1,4 @@
-"""qmctl link doctor, explain: problems of links, and what to do about them."""
+"""qmctl link doctor, explain: finds and explains problems of links, and suggests remedies."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from qmgr_tools.link.show import Peer
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-INTERVAL_S = 1.0  # between two measurements
+INTERVAL_S = 1.0  # time between two measurements
 EXITS = {"ok": Exit.OK, "warning": Exit.WARNING, "critical": Exit.CRITICAL}
 Row = dict[str, Any]
 AnyPeer = Annotated[
@@ -27,30 +27,31 @@ AnyPeer = Annotated[
         metavar="MANAGER",
         show_default=False,
         autocompletion=completion.peers,
-        help="The queue manager at the other end. Default: all links.",
+        help="The queue manager at the other end. By default all links are examined.",
     ),
 ]
 
 
 @command(watched=True)
 def doctor(call: Call, link: AnyPeer = None) -> None:
-    """Find problems of links, and suggest what to do.
+    """Find problems of links, and suggest remedies.
 
-    If a link is up, doctor measures twice, a second apart, and reports the rate, the time until the
-    backlog is drained, and anything that makes no progress. Past problems are only notes. "qmctl
-    link explain" adds the causes, and the effect of each remedy on messages.
+    If a link is up, doctor measures it twice, with a pause of one second. The report has the rate,
+    the time until the backlog is drained, and everything that makes no progress. Past problems are
+    only notes. "qmctl link explain" adds the causes, and the effect of each remedy on messages.
 
-    Exit code: 0 if no link has more than a note, 8 if the worst finding is a warning, 9 if it is
-    critical: messages wait without progress, or an operator must act. With --watch: that of Ctrl-C.
+    The exit code is 0 if there are only notes, 8 if the worst finding is a warning, and 9 if it is
+    critical. Critical means that messages wait without progress, or an operator must act. With
+    --watch the exit code is 130.
 
     \b
     JSON: an object with
       verdict       ok, warning or critical: the worst of all
-      looked_ms     time between the two measurements; 0: there was one
-      inbound_count the number of inbound links; at most 1,000 are examined
+      looked_ms     time between the two measurements; 0: only one measurement
+      inbound_count number of inbound links; at most 1,000 are examined
       links         an array of objects:
         link, state     state is null if there is only an inbound link
-        verdict         of this link
+        verdict         the verdict on this link
         findings        an array: code, severity (note, warning, critical),
                         what, why, remedy (a command, or ""), choices (an array
                         of command, or "", and effect; the first is the remedy)
@@ -59,9 +60,9 @@ def doctor(call: Call, link: AnyPeer = None) -> None:
                         waiting, waiting_bytes, in_flight, oldest_ms,
                         commit_id, held, next_id, transferred, resent,
                         connections, connections_up, down_ms, redial_ms,
-                        blocked_ms, retry_ms; and, or null,
-                        messages_per_s, put_per_s, bytes_per_s (estimated from
-                        the pending messages), drained_ms
+                        blocked_ms, retry_ms; also messages_per_s, put_per_s,
+                        bytes_per_s (estimated from the pending messages),
+                        drained_ms, or null after only one measurement
         paths           as in "qmctl link show", and messages_per_s
         inbound         the inbound link, as in "qmctl link ls"
 
@@ -86,8 +87,7 @@ def doctor(call: Call, link: AnyPeer = None) -> None:
 def explain(call: Call, link: Peer) -> None:
     """Explain the state of a link: its problems, causes, and the effect of each remedy.
 
-    Like "qmctl link doctor MANAGER", but in sentences, with one measurement and no rates. The exit
-    code is 0, whatever it finds.
+    The command measures the link once, so the output has no rates. The exit code is always 0.
 
     JSON: as in "qmctl link doctor", with looked_ms 0.
 
@@ -102,7 +102,7 @@ def explain(call: Call, link: Peer) -> None:
 
 
 def _twice(link: str | None) -> "Callable[[Client], Row]":
-    """Return a function that measures twice; later calls reuse the previous measurement."""
+    """Returns a function that measures twice. Later calls reuse the previous measurement."""
     before: Row | None = None
     at_s = 0.0
 
@@ -122,10 +122,10 @@ def _twice(link: str | None) -> "Callable[[Client], Row]":
 
 
 def _rows(client: "Client", link: str | None) -> Row:
-    """Return the outbound and inbound links, only those of *link* if given.
+    """Returns the outbound and inbound links, or only the links of *link* if given.
 
     Raises:
-        RequestError: LINK_UNKNOWN, there is none of that name.
+        RequestError: LINK_UNKNOWN if no link has that name.
     """
     found: Row = {**client.admin.link_list()}
     if link is None:
@@ -139,7 +139,7 @@ def _rows(client: "Client", link: str | None) -> Row:
 
 
 def _may_progress(found: Row) -> bool:
-    """Return whether a second measurement may show more."""
+    """Returns whether a second measurement may show progress."""
     return bool(found["inbound"]) or any(row.get("state") == "up" for row in found["links"])
 
 

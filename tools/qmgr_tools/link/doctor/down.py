@@ -9,8 +9,8 @@ from qmgr_tools.link.doctor.finding import Choice, Finding, Severity
 from qmgr_tools.link.doctor.refused import address_of
 
 Row = dict[str, Any]
-DOWN_LONG_MS = 10 * SECOND_MS  # A restart of the peer takes less.
-# In errors of the operating system, and of a daemon.
+DOWN_LONG_MS = 10 * SECOND_MS  # longer than a restart of the peer
+# Parts of errors of the operating system and of daemons.
 UNRESOLVED = (
     "Name or service not known",
     "Temporary failure in name resolution",
@@ -18,14 +18,14 @@ UNRESOLVED = (
     "nodename nor servname",
 )
 REFUSED = ("Connection refused", "No such file or directory")
-NO_QMGRD = "is it a qmgrd?"  # A connection was opened, but no welcome arrived.
-SILENT = "nothing heard for"  # after the welcome
-MAINTENANCE = "in maintenance: "  # The daemon runs with --maintenance.
-NEVER_DIALLED = "it has no address: "  # and the peer has never connected
+NO_QMGRD = "is it a qmgrd?"  # error if a connection was opened, but no welcome arrived
+SILENT = "nothing heard for"  # error if a peer stops sending after the welcome
+MAINTENANCE = "in maintenance: "  # error if the daemon runs with --maintenance
+NEVER_DIALLED = "it has no address: "  # error if, in addition, the peer never connected
 
 
 def stopped(row: Row) -> Finding | None:
-    """Return the finding of a stopped link; None if it holds no messages."""
+    """Returns the finding of a stopped link, or None if the link holds no messages."""
     waiting = int(row.get("waiting") or 0)
     if not waiting:
         return None
@@ -33,23 +33,23 @@ def stopped(row: Row) -> Finding | None:
     return Finding(
         "stopped",
         Severity.WARNING,
-        f"an operator stopped it{_since(row)}; it holds {held}, stored safely",
-        "It stays stopped, even across restarts, until an operator starts it. Then it continues "
-        "where it stopped.",
+        f"an operator stopped the link{_since(row)}; it holds {held}, stored safely",
+        "The link stays stopped, even across restarts, until an operator starts it. Then it "
+        "continues where it stopped.",
         (
-            Choice(f"qmctl link start {link}", "sends all of them, exactly once"),
+            Choice(f"qmctl link start {link}", "sends all pending messages, exactly once"),
             Choice(f"qmctl link delete {link} --purge", f"loses {messages(waiting)}"),
         ),
     )
 
 
 def _since(row: Row) -> str:
-    down_ms = row.get("down_ms")  # At most since the daemon started.
+    down_ms = row.get("down_ms")  # not longer than the uptime of the daemon
     return "" if down_ms is None else f", and it has been down for {duration(down_ms)}"
 
 
 def down(row: Row) -> Finding:
-    """Return the finding of a link that waits or connects."""
+    """Returns the finding of a link that waits or connects."""
     waiting, down_ms = int(row.get("waiting") or 0), int(row.get("down_ms") or 0)
     attempts = int(row.get("attempts") or 0)
     is_bad = bool(waiting) and down_ms >= DOWN_LONG_MS
@@ -63,7 +63,7 @@ def down(row: Row) -> Finding:
             "down",
             Severity.CRITICAL if is_bad else Severity.WARNING,
             f"not connected because of maintenance; down for {duration(down_ms)}; {backlog}",
-            "This daemon runs with --maintenance, so its links do not connect by themselves.",
+            "This daemon runs with --maintenance, so its links do not connect automatically.",
             (
                 Choice("", "restart this daemon without --maintenance: the link continues"),
                 Choice(f"qmctl link start {row['link']}", "connects once"),
@@ -76,8 +76,8 @@ def down(row: Row) -> Finding:
         "down",
         Severity.CRITICAL if is_bad else Severity.WARNING,
         "; ".join(filter(None, facts)),
-        f"{_cause(row, error)} The link retries by itself, at growing intervals, and continues "
-        "where it stopped.",
+        f"{_cause(row, error)} The link retries automatically, at growing intervals, and "
+        "continues where it stopped.",
         _choices(row, error),
     )
 
@@ -86,44 +86,44 @@ def _choices(row: Row, error: str) -> tuple[Choice, ...]:
     link = row["link"]
     status = Choice(
         f"qmctl -c {address_of(row)} status",
-        "changes nothing: shows whether it can be reached; start it if it does not run",
+        "shows whether the peer can be reached; changes nothing",
     )
     start = Choice(f"qmctl link start {link}", "connects now; nothing is lost or duplicated")
     elsewhere = "continues at the new address; nothing is lost or duplicated"
     alter = f"qmctl link alter {link} HOST:PORT"
     if any(words in error for words in UNRESOLVED):
         return (Choice(alter, f"if the host name is misspelt: {elsewhere}"), start)
-    return (status, start, Choice(alter, f"if it listens at another address: {elsewhere}"))
+    return (status, start, Choice(alter, f"if the peer listens at another address: {elsewhere}"))
 
 
 def _cause(row: Row, error: str) -> str:
-    """Return the probable cause of a daemon's *error*, "ADDRESS: why"."""
+    """Returns the probable cause of a daemon's *error*, "ADDRESS: REASON"."""
     link, of, all_of_them = row["link"], error.partition(": ")[0], ", ".join(row["addresses"])
     at = of if of in row["addresses"] else all_of_them
     if any(words in error for words in UNRESOLVED):
         return (
-            f"The host name in {at} cannot be resolved: it is misspelt, or the name service does "
+            f"The host name in {at} cannot be resolved. It is misspelt, or the name service does "
             "not answer."
         )
     if any(words in error for words in REFUSED):
-        return f"{link} does not listen at {at}: it does not run, or has another address."
+        return f"{link} does not listen at {at}. It does not run, or has another address."
     # A connection attempt that fails ends earlier, with an error.
     is_mute = not error and row.get("state") == "dialling"
     if NO_QMGRD in error or (is_mute and int(row.get("down_ms") or 0) >= DOWN_LONG_MS):
         return (
-            f"The program at {at} accepts the connection, but does not answer as a qmgrd does: it "
-            "hangs, or is another program."
+            f"The program at {at} accepts the connection, but does not answer like qmgrd. It hangs "
+            "or is another program."
         )
     if SILENT in error:
-        return f"{link} stopped sending: it hangs, or the network loses its messages."
+        return f"{link} stopped sending. It hangs, or the network loses its messages."
     return (
-        f"{link} does not answer at {all_of_them}: it does not run, cannot be reached, or has "
+        f"{link} does not answer at {all_of_them}. It does not run, cannot be reached, or has "
         "another address."
     )
 
 
 def _passive(row: Row, error: str, facts: str, *, is_bad: bool) -> Finding:
-    """Return the finding of a link without an address, which waits for its peer to connect."""
+    """Returns the finding of a link without addresses, which waits for its peer to connect."""
     link = row["link"]
     was_connected = error and not error.startswith(NEVER_DIALLED)
     state = f"{link} lost its connection: {error}" if was_connected else f"{link} has not connected"
@@ -131,16 +131,14 @@ def _passive(row: Row, error: str, facts: str, *, is_bad: bool) -> Finding:
         "down",
         Severity.CRITICAL if is_bad else Severity.WARNING,
         f"{state}; this link has no address; {facts}",
-        f"{link} does not run, cannot reach this queue manager, or its link to this one is stopped "
-        f"or does not fetch. This link waits until {link} connects.",
+        f"{link} does not run or cannot reach this queue manager, or its link is stopped or does "
+        f"not fetch. This link waits until {link} connects.",
         (
-            Choice(
-                "", f"at {link}, check its link to this queue manager: qmctl link doctor, there"
-            ),
+            Choice("", f"check the other end: run qmctl link doctor at {link}"),
             Choice(
                 f"qmctl link alter {link} HOST:PORT",
-                f"only if this queue manager can reach {link}: connects to that address, and no "
-                "longer waits; nothing is lost or duplicated",
+                f"only if this queue manager can reach {link}: connects to that address instead of "
+                "waiting; nothing is lost or duplicated",
             ),
         ),
     )

@@ -1,7 +1,7 @@
-"""Findings about a link, and the verdict on it.
+"""Findings about a link, and the verdict on the link.
 
-A note reports a past problem, or one that resolves itself. Only present problems affect the
-verdict. So a link that recovered is ok, and no alarm stays on that an operator cannot clear.
+A note reports a past problem, or a problem that resolves itself. Only present problems affect the
+verdict. A link that recovered is therefore ok, and operators can clear every alarm.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Severity(IntEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     NOTE = 0
     WARNING = 1
@@ -19,7 +19,7 @@ class Severity(IntEnum):
 
     @property
     def word(self) -> str:
-        """Its name, for scripts."""
+        """The name of the severity, for scripts."""
         return self.name.lower()
 
     @property
@@ -30,7 +30,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A remedy: a command, and its effect on messages. Without a command: wait, or check."""
+    """A remedy: a command and its effect on messages, or only advice if the command is ""."""
 
     command: str
     effect: str
@@ -38,7 +38,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding: what, since when, how much; the cause; and the remedies, the best one first."""
+    """A finding: the facts, the cause, and the remedies, with the best remedy first."""
 
     code: str
     severity: Severity
@@ -48,11 +48,11 @@ class Finding:
 
     @property
     def remedy(self) -> str:
-        """The command to type; it may be empty."""
+        """The command of the best remedy, or ""."""
         return self.choices[0].command if self.choices else ""
 
     def row(self) -> dict[str, Any]:
-        """Return the object for scripts."""
+        """Returns the object for scripts."""
         return {
             "code": self.code,
             "severity": self.severity.word,
@@ -64,11 +64,11 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    """Return the highest severity of *findings*."""
+    """Returns the highest severity of *findings*."""
     return max((found.severity for found in findings), default=Severity.NOTE)
 
 
 def text_of(error: object) -> tuple[str, str]:
-    """Return code and text of a daemon's error, "CODE: text"."""
+    """Returns the code and the text of a daemon's error "CODE: text"."""
     code, colon, text = str(error or "").partition(": ")
     return (code, text) if colon and code.isupper() else ("", str(error or ""))

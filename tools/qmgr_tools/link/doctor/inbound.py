@@ -8,25 +8,25 @@ from qmgr_tools.link.doctor.running import OFTEN, OFTEN_MIN
 
 
 def found(row: Row, before: Row | None, passed_ms: int) -> list[Finding]:
-    """Return the findings of an inbound stream, from its *row* now and *before*."""
+    """Returns the findings of an inbound stream from its current *row* and the row *before*."""
     checks = (link_blocked.inbound(row), _gap(row, before, passed_ms), _duplicates(row))
     return [one for one in checks if one is not None]
 
 
 def refused(row: Row, now_us: int) -> Finding:
-    """Return the finding of a queue manager that was not allowed to open a link."""
+    """Returns the finding of a queue manager that was not allowed to open a link."""
     peer, code, times = row["peer"], row.get("code"), counted(int(row.get("count") or 0), "time")
     last = age(int(row.get("last_us") or 0), now_us)
     what = f"a queue manager named {peer} was refused here {times}, the last time {last}"
     store = f" --store-id {row['store_id']}" if row.get("store_id") else ""
     if code == "PEER_NOT_ALLOWED":
-        why = f"No operator has allowed {peer} to open links. It was given no information."
-        effect = f"only if it is the {peer} you know: accepts its messages from then on"
+        why = f"No operator has allowed {peer} to open links. No information was sent to it."
+        effect = f"only if you know this {peer}: accepts its messages from then on"
     elif code == "PEER_STORE_CHANGED":
-        why = f"{peer} is known with another store. This one was given no information."
+        why = f"{peer} is known with another store. No information was sent to it."
         effect = f"only if the store of {peer} was created again: accepts that store"
     else:
-        why = "It wants to fetch messages, but no link of this queue manager sends to it."
+        why = "It tried to fetch messages, but this queue manager has no link to it."
         return Finding("peer-refused", Severity.NOTE, f"{what}: {code}", why)
     allow = f"qmctl link allow {peer}{store}"
     return Finding("peer-refused", Severity.WARNING, what, why, (Choice(allow, effect),))
@@ -41,14 +41,20 @@ def _gap(row: Row, before: Row | None, passed_ms: int) -> Finding | None:
         return None
     peer, gap = row["peer"], int(row.get("commit_id") or 0) + 1
     held = f"{messages(ahead)} stored after it" if ahead else ""
-    lined = f"{messages(line)} buffered after it, because the link is --ordered" if line else ""
+    lined = f"{messages(line)} buffered after it because the link is --ordered" if line else ""
     return Finding(
         "inbound-gap",
         Severity.WARNING,
         f"id {gap} from {peer} did not arrive within {duration(passed_ms)}: "
         + "; ".join(filter(None, (held, lined))),
-        "It is late on a slow path, or was lost with a path and is sent again. No message is lost.",
-        (Choice(f"qmctl link doctor {peer} --watch", "changes nothing: shows when it arrives"),),
+        "The message is late on a slow path, or a path was lost and the message is sent again. No "
+        "message is lost.",
+        (
+            Choice(
+                f"qmctl link doctor {peer} --watch",
+                "shows when the message arrives; changes nothing",
+            ),
+        ),
     )
 
 

@@ -1,10 +1,10 @@
-"""Two measurements of a link a moment apart: progress, rates, and time until it is drained."""
+"""Computes progress, rates and the time until a link is drained from two measurements."""
 
 from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
-# Keys of a link's row that are repeated in the figures.
+# The keys of a link's row that the figures repeat.
 ROW_KEYS = (
     "waiting",
     "waiting_bytes",
@@ -26,7 +26,10 @@ ROW_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A link now, and *passed_ms* before; None if there is one measurement or the link is new."""
+    """The row of a link, and the row *passed_ms* earlier.
+
+    The earlier row is None after only one measurement, or if the link is new.
+    """
 
     row: Row
     before: Row | None = None
@@ -38,31 +41,31 @@ class Measurement:
         return self.before is not None and self.passed_ms > 0
 
     def grown(self, key: str) -> int:
-        """Return the growth of a number of the row; 0 if it did not grow, or was reset."""
+        """Returns the growth of a number of the row, or 0 if the number was reset."""
         return max(int(self.row.get(key) or 0) - int((self.before or {}).get(key) or 0), 0)
 
     def landed(self, number: int) -> int:
-        """Return how many records a path delivered over the same connection."""
+        """Returns the number of records that a path delivered between the measurements."""
         now, then = (_landed(row).get(number, 0) for row in (self.row, self.before or {}))
         return now if now < then else now - then
 
     @property
     def has_moved(self) -> bool:
-        """Whether anything was committed, held or delivered between the measurements."""
+        """Whether a message was committed, held or delivered between the measurements."""
         then = self.before or {}
         is_other = any(self.row.get(key) != then.get(key) for key in ("commit_id", "held"))
         return is_other or _landed(self.row) != _landed(then)
 
     def per_s(self, count: int) -> float | None:
-        """Return *count* per second; None without a second measurement."""
+        """Returns *count* per second, or None without a second measurement."""
         return round(count * 1000 / self.passed_ms, 1) if self.is_double else None
 
     def figures(self) -> Row:
-        """Return the progress of the link, for scripts."""
+        """Returns the progress of the link, for scripts."""
         waiting, size = int(self.row.get("waiting") or 0), int(self.row.get("waiting_bytes") or 0)
         gone, come = self.per_s(self.grown("commit_id")), self.per_s(self.grown("next_id"))
         before = self.before or {}
-        # The daemon does not report the size of sent messages: assume that of pending ones.
+        # The daemon does not report the size of sent messages: use the mean size of pending ones.
         count = waiting + int(before.get("waiting") or 0)
         mean_bytes = (size + int(before.get("waiting_bytes") or 0)) / count if count else 0.0
         nets = None if gone is None or come is None else gone - come
@@ -74,7 +77,7 @@ class Measurement:
         }
 
     def paths(self) -> list[Row]:
-        """Return the paths, each with its rate."""
+        """Returns the paths, each with its rate."""
         return [
             path | {"messages_per_s": self.per_s(self.landed(path.get("path", 0)))}
             for path in self.row.get("paths") or []
@@ -82,6 +85,6 @@ class Measurement:
 
 
 def _landed(row: Row) -> dict[int, int]:
-    """Return the records that each path delivered, by number: the paths may change."""
+    """Returns the number of delivered records by path number, because paths may change."""
     paths = row.get("paths") or []
     return {int(path.get("path") or 0): int(path.get("landed") or 0) for path in paths}

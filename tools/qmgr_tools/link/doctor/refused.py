@@ -1,6 +1,6 @@
-"""Findings about a refused link: what happened, and the effect of each remedy on messages.
+"""Findings about a refused link: the facts, and the effect of each remedy on messages.
 
-The daemon reports a code and a sentence; the rest follows from the protocol (section 9).
+The daemon reports a code and a sentence. The rest follows from the protocol (section 9).
 """
 
 import re
@@ -23,7 +23,7 @@ BEHIND = re.compile(r"holds up to id (\d+), but had committed (\d+)")
 
 
 def found(row: Row) -> Finding:
-    """Return the finding of a refused link with this *row*."""
+    """Returns the finding of a refused link with this *row*."""
     code, text = text_of(row.get("error"))
     explain = {
         "PEER_WRONG": _peer_wrong,
@@ -38,26 +38,26 @@ def found(row: Row) -> Finding:
     held = f"it holds {messages(waiting)}, stored safely" if waiting else "it holds no messages"
     name = "refused-" + (code or "unknown").lower().replace("_", "-")
     retry_ms = row.get("retry_ms")
-    next_ = "it stays refused" if retry_ms is None else f"it tries again in {duration(retry_ms)}"
+    next_ = "it stays refused" if retry_ms is None else f"it retries in {duration(retry_ms)}"
     return Finding(name, Severity.CRITICAL, f"{happened}; {next_}; {held}", why, choices)
 
 
-Explanation = tuple[str, str, tuple[Choice, ...]]  # what happened, why, and the remedies
+Explanation = tuple[str, str, tuple[Choice, ...]]  # the facts, the cause, and the remedies
 
 
 UNKNOWN_ADDRESS = "HOST:PORT"
-ALLOW = "qmctl link allow NAME"  # if the peer did not name this queue manager
+ALLOW = "qmctl link allow NAME"  # remedy if the peer did not name this queue manager
 
 
 def address_of(row: Row) -> str:
-    """Return the last address of the peer, or its configured one."""
+    """Returns the last known address of the peer, or a configured address."""
     last = [str(path.get("address") or "") for path in row.get("paths") or []]
     known = [address for address in last if ":" in address and " " not in address]
     return str((known or row.get("addresses") or [UNKNOWN_ADDRESS])[0])
 
 
 def _at_peer(row: Row, command: str) -> str:
-    """Return *command* for the queue manager at the other end of the link."""
+    """Returns *command* for the queue manager at the other end of the link."""
     return command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
 
 
@@ -80,19 +80,19 @@ def _elsewhere(row: Row) -> Choice:
 
 
 def _sends_again(row: Row) -> str:
-    """Return the effect of accepting the peer on the pending messages."""
+    """Returns the effect that accepting the peer has on pending messages."""
     if not _waiting(row):
-        return "no messages are pending, so none arrives twice"
+        return "no messages are pending, so no message arrives twice"
     return (
         f"sends {_all(row)} as a new stream: the peer may already have some. Of these, consumed "
-        "ones arrive twice; those still on their queue do not"
+        "messages arrive twice; messages still on their queue do not"
     )
 
 
 def _peer_wrong(row: Row, code: str, text: str) -> Explanation:
     return (
         f"a queue manager other than {row['link']} answers: {text.partition(';')[0]}",
-        "The address is wrong, or another queue manager was started there. It was sent nothing. "
+        "The address is wrong, or another queue manager was started there. No message was sent. "
         "Accepting the peer does not help.",
         (_elsewhere(row),),
     )
@@ -103,15 +103,11 @@ def _not_allowed(row: Row, code: str, text: str) -> Explanation:
     remote = _at_peer(row, remedy.command(ErrorCode.PEER_NOT_ALLOWED, text) or ALLOW)
     return (
         f"{link} accepts no links from this queue manager",
-        f"An operator of {link} must allow this queue manager before it may send. {link} was sent "
-        "nothing.",
+        f"An operator of {link} must allow this queue manager before it may send. No message was "
+        "sent.",
         (
-            Choice(
-                remote,
-                f"at {link}: accepts {_all(row)}, exactly once. With --store-id (see qmctl "
-                "status here), it accepts no other store",
-            ),
-            Choice(f"qmctl link start {link}", "after that, here: tries again now"),
+            Choice(remote, "status here), it accepts no other store"),
+            Choice(f"qmctl link start {link}", "then, at this queue manager: retries now"),
         ),
     )
 
@@ -134,7 +130,8 @@ def _store_changed(row: Row, code: str, text: str) -> Explanation:
                     "the old store had sent stay there; unsent ones are lost with the old store",
                 ),
                 Choice(
-                    f"qmctl link start {link}", f"after that, here: sends {_all(row)}, exactly once"
+                    f"qmctl link start {link}",
+                    f"then, at this queue manager: sends {_all(row)}, exactly once",
                 ),
             ),
         )
@@ -149,7 +146,7 @@ def _store_changed(row: Row, code: str, text: str) -> Explanation:
 
 def _restored(row: Row, code: str, text: str) -> Explanation:
     return (
-        f"this store is older than the messages of it that {row['link']} holds: {text}",
+        f"this store is older than the messages that {row['link']} has from it: {text}",
         "This queue manager was restored from a backup. Messages put after the backup are lost "
         f"here, unless {row['link']} has them. Messages in the backup may have been sent since. "
         "Messages put since the restore have ids that were used before, so the link stopped.",
@@ -165,7 +162,7 @@ def _restored(row: Row, code: str, text: str) -> Explanation:
 
 
 def _restored_effect(row: Row, text: str) -> str:
-    """Return the effect of accepting; *text* may state how much the peer already has.
+    """Returns the effect of accepting; *text* may state how much the peer already has.
 
     Messages that got their id after the peer had reported its highest were never sent.
     """
@@ -209,7 +206,7 @@ def _damaged(row: Row, code: str, text: str) -> Explanation:
         (
             Choice(
                 "qmctl store verify SNAPSHOT",
-                "changes nothing: shows other damage (docs/operating.md, Verifying). A store "
+                "shows other damage (docs/operating.md, Verifying); changes nothing. A store "
                 "restored from a snapshot lacks all later messages",
             ),
             _accept(row, _sends_again(row)),
@@ -219,9 +216,11 @@ def _damaged(row: Row, code: str, text: str) -> Explanation:
 
 def _other(row: Row, code: str, text: str) -> Explanation:
     known = ErrorCode.__members__.get(code)
-    means = f"{known.means} {known.remedy}" if known else "The peer, or this daemon, refused it."
+    means = (
+        f"{known.means} {known.remedy}" if known else "The peer or this daemon refused the link."
+    )
     again = f"once it is fixed: sends {_all(row)}, exactly once"
     choices: tuple[Choice, ...] = (Choice(f"qmctl link start {row['link']}", again),)
     if known:
-        choices += (Choice(f"qmctl explain {code}", "changes nothing: explains the error"),)
+        choices += (Choice(f"qmctl explain {code}", "explains the error; changes nothing"),)
     return f"refused with {code or 'an error'}: {text or 'no reason is given'}", means, choices

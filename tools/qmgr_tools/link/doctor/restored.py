@@ -1,43 +1,43 @@
-"""Findings about messages lost because the store at one end of a link was restored."""
+"""Findings about messages that were lost because a store was restored."""
 
 from qmgr_tools.cli.humanize import age, messages
 from qmgr_tools.link.doctor.finding import Choice, Finding, Severity
 from qmgr_tools.link.doctor.measurement import Row
 from qmgr_tools.link.doctor.refused import UNKNOWN_ADDRESS, address_of
 
-FRESH_US = 24 * 3_600 * 1_000_000  # For this long it is a warning, then a note.
+FRESH_US = 24 * 3_600 * 1_000_000  # time during which the finding is a warning, not a note
 _WHY = (
-    "They had been confirmed, so the sender deleted them. Messages that were consumed or forwarded "
-    "before the restore are not lost, although they are counted."
+    "The messages had been confirmed, so the sender deleted them. Messages that were consumed or "
+    "forwarded before the restore are not lost, although they are counted."
 )
 
 
 def at_peer(row: Row, now_us: int) -> Finding | None:
-    """Return the finding of a link whose peer was restored, or None.
+    """Returns a finding if the peer of a link was restored, or None.
 
     Args:
-        row: of an outbound link.
-        now_us: the time, in microseconds since 1970.
+        row: The row of an outbound link.
+        now_us: The time in microseconds since 1970.
     """
     peer, address = row.get("link"), address_of(row)
     look = f"qmctl -c {address} link doctor"
     there = (
-        Choice("", f"check the other end, too, at {peer}: qmctl link doctor")
+        Choice("", f"also check the other end: run qmctl link doctor at {peer}")
         if address == UNKNOWN_ADDRESS
-        else Choice(look, "changes nothing: shows the finding of the other end")
+        else Choice(look, "shows the finding of the other end; changes nothing")
     )
     what = f"the store of {peer} was restored to an older state"
     return _found(row, now_us, "peer-restored", what, (there,))
 
 
 def here(row: Row, now_us: int) -> Finding | None:
-    """Return the finding of an inbound stream of a restored store, or None.
+    """Returns a finding if the store that receives an inbound stream was restored, or None.
 
     Args:
-        row: of an inbound link.
-        now_us: the time, in microseconds since 1970.
+        row: The row of an inbound link.
+        now_us: The time in microseconds since 1970.
     """
-    what = f"this store was restored to a state older than messages that {row.get('peer')} had sent"
+    what = f"this store was restored to a state older than messages from {row.get('peer')}"
     return _found(row, now_us, "restored", what, ())
 
 
@@ -48,7 +48,9 @@ def _found(
     if not lost:
         return None
     severity = Severity.WARNING if now_us - at_us < FRESH_US else Severity.NOTE
-    again = Choice("", "the producers can put them again: with the same UID each is stored once")
+    again = Choice(
+        "", "the producers can put the messages again: with the same UID each is stored once"
+    )
     return Finding(
         code,
         severity,

@@ -1,4 +1,4 @@
-"""Findings about a link that is up: its progress, and that of its paths."""
+"""Findings about the progress of a link that is up, and of its paths."""
 
 import re
 from typing import Any
@@ -13,16 +13,16 @@ from qmgr_tools.link.doctor.refused import address_of
 Row = dict[str, Any]
 LATE_MS = 5 * SECOND_MS  # half of the default link.stall_ms
 STUCK_MS = 10 * SECOND_MS
-SLOWER = 4  # times the round trip of the others
-SLOW_MS = 100  # and by that much at least
-OFTEN = 0.1  # of the transferred messages
-OFTEN_MIN = 100
-BACKLOG_S = 10  # seconds to drain; a smaller backlog is not reported
+SLOWER = 4  # factor between the round trip of a slow path and that of the other paths
+SLOW_MS = 100  # least difference between the two round trips
+OFTEN = 0.1  # fraction of the transferred messages above which resends are reported
+OFTEN_MIN = 100  # least number of resends that are reported
+BACKLOG_S = 10  # seconds to drain the smallest reported backlog
 OWN_NAME = re.compile(r"there is no link to ([^;\s]+)|link ([^;\s]+) of \S+ ")
 
 
 def found(measured: Measurement) -> list[Finding]:
-    """Return the findings of a link that is up."""
+    """Returns the findings of a link that is up."""
     row = measured.row
     if "GET_INHIBITED" in str(row.get("error")):
         return [_inhibited(row)]
@@ -52,7 +52,7 @@ def _inhibited(row: Row) -> Finding:
         "gets-inhibited",
         Severity.WARNING,
         f"gets are inhibited on {queue}, so the link is up but sends nothing; {held}",
-        f"An operator ran queue alter --get-inhibit, to hold back the messages for {row['link']}.",
+        f"An operator ran queue alter --get-inhibit to hold back the messages for {row['link']}.",
         (
             Choice(
                 f"qmctl queue alter {queue} --no-get-inhibit",
@@ -75,16 +75,16 @@ def _no_progress(measured: Measurement) -> Finding | None:
         f"up, but without progress for {duration(measured.passed_ms)}: "
         f"{messages(_waiting(row))} ({size(row.get('waiting_bytes') or 0)}) pending, confirmed up "
         f"to id {row.get('commit_id')}{since}",
-        f"{row['link']} answers, but stores or confirms nothing: its disk, its machine or the "
-        "network is very slow. A path without progress for link.stall_ms reconnects by itself.",
+        f"{row['link']} answers, but stores or confirms no messages. Its disk, its machine or the "
+        "network is very slow. A path without progress for link.stall_ms reconnects automatically.",
         (
             Choice(
                 f"qmctl -c {address_of(row)} status",
-                "changes nothing: check the longest turn, and the disk, at that end",
+                "check the longest turn and the disk at that end; changes nothing",
             ),
             Choice(
                 f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: shows whether it continues",
+                "shows whether the link continues; changes nothing",
             ),
         ),
     )
@@ -100,10 +100,12 @@ def _paths_down(row: Row) -> Finding | None:
         "paths-down",
         Severity.WARNING,
         f"{len(gone)} of {counted(len(paths), 'path')} not up: {each}",
-        "The other paths carry their messages: nothing is lost, but the link is slower. Each path "
-        "starts with another address of the link, and reconnects by itself.",
+        "The other paths carry the messages. No message is lost, but the link is slower. Each path "
+        "starts with another address of the link, and reconnects automatically.",
         (
-            Choice(f"qmctl link start {row['link']}", "reconnects these now; the others continue"),
+            Choice(
+                f"qmctl link start {row['link']}", "reconnects these paths now; the others continue"
+            ),
             Choice(
                 f"qmctl link alter {row['link']} HOST:PORT...",
                 "if an address is wrong: reconnects all paths; nothing is lost or duplicated",
@@ -120,7 +122,7 @@ def _gone(path: Row) -> str:
 
 
 def _fetches(row: Row) -> Finding | None:
-    """Return the finding of a link that should fetch, but cannot."""
+    """Returns a finding if a link should fetch but cannot, or None."""
     results = [str(path.get("fetches") or "") for path in row.get("paths") or []]
     errors = sorted({one_line(why) for why in results if why not in ("", "asked", "yes")})
     if not errors:
@@ -137,7 +139,7 @@ def _fetches(row: Row) -> Finding | None:
 
 
 def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
-    """Return the remedies at the peer, by *why* it does not send."""
+    """Returns the remedies at the peer for *why*, the reason why the peer does not send."""
     there = f"qmctl -c {address_of(row)} link"
     named = OWN_NAME.search(why)
     name = (named[1] or named[2]) if named else "NAME"
@@ -149,15 +151,15 @@ def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
         return (
             Choice(
                 f"{there} show {name}",
-                f"changes nothing: shows its pending messages{of}. When it is empty, delete it "
-                "there and create it with --passive: its addresses cannot be removed",
+                f"shows its pending messages{of}; changes nothing. When the link is empty, "
+                "delete it there and create it with --passive: its addresses cannot be removed",
             ),
             Choice(
                 f"qmctl link alter {row['link']} --no-fetch",
-                "if that link connects with its own addresses: this one no longer fetches",
+                "if the peer's link connects with its own addresses: this link no longer fetches",
             ),
         )
-    doctor = Choice(f"{there} doctor {name}", f"changes nothing: shows its problems{of}")
+    doctor = Choice(f"{there} doctor {name}", f"shows its problems{of}; changes nothing")
     if why.endswith(" is stopped"):
         return (Choice(f"{there} start {name}", f"starts it{of}: {arrive}"), doctor)
     return (doctor,)
@@ -181,12 +183,12 @@ def _late(measured: Measurement) -> Finding | None:
         "path-late",
         Severity.WARNING,
         each,
-        "The peer has not confirmed them yet. After link.stall_ms without progress the path "
-        "reconnects by itself, and another path sends its messages, exactly once.",
+        "The peer has not confirmed these messages yet. After link.stall_ms without progress the "
+        "path reconnects automatically, and another path sends the messages, exactly once.",
         (
             Choice(
                 f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: shows whether it continues",
+                "shows whether the link continues; changes nothing",
             ),
             Choice(
                 f"qmctl link stop {row['link']} && qmctl link start {row['link']}",
@@ -217,10 +219,13 @@ def _slow(row: Row) -> Finding | None:
         "path-slow",
         Severity.WARNING,
         "; ".join(slow),
-        "Its network is slower or lossy, or it has another address. It gets fewer messages; late "
-        "ones are also sent over another path, so nothing is lost or duplicated.",
+        "The path's network is slower or lossy, or its address is different. The path carries "
+        "fewer messages. Late messages are also sent over another path; nothing is lost or "
+        "duplicated.",
         (
-            Choice(f"qmctl link show {row['link']}", "changes nothing: shows its address"),
+            Choice(
+                f"qmctl link show {row['link']}", "shows the address of the path; changes nothing"
+            ),
             Choice(
                 f"qmctl link alter {row['link']} HOST:PORT...",
                 "to omit a bad address: reconnects all paths; nothing is lost or duplicated",
@@ -244,9 +249,9 @@ def _stalled(measured: Measurement) -> Finding | None:
         Severity.WARNING if is_now else Severity.NOTE,
         f"no progress for link.stall_ms: {each} since the link was created, altered or started "
         f"with the daemon{'; again just now' if is_now else ''}",
-        "The connection was open, but the peer stored nothing. Such a path reconnects by itself, "
-        "at its next address, with twice the stall time. Another path sent its messages.",
-        (Choice("qmctl events", "changes nothing: shows each stall as it happens (link stalled)"),),
+        "The connection was open, but the peer stored no messages. Such a path reconnects to its "
+        "next address, with twice the stall time. Another path sent its messages.",
+        (Choice("qmctl events", "shows each stall (event: link stalled); changes nothing"),),
     )
 
 
@@ -262,11 +267,11 @@ def _gap(measured: Measurement) -> Finding | None:
         f"{row['link']} holds {messages(held)} above a gap at id {int(commit_id or 0) + 1}, which "
         f"did not close within {duration(measured.passed_ms)}",
         "The missing message is late on a slow path, or was lost with a path and is sent again. "
-        "Those above it can already be consumed there, unless the link is --ordered.",
+        "Messages above the gap can already be consumed there, unless the link is --ordered.",
         (
             Choice(
                 f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: shows whether it closes",
+                "shows whether the gap closes; changes nothing",
             ),
         ),
     )
@@ -285,8 +290,8 @@ def _resent(measured: Measurement) -> Finding | None:
         f"{messages(resent)} sent again since the daemon started, and {went:,} transferred"
         + (f"; {again:,} of them in the last {duration(measured.passed_ms)}" if is_now else ""),
         "Connections break, paths are late, or the peer was blocked. The peer discards each copy: "
-        "no message is duplicated, but the network carries more.",
-        (Choice("qmctl events", "changes nothing: shows links that break, stall or are blocked"),),
+        "no message is duplicated, but the network carries more data.",
+        (Choice("qmctl events", "shows links that break, stall or are blocked; changes nothing"),),
     )
 
 
@@ -302,8 +307,8 @@ def _grows(measured: Measurement) -> Finding | None:
         Severity.WARNING,
         f"the backlog grows by {grows:,} messages/min: {messages(waiting)} pending, "
         f"{gone:,.0f} messages/s sent, {come:,.0f} messages/s put",
-        "The link works at the speed of the network or of the peer's disk, or one connection is "
-        "not enough for a network with a long round trip.",
+        "The network or the peer's disk limits the link, or one connection is not enough for a "
+        "network with a long round trip.",
         (
             Choice(
                 f"qmctl link alter {measured.row['link']} --connections N",
@@ -311,7 +316,7 @@ def _grows(measured: Measurement) -> Finding | None:
             ),
             Choice(
                 f"qmctl -c {address_of(measured.row)} status",
-                "changes nothing: check the longest turn, and the disk, at that end",
+                "check the longest turn and the disk at that end; changes nothing",
             ),
         ),
     )

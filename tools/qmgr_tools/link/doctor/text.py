@@ -1,7 +1,7 @@
-"""The output of qmctl link doctor and explain for people.
+"""Prints the results of qmctl link doctor and explain for people.
 
-A link without findings has one line. For other links the findings, remedies and the progress
-follow. Without a terminal each finding is a row of a table, and so is a link without findings.
+A link without findings has one line. For other links, the findings, remedies and the progress
+follow. Without a terminal, each finding and each link without findings is a row of a table.
 """
 
 import sys
@@ -38,7 +38,7 @@ ROWS = (
 
 
 def show(found: Row, named: str | None = None) -> None:
-    """Print the diagnosis *found*, in full if a link was *named*."""
+    """Prints the diagnosis *found*, in full if the user *named* a link."""
     links = found["links"]
     if not sys.stdout.isatty():
         output.table(ROWS, [row for link in links for row in _rows(link)])
@@ -59,18 +59,18 @@ def show(found: Row, named: str | None = None) -> None:
 
 
 def show_paths(paths: list[Row], indent: int = 0) -> None:
-    """Print a table of the *paths* of a link, below an empty line."""
+    """Prints an empty line and a table of the *paths* of a link."""
     if not paths:
         return
     print()
-    # The output above shows the error of a single path.
+    # The output above already shows the error of a single path.
     shown = paths if len(paths) > 1 else [paths[0] | {"error": ""}]
     used = [column for column in PATHS if any(column.cell(path) for path in shown)]
     output.table(used, shown, indent)
 
 
 def _rows(link: Row) -> list[Row]:
-    """Return the rows of a link for output without a terminal."""
+    """Returns the rows of a link for output without a terminal."""
     own = {"link": link["link"], "verdict": link["verdict"], "state": link["state"]}
     own["waiting"] = (link["progress"] or {}).get("waiting")
     found = [f | {"remedy": connect_options.add_to(f["remedy"])} for f in link["findings"]]
@@ -118,7 +118,7 @@ def _print_finding(finding: Row) -> None:
 
 
 def state_of(link: Row) -> str:
-    """Return the state of a link in a line."""
+    """Returns the state of a link on one line."""
     figures = link["progress"]
     if figures is None:
         if not link["inbound"]:
@@ -140,7 +140,7 @@ def state_of(link: Row) -> str:
 
 
 def progress_of(link: Row) -> str:
-    """Return the progress of a link in words."""
+    """Returns the progress of a link in words."""
     figures = link["progress"]
     words = [_confirmed(figures["commit_id"])]
     if figures["held"]:
@@ -157,7 +157,7 @@ def progress_of(link: Row) -> str:
 
 
 def explain(found: Row) -> None:
-    """Print the diagnosis *found* of one link in sentences."""
+    """Prints the diagnosis *found* of one link in sentences."""
     for link in found["links"]:
         name, verdict = link["link"], link["verdict"]
         head = [(f"{name}  ", "bold"), (f"{verdict}  ", STYLES[verdict]), (state_of(link), "")]
@@ -186,7 +186,7 @@ def _explain(finding: Row) -> None:
 
 
 def _inbound(row: Row) -> str:
-    """Return the progress of an inbound link in words."""
+    """Returns the progress of an inbound link in words."""
     ahead, line = int(row.get("ahead") or 0), int(row.get("in_line") or 0)
     words = [f"from {row.get('peer')}: {_arrived(row)}"]
     if ahead:
@@ -203,7 +203,7 @@ def _confirmed(commit_id: Any) -> str:
 
 
 def _arrived(row: Row) -> str:
-    """Return how much of a stream has arrived, including messages lost in a restore."""
+    """Returns the highest id of a stream that arrived, including messages lost in a restore."""
     commit_id = row.get("commit_id")
     lost = ", some of them lost since" if row.get("lost") else ""
     return f"all up to id {commit_id} have arrived{lost}" if commit_id else "no message has arrived"
