@@ -48,7 +48,7 @@ def test_unix_socket_is_an_address() -> None:
     ("text", "why"),
     [
         ("nowhere", '"nowhere" is not host:port'),
-        ("host:70000", '"host:70000" has the port 70000, at most 65535'),
+        ("host:70000", '"host:70000" has the port 70000; the maximum is 65535'),
         ("host:0", '"host:0" has the port 0'),
         ("unix:relative", "'unix:relative' is not an absolute path"),
         ("unix:/a\0b", "'unix:/a\\x00b' is not an absolute path"),
