@@ -191,7 +191,7 @@ def test_damaged_page_is_an_error_with_its_file(snapshot: Path, tmp_path: Path) 
         rows(copy)
     with pytest.raises(SnapshotUnreadable) as refused:
         rows(copy, verify="false")
-    assert str(refused.value).startswith(f"{copy}/data.mdb: damaged: ")
+    assert str(refused.value).startswith(f"{copy}/data.mdb is damaged: ")
     assert str(refused.value).endswith("; copy or take the snapshot again")
 
 

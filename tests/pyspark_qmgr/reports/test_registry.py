@@ -13,7 +13,9 @@ def test_all_are_all_and_what_was_named_comes_first() -> None:
     assert len(named(["sizes", ALL])) == len(REPORTS)
 
 
-@pytest.mark.parametrize(("name", "hint"), [("dept", "did you mean depth?"), ("x", "there are ")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("dept", "did you mean depth?"), ("x", "the reports are ")]
+)
 def test_name_of_no_report_is_refused(name: str, hint: str) -> None:
     with pytest.raises(ReportUnknown, match=f"^'{name}' is not a valid report; {hint}"):
         named(["depth", name])
