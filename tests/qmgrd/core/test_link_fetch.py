@@ -42,7 +42,7 @@ def row(app: Client) -> dict[str, Any]:
 
 def test_link_without_an_address_waits_for_its_peer(app: Client, home: Home) -> None:
     assert row(app)["state"] == "waiting"
-    assert row(app)["error"] == "it has no address: FAR is to dial, and to fetch"
+    assert row(app)["error"] == "the link has no address: FAR must dial, and fetch"
     assert row(app)["paths"] == []
 
 
@@ -140,7 +140,7 @@ def test_answers_of_who_was_never_asked_break_the_protocol(app: Client, home: Ho
 def test_link_with_an_address_goes_there_and_not_to_who_comes(app: Client, home: Home) -> None:
     app.ask(m.LinkAlter, "FAR", {"addresses": ["h:1"]})
     (error,) = home.hear(FETCH)
-    assert (error.code, "not fetched from" in error.text) == (ErrorCode.LINK_DOWN, True)
+    assert (error.code, "its peer cannot fetch" in error.text) == (ErrorCode.LINK_DOWN, True)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_text_of_a_blocked_peer_is_passed_on_with_its_name(app: Client, home: Ho
     home.fetch()
     home.opened()
     home.hear(m.Blocked(1, 1, ErrorCode.QUEUE_UNKNOWN, 1, "no queue F", taken=1))
-    assert row(app)["error"].endswith("FAR says: no queue F")
+    assert row(app)["error"].endswith("FAR reports: no queue F")
 
 
 def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None:

@@ -220,7 +220,7 @@ def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
     reject(app, "A1")
     assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]  # All go to one queue.
     (row,) = jobs(app)
-    assert (row["state"], row["text"]) == ("waiting", "no queue takes its members")
+    assert (row["state"], row["text"]) == ("waiting", "no queue accepts its members")
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 10})
     run_due_work(app.manager, NO_PLACE_MS)
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A3"]

@@ -110,7 +110,7 @@ def test_job_that_fails_stays_as_it_is_until_somebody_decides(
     (item,) = items(app.manager)
     app = app.manager.connect()
     (job,) = app.ask(m.JobList)["jobs"]
-    assert (job["state"], job["text"]) == ("aside", "its slice failed twice: Bug: planted")
+    assert (job["state"], job["text"]) == ("aside", "a slice of the job failed twice: Bug: planted")
     assert is_served(app.manager)
     monkeypatch.undo()
     app = app.manager.connect()

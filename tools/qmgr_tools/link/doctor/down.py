@@ -21,7 +21,7 @@ REFUSED = ("Connection refused", "No such file or directory")
 NO_QMGRD = "is it a qmgrd?"  # A connection was opened, but no welcome arrived.
 SILENT = "nothing heard for"  # after the welcome
 MAINTENANCE = "in maintenance: "  # The daemon runs with --maintenance.
-NEVER_DIALLED = "it has no address: "  # and the peer has never connected
+NEVER_DIALLED = "the link has no address: "  # and the peer has never connected
 
 
 def stopped(row: Row) -> Finding | None:

@@ -18,7 +18,7 @@ SLOW_MS = 100  # and by that much at least
 OFTEN = 0.1  # of the transferred messages
 OFTEN_MIN = 100
 BACKLOG_S = 10  # seconds to drain; a smaller backlog is not reported
-OWN_NAME = re.compile(r"there is no link to ([^;\s]+)|link ([^;\s]+) of \S+ ")
+OWN_NAME = re.compile(r"link ([^;\s]+) does not exist|link ([^;\s]+) of \S+ ")
 
 
 def found(measured: Measurement) -> list[Finding]:
