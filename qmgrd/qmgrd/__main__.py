@@ -1,4 +1,4 @@
-"""``python -m qmgrd``."""
+"""The entry point of ``python -m qmgrd``."""
 
 from qmgrd.main import main
 

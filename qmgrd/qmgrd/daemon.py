@@ -1,7 +1,7 @@
 """The daemon: connects the sockets and the clock to the turns, all on one thread.
 
-Everything that arrives before the loop's next iteration is processed in one turn. The outcome is
-sent to the sockets only after :meth:`Turns.run` has made it durable in the store.
+All data that arrives before the loop's next iteration is processed in one turn. The outcome is sent
+to the sockets only after :meth:`Turns.run` has made it durable in the store.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = f"qmgrd/{VERSION}"
 QUARANTINE_MS = 60_000
-DRAIN_MAX_MS = 2_000  # at a stop, time for peers to fetch what is written
-LEAVE_MAX_MS = 250  # and then for them to close their end
+DRAIN_MAX_MS = 2_000  # at a stop, the time for peers to read written data
+LEAVE_MAX_MS = 250  # after that, the time for peers to close their end
 LOOK_S = 1.0  # between two checks of the connections
-_LINK = "link"  # used in place of an origin: the daemon does not dial this link
+_LINK = "link"  # used instead of an origin: the daemon does not dial this link
 
 log = structlog.get_logger()
 
@@ -49,7 +49,7 @@ log = structlog.get_logger()
 class Daemon:
     """A queue manager that serves its sockets.
 
-    Invariant: ``_sessions`` names each open connection once; a turn is scheduled at most once.
+    Invariant: ``_sessions`` contains each open connection once. At most one turn is scheduled.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Daemon:
         self._failure: BaseException | None = None
         self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
-        self._ahead: set[SocketSession] = set()  # not read from until the turns have caught up
+        # Sessions that are not read until the turns have caught up.
+        self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
@@ -159,14 +160,14 @@ class Daemon:
         """Serves until :meth:`stop`.
 
         Raises:
-            ListenFailed: an address cannot be listened on.
-            StoreFailed: the store failed; stored data is intact, and a restart may help.
+            ListenFailed: The daemon cannot listen on an address.
+                StoreFailed: The store failed. Stored data is intact, and a restart may help.
         """
         self._loop = asyncio.get_running_loop()
         try:
             listeners = await listen(self.config, lambda: SocketSession(self, self._make_peer))
         except ListenFailed:
-            self._turns.stop(self._now())  # Nothing was delivered: the stop is a clean one.
+            self._turns.stop(self._now())  # Nothing was delivered, so the stop is a clean one.
             raise
         self.addresses = [listener.name for listener in listeners]
         write_addresses(self.config.queue_manager.data_dir, self.addresses)
@@ -207,12 +208,12 @@ class Daemon:
                 task.cancel()
 
     def stop(self) -> None:
-        """Makes :meth:`run` end in good order."""
+        """Makes :meth:`run` end after a clean shutdown."""
         self._notifier.send("STOPPING=1", status="finishing received requests")
         self._stopped.set()
 
     def want_turn(self) -> None:
-        """Schedules a turn for the next iteration of the loop, once the daemon is set up."""
+        """Schedules a turn for the next iteration of the loop, once the daemon is ready."""
         if not self._turn_scheduled and self._failure is None and self._tasks is not None:
             self._turn_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -241,7 +242,7 @@ class Daemon:
             self._recover(failed)
         except StoreFailed as failed:
             self._fail(failed)
-        except Exception as error:  # The edge of the turn: a bug in the shell ends the daemon, too.
+        except Exception as error:  # The edge of the turn. A bug in the shell also ends the daemon.
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -263,7 +264,7 @@ class Daemon:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
 
     def _release(self, outcome: Outcome) -> None:
-        """Sends what a durable turn produced."""
+        """Sends the messages of a durable turn."""
         write_all(self._sessions, outcome.sends)
         for number, goaway in outcome.closes:
             session = self._sessions.get(number)
@@ -297,11 +298,13 @@ class Daemon:
         self._admission.entered(session, self.now_ms())
 
     def session_ahead(self, session: SocketSession) -> None:
-        """Makes the daemon read from *session* again once the turns have caught up."""
+        """Makes the daemon read from *session* again after the turns have caught up."""
         self._ahead.add(session)
 
     def session_blocked(self, session: SocketSession, *, is_blocked: bool) -> None:
-        """Stops or resumes processing for a connection, whose peer has or had too much to fetch."""
+        """Stops or resumes processing for a connection when its peer has or had too much unread
+        data.
+        """
         if is_blocked:
             self._turns.intake.block(session.peer.number)
         else:
@@ -309,7 +312,7 @@ class Daemon:
             self.want_turn()
 
     def session_failed(self, session: SocketSession, error: Exception) -> None:
-        """Closes the connection that met an internal error, and refuses its peer for a while."""
+        """Closes a connection after an internal error, and refuses its peer for a while."""
         log.error(
             "internal error on a connection",
             peer=session.peer.peer_name,
@@ -359,7 +362,7 @@ class Daemon:
         try:
             self._turns = self._recovery.start()
             self.frames.intake = self._turns.intake
-        except Exception as error:  # The bug, or the damage, also occurs at the start.
+        except Exception as error:  # The bug or the damage also occurs at the start.
             self._fail(StoreFailed(f"cannot restart: {type(error).__name__}: {error}"))
         else:
             self.want_turn()
@@ -378,13 +381,13 @@ class Daemon:
             await asyncio.sleep(period_ms / 1000)
             try:
                 self._store.check()
-            # The store was removed: a turn would notice, but none ran.
+            # The store was removed. A turn would detect this, but none ran.
             except StoreFailed as failed:
                 self._fail(failed)
                 return
             now_ms = self.now_ms()
             if now_ms - due_ms > period_ms:
-                continue  # The loop was held up: heartbeats may still be unread in the sockets.
+                continue  # The loop was delayed, so heartbeats may still be unread in the sockets.
             for session in list(self._sessions.values()):
                 session.poll(now_ms)
 
@@ -396,11 +399,11 @@ class Daemon:
             self.frames.tick()
             self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_room_short and not self.unsent.is_room_short:
-                self.want_turn()  # Requests that wait for room may now have it.
+                self.want_turn()  # Requests that wait for room may now have room.
 
     async def _finish(self) -> None:
-        """Processes the received requests, says goodbye, and gives peers a little time to read
-        it.
+        """Processes the received requests, sends goodbyes, and gives peers a little time to read
+        them.
         """
         for session in self._sessions.values():
             session.pause_reading()

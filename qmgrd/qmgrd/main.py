@@ -30,7 +30,7 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, Stor
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
-# Only the daemon's user may read files with messages, and the directories above them.
+# Only the daemon's user may read files with messages and the directories above them.
 UMASK = 0o077
 
 _DESCRIPTION = """\
@@ -44,11 +44,11 @@ share/qmgrd/qmgrd.toml where this is installed, config/qmgrd.toml in the
 source tree."""
 _EPILOG = f"""\
 exit codes:
-  {EXIT_OK}  stopped as asked, or the configuration is sound
-  {EXIT_FAILED}  failed: the log says why; start it again
-  {EXIT_CONFIG}  wrong usage or configuration
-  {EXIT_STORE}  the store cannot be used: in use, damaged, full, of another name
-  {EXIT_LISTEN}  cannot listen: an address is taken, or not of this machine
+  {EXIT_OK}  stopped on request, or the configuration is valid
+  {EXIT_FAILED}  failed: see the log for the reason; start the daemon again
+  {EXIT_CONFIG}  invalid usage or configuration
+  {EXIT_STORE}  the store is in use, damaged or full, or belongs to another name
+  {EXIT_LISTEN}  cannot listen: an address is in use, or not on this machine
 
 examples:
   qmgrd --name NYC --data-dir /tmp/nyc 2>/tmp/nyc.log &
@@ -66,7 +66,7 @@ def main() -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    # The reader has closed the pipe; otherwise the interpreter would exit with 120.
+    # The reader has closed the pipe. Without this exit, the interpreter would exit with 120.
     except OSError:
         os._exit(code)
     sys.exit(code)
@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> int:
         print(f"qmgrd: configuration:\n{error}", file=sys.stderr)
         return EXIT_CONFIG
     if options.check:
-        print("the configuration is sound")
+        print("the configuration is valid")
         return EXIT_OK
     logs.configure(config.log, sys.stderr)
     descriptors.raise_limit(config.listen)
@@ -102,8 +102,8 @@ def _serve(
     config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any, *, is_maintenance: bool
 ) -> int:
     space = store.space()
-    if space.used_bytes >= space.map_bytes:  # LMDB could not even delete.
-        why = f"it uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
+    if space.used_bytes >= space.map_bytes:  # LMDB could not even delete rows.
+        why = f"the store uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
         log.error("cannot use the store", why=why)
         return EXIT_STORE
     if config.store.map_bytes < MAP_LEAST_BYTES:
@@ -134,7 +134,7 @@ def _serve(
         return EXIT_STORE
     except TurnFailed:
         return EXIT_FAILED
-    except OSError as error:  # The system has no descriptor for it.
+    except OSError as error:  # The system has no descriptor for the loop.
         log.error("cannot run the event loop", why=error.strerror)
         return EXIT_FAILED
     log.info("stopped")
@@ -147,7 +147,7 @@ async def _until_signal(daemon: Daemon) -> None:
     def stop() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-            # The second signal stops at once.
+            # The second signal stops the daemon at once.
             signal.signal(number, lambda *_: os._exit(EXIT_FAILED))
         log.info("stopping")
         daemon.stop()

@@ -223,7 +223,9 @@ def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None
     with pytest.raises(SchemaInvalid, match="table history has no column 'body'"):
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).streamReader(wrong)
     messages = schema_of(TABLES["messages"])
-    with pytest.raises(OptionInvalid, match=r'history in snapshots, use .option\("table", "history"\)'):
+    with pytest.raises(
+        OptionInvalid, match=r'history in snapshots, use .option\("table", "history"\)'
+    ):
         DefaultSource({"path": "/snapshots"}).streamReader(messages)
     with pytest.raises(PySparkException):
         DefaultSource({}).streamWriter(HISTORY, False)

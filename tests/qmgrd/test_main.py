@@ -86,7 +86,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_check_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(options(tmp_path / "new", "--check")) == EXIT_OK
-    assert capsys.readouterr().out == "the configuration is sound\n"
+    assert capsys.readouterr().out == "the configuration is valid\n"
     assert not (tmp_path / "new").exists()
 
 
@@ -124,7 +124,7 @@ def test_options_beat_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["--config", str(file), "--name", "MINE", "--data-dir", str(tmp_path)]) == EXIT_OK
     assert '"name": "MINE"' in capsys.readouterr().err
     assert run(["--config", str(file), "--data-dir", str(tmp_path)]) == EXIT_STORE
-    assert "queue manager MINE, the configuration says OTHER" in capsys.readouterr().err
+    assert "queue manager MINE, but the configuration names OTHER" in capsys.readouterr().err
     assert run(["--data-dir", str(tmp_path)]) == EXIT_STORE
     assert "no name is configured: give --name MINE" in capsys.readouterr().err
 

@@ -110,7 +110,7 @@ def test_message_is_not_forwarded_without_transit() -> None:
     chain.advance(2_000)
     link = chain.nodes["EWR"].turns.broker.catalogue.links["NYC"]
     assert link.state is LinkState.BLOCKED
-    assert "set its attribute transit to send them on" in link.error
+    assert "set its attribute transit to forward them" in link.error
     chain.askers["NYC"].ask(lambda i: m.LinkAlter(i, "LAX", {"transit": True}))
     chain.askers["LAX"].ask(lambda i: m.LinkAlter(i, "SFO", {"transit": True}))
     chain.advance(60_000)

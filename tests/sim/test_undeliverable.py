@@ -57,7 +57,7 @@ def test_message_for_a_missing_queue_waits_until_the_queue_exists_G8(clean: bool
         pair.advance(LONG_ENOUGH_MS)
         assert pair.link.state is LinkState.BLOCKED
         again(pair, node, clean=clean)
-    assert "QUEUE_UNKNOWN: NYC says: queue NONE does not exist here" in pair.link.error
+    assert "QUEUE_UNKNOWN: NYC reports: queue NONE does not exist here" in pair.link.error
     assert min(stored(pair.edge, pair.link.queue)) == 1
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "NONE"))
     pair.advance(LONG_ENOUGH_MS)

@@ -1,8 +1,8 @@
-"""The queue manager itself: accepts events, passes them to their owners, returns what to send.
+"""The queue manager itself: accepts events, passes them to their owners, returns messages to send.
 
-One turn, from the outside:
+One turn, as its caller sees it:
 
-    begin(tx, now) ─▶ opened, received, closed, dialled ... as they came ─▶ end() ─▶ Outcome
+    begin(tx, now) ─▶ opened, received, closed, dialled ... in order of arrival ─▶ end() ─▶ Outcome
 
 Between begin and end, every change is written in the turn's transaction. The outcome must not leave
 the process before that transaction is durable: see turn.py. The memory holds a cache of the store
@@ -60,7 +60,7 @@ _COUNTED = GROWING | READS | {*SELECTING}
 
 
 class RequestNotAllowed(RemoteProtocolError):
-    """The peer may not send this request. The connection closes, as some requests have no id."""
+    """The peer may not send this request. Closes the connection, as some requests have no id."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
@@ -89,9 +89,9 @@ class Broker:
         context.tx, context.now, context.is_maintenance = tx, now, is_maintenance
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
-        self.sessions: dict[int, Session] = {}  # by number
-        self._answering: dict[int, Session] = {}  # answered at the end of the turn
-        self._resumable: dict[bytes, int] = {}  # the connection of each session
+        self.sessions: dict[int, Session] = {}  # by connection number
+        self._answering: dict[int, Session] = {}  # sessions to answer at the end of the turn
+        self._resumable: dict[bytes, int] = {}  # connection number by session id
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
         self.jobs = Jobs(context, self.catalogue)
@@ -250,7 +250,7 @@ class Broker:
         self.streams.close(session)
 
     def received(self, connection: int, message: Arrived) -> None:
-        """Handles *message*, or answers with an error; never raises for a fault of the peer."""
+        """Handles *message*, or replies with an error. Never raises for a fault of the peer."""
         session = self.sessions.get(connection)
         if session is None:
             return  # Closed earlier in this turn.
@@ -291,7 +291,9 @@ class Broker:
             return
         if kind in GROWING:
             growth.check(self, message)
-        if isinstance(message, SELECTING) and message.where:  # It may have to be compiled.
+        if (
+            isinstance(message, SELECTING) and message.where
+        ):  # The selector may have to be compiled.
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
@@ -306,7 +308,7 @@ class Broker:
         self.context.send(connection, answer)
 
     def end(self) -> Outcome:
-        """Runs timers and jobs, delivers messages, writes changes; returns what to send."""
+        """Runs timers and jobs, delivers messages, writes changes. Returns the outcome."""
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
         budget.allow(WORK)
@@ -331,7 +333,7 @@ class Broker:
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn()
-        # Events change queues, so they precede the last refresh of groups. Later ones wait a turn.
+        # Events change queues, so put them before the last refresh. Later events wait a turn.
         put_events(context, self.catalogue, self.dead_letters)
         self.publications.count()
         refresh_groups(context, self.jobs)
@@ -343,13 +345,13 @@ class Broker:
         return outcome
 
     def end_alone(self) -> Outcome:
-        """Writes changes without any other work; returns what to log."""
+        """Writes changes without any other work. Returns the notes to log."""
         refresh_groups(self.context, self.jobs)
         self._write()
         return Outcome([], [], [], self.take_notes())
 
     def take_notes(self) -> list[Note]:
-        """Removes the notes so far from the outcome, and returns them."""
+        """Removes the collected notes from the outcome and returns them."""
         outcome = self.context.outcome
         self.context.outcome = outcome._replace(notes=[])
         return outcome.notes
@@ -416,11 +418,11 @@ class Broker:
         return min((ms for ms in due if ms is not None), default=None)
 
     def shutdown(self) -> None:
-        """Closes all connections; :attr:`busy` is false once all leases have ended."""
+        """Closes all connections. :attr:`busy` becomes false once all leases have ended."""
         for connection, session in sorted(self.sessions.items()):
             self.units.close(
                 session, CONNECTION_LOST
-            )  # The shutdown does not count as their failure.
+            )  # A shutdown does not count as a failed delivery.
             self.streams.links.report_commits(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
@@ -435,7 +437,7 @@ class Broker:
                     queue
                 )  # Messages from before the crash may still be stored.
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
-        self.context.wrote = True  # Writes the clock too: lost units of work used timestamps.
+        self.context.wrote = True  # Also writes the clock: lost units of work used timestamps.
 
     def _retention(self) -> None:
         running = {job.row["kind"] for job in self.jobs.running.values()}

@@ -1,10 +1,10 @@
-"""Refuses a request that would grow a full store, before its handler sees it.
+"""Refuses requests that would grow a full store, before their handlers see them.
 
 Each request declares in qmgr_protocol.messages what it may add to the store.
 
-A request that opens something that exists is accepted even if the store is full. So an application
-can declare its queue, or resume its producer, and then make room. Requests that store message by
-message ask for room themselves, so that ids stay in step.
+A request that opens an existing object is accepted even if the store is full. So an application can
+declare its queue, or resume its producer, and then make room. Requests that store single messages
+reserve room in their handlers, so that message ids stay in sequence.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=m.Request)
 
-ROWS_BYTES = 1024  # added by a request, in addition to twice its size
+ROWS_BYTES = 1024  # room for a request, in addition to twice its size
 
 GROWTH: dict[type[Arrived], Growth] = {
     found.kind: found.request.growth for found in OPERATIONS.values() if found.request is not None
@@ -71,7 +71,7 @@ def _row(kind: type[Kind], growth: Growth, exists: Callable[["Broker", Kind], bo
     return kind, (growth, exists)
 
 
-# If the object of a request exists: the growth then, and the test whether it exists.
+# For requests on an object that may already exist: the growth in that case, and the check for it.
 _KNOWN = dict(
     [
         _row(m.ProducerOpen, Growth.NOTHING, _has_producer),

@@ -1,22 +1,25 @@
-"""Arrivals that wait for a turn: a queue per connection; connections take turns by time.
+"""Messages that wait for a turn: one queue per connection. Connections share the time fairly.
 
 Each connection has a clock: the time that its requests have used. The connection with the lowest
-clock is served next. So a request waits only for connections that have used less time, and a flood
-of expensive requests delays only its sender.
+clock is served next. So a request waits only for connections that have used less time. A flood of
+expensive requests delays only its sender.
 
     slot 7   [ A  C  D ]     connections with clocks at 7 slots of about 1 ms, in rotation
     slot 8   [ B ]
     slot 20  [ E ]           E sent a request that took 13 ms
 
-1. Clocks in one slot count as equal, in rotation. So the next connection is found in O(1).
+1. Clocks in one slot count as equal and are served in rotation. So the next connection is found in
+   O(1).
 2. A connection without waiting requests starts just before the current slot, even if it used less
-   time. It is next, after others that came the same way, and cannot save up time.
-3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
-   end of a turn, the share is small: nobody waits long for the answer to a flood.
-4. A connection whose peer has too much to fetch is held (unread_replies.py): it is in no line
-   until its peer has fetched that. The same holds for one whose next request may have a long
-   answer, if there is no room for that.
-5. When a connection is lost, its requests that only read are dropped (reads.py). Others are served.
+   time. It is served next, after other connections that arrived in the same way, and cannot save up
+   time.
+3. A connection that has used its share of a turn waits for the next turn. Answers leave at the end
+   of a turn. So the share is small, and a flood does not delay other answers for long.
+4. A connection is held if its peer has too many unread answers (unread_replies.py). It is in no
+   line until the peer has read them. A connection whose next request may have a long answer is also
+   held if there is no room for the answer.
+5. When a connection is lost, its read-only requests are dropped (reads.py). Other requests are
+   served.
 """
 
 from collections import deque
@@ -31,12 +34,13 @@ from qmgrd.core.limits.reads import DROPPED, LONG
 from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived, SettlePart
 
-AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; beyond it, reading pauses
+# Limit of waiting bytes of one connection; above it, reading pauses.
+AHEAD_MAX_BYTES = 4 * 1024 * 1024
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
 class Arrival(NamedTuple):
-    """A message of a peer, or an event of the shell for the broker."""
+    """A message from a peer, or an event from the shell for the broker."""
 
     message: Arrived | None  # None if ``event`` is set
     event: Callable[[Broker], None] | None
@@ -44,7 +48,7 @@ class Arrival(NamedTuple):
 
 
 class ConnectionArrivals:
-    """The waiting arrivals of one connection. Its credit limits the counts."""
+    """The waiting arrivals of one connection. The peer's credit limits the counts."""
 
     __slots__ = (
         "arrivals",
@@ -62,15 +66,15 @@ class ConnectionArrivals:
         self.connection = connection
         self.arrivals: deque[Arrival] = deque()
         self.closed = False
-        self.is_link = False  # Its puts and answers are served even while it is held.
+        self.is_link = False  # Puts and answers of a link are served even while the link is held.
         self.bytes = 0
-        self.messages = 0  # of all kinds except puts
+        self.messages = 0  # number of messages of all kinds except puts
         self.put_messages = 0
         self.put_bytes = 0
         self.used_ns = 0  # the connection's clock
 
     def drop_reads(self) -> int:
-        """Removes the requests that only read; returns their bytes."""
+        """Removes the read-only requests. Returns their size in bytes."""
         reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
         if reads:
             self.arrivals = deque(
@@ -84,8 +88,8 @@ class ConnectionArrivals:
 class Intake:
     """All waiting arrivals.
 
-    Invariant: between turns each connection with arrivals is once in ``_lines``, in ``_held`` or in
-    ``_waiting``, and no line is empty; ``_slots`` is a heap of their slots.
+    Invariant: between turns each connection with arrivals is exactly once in ``_lines``, ``_held``
+        or ``_waiting``, and no line is empty. ``_slots`` is a heap of the slots of all lines.
     """
 
     def __init__(
@@ -94,34 +98,38 @@ class Intake:
         unread_replies: UnreadReplies | None = None,
         bytes_max: int = 64 * 1024 * 1024,
     ) -> None:
-        """Makes an empty intake.
+        """Creates an empty intake.
 
         Args:
-            handles_max: of a piece of a settle.
-            unread_replies: the connections that are held, and the room for long answers.
-            bytes_max: beyond it, only connections without waiting arrivals are read from.
+            handles_max: The maximum number of handles in one part of a settle request.
+                unread_replies: The connections that are held, and the room for long answers.
+                bytes_max: The limit of waiting bytes. Above it, only connections without waiting
+                    arrivals are read.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._unread_replies = unread_replies or UnreadReplies()
         self._bytes_max = bytes_max
         self._held: dict[int, ConnectionArrivals] = {}
-        self._waiting: dict[int, ConnectionArrivals] = {}  # waiting for room, in this order
+        # Connections that wait for room, in this order.
+        self._waiting: dict[int, ConnectionArrivals] = {}
         self._pending: dict[int, ConnectionArrivals] = {}
         self._lines: dict[int, deque[ConnectionArrivals]] = {}  # by slot
         self._slots: list[int] = []
         self._slot = 1  # the latest slot that was served
-        self._had: dict[ConnectionArrivals, int] = {}  # slots used in the current turn
-        self._aside: list[ConnectionArrivals] = []  # those of them that have used their share
+        # Number of slots that each connection used in the current turn.
+        self._had: dict[ConnectionArrivals, int] = {}
+        # Connections that have used their share of the current turn.
+        self._aside: list[ConnectionArrivals] = []
         self.bytes = 0
 
     def is_ahead(self, pending: ConnectionArrivals) -> bool:
-        """Returns whether so much waits that the connection should not be read from for now."""
+        """Returns whether reading from the connection should pause because too much is waiting."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
 
     @property
     def is_full(self) -> bool:
-        """Whether only connections without waiting arrivals are read from."""
+        """Whether only connections without waiting arrivals are read."""
         return self.bytes > self._bytes_max
 
     def __bool__(self) -> bool:
@@ -135,7 +143,7 @@ class Intake:
         return found
 
     def message(self, connection: int, message: Arrived, size_bytes: int) -> None:
-        """Adds a message of a peer."""
+        """Adds a message from a peer."""
         pending = self.of(connection)
         pending.bytes += size_bytes
         self.bytes += size_bytes
@@ -147,7 +155,7 @@ class Intake:
         self._add(pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: Callable[[Broker], None]) -> None:
-        """Adds an event, after the earlier messages of the connection."""
+        """Adds an event after the earlier messages of the connection."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
     def _add(self, pending: ConnectionArrivals, arrival: Arrival) -> None:
@@ -156,7 +164,7 @@ class Intake:
         pending.arrivals.append(arrival)
 
     def _add_to_rotation(self, pending: ConnectionArrivals) -> None:
-        """Adds *pending*, which was in no line, to one, without time that it saved up."""
+        """Adds *pending*, which was in no line, to a line. It keeps no saved-up time."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
@@ -176,15 +184,15 @@ class Intake:
         line.append(pending)
 
     def block(self, connection: int) -> None:
-        """Holds *connection*, whose peer has too much to fetch."""
+        """Holds *connection*, whose peer has too many unread answers."""
         self._unread_replies.block(connection)
 
     def is_held(self, connection: int) -> bool:
-        """Returns whether requests of *connection* wait until its peer has fetched answers."""
+        """Returns whether requests of *connection* wait until its peer has read answers."""
         return connection in self._held
 
     def unblock(self, connection: int) -> None:
-        """Continues with *connection*, whose peer has fetched everything."""
+        """Continues with *connection*, whose peer has read all answers."""
         self._unread_replies.unblock(connection)
         self._go_on(connection)
 
@@ -196,28 +204,30 @@ class Intake:
 
     @property
     def is_room_short(self) -> bool:
-        """Whether connections wait for room, or may have to, as of the last turn."""
+        """Whether connections wait for room, or may have to, since the last turn."""
         return self._unread_replies.is_room_short
 
     def set_room(self, room_bytes: float) -> None:
-        """Sets the bytes that may be sent before a peer fetches something."""
+        """Sets the number of bytes that may be sent before peers read answers."""
         self._unread_replies.set_room(room_bytes)
         self._use_room()
 
     def _use_room(self) -> None:
-        """Continues with as many of the connections that wait for room as it allows."""
+        """Continues with connections that wait for room, as far as the room allows."""
         if self._waiting:
             for connection in list(self._waiting)[: self._unread_replies.long_answers]:
                 self._add_to_rotation(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
-        """Continues with connections that were held for this turn, or that have room now."""
+        """Continues with connections that were held for this turn, or that now have room."""
         for connection in self._unread_replies.end_turn():
             self._go_on(connection)
         self._use_room()
 
     def close(self, connection: int) -> None:
-        """Forgets a lost connection once its arrivals are served; drops those that only read."""
+        """Drops the read-only requests of a lost connection, and forgets it once the others are
+        served.
+        """
         self._unread_replies.unblock(connection)
         pending = self._pending.get(connection)
         if pending is None:
@@ -231,7 +241,7 @@ class Intake:
         if is_in_line and not pending.arrivals:
             pending.arrivals.append(
                 Arrival(None, _nothing, 0)
-            )  # so that it leaves its line in time
+            )  # lets the connection leave its line in time
         elif is_separate and pending.arrivals:
             self._add_to_rotation(pending)
         if not pending.arrivals:
@@ -240,7 +250,8 @@ class Intake:
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
     ) -> Generator[tuple[int, Arrival], None, None]:
-        """Yields arrivals up to a limit, each of the connection that has used the least time.
+        """Yields arrivals up to a limit. The connection that has used the least time is always
+        next.
 
         The time until the caller asks for the next arrival counts as used by the connection.
         """
@@ -290,7 +301,7 @@ class Intake:
             self._end_take(slot)
 
     def _holds_back(self, pending: ConnectionArrivals) -> bool:
-        """Returns whether *pending* has to wait, and sets it apart if so."""
+        """Returns whether *pending* has to wait, and sets it aside in that case."""
         unread_replies, arrival = self._unread_replies, pending.arrivals[0]
         if arrival.event is not None:
             return False
@@ -304,7 +315,7 @@ class Intake:
         return False
 
     def _move(self, pending: ConnectionArrivals, slot: int, share: int) -> None:
-        """Moves *pending* from *slot* on, unless it has used its share of this turn."""
+        """Moves *pending* on from *slot*, unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
@@ -313,7 +324,7 @@ class Intake:
             self._aside.append(pending)
 
     def _end_take(self, slot: int) -> None:
-        """Lines up the connections that have used their share, for the next turn."""
+        """Adds the connections that have used their share to the lines for the next turn."""
         self._slot = max(slot, self._slot)
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]

@@ -1,7 +1,7 @@
 """Reads the definitions in the store at a start: templates, topics, queues, links.
 
-If the checksum of a row is wrong, the store is damaged, and the start fails. A row that makes no
-sense, or that contradicts another, is set aside (aside.py), and the start continues without it.
+If the checksum of a row is wrong, the store is damaged, and the start fails. A row that is invalid
+or contradicts another row is set aside (aside.py). The start continues without this row.
 """
 
 from qmgr_protocol.codec import unpack
@@ -22,11 +22,10 @@ from qmgrd.core.layout.kv import Transaction
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Reads all definitions. After an unclean stop older messages count as maybe delivered.
+    """Reads all definitions. After an unclean stop, older messages count as maybe delivered.
 
     Raises:
-        RowDamaged: the checksum of a row is wrong, or a row is missing without one that was set
-            aside.
+        RowDamaged: The checksum of a row is wrong, or a row is missing and no row was set aside.
     """
     tx, aside = context.tx, context.aside
     for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
@@ -42,7 +41,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
 
 
 def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> None:
-    """Starts jobs that list the complete groups, once, if an older version wrote the store."""
+    """Starts jobs that list the complete groups if an older version wrote the store. Runs once."""
     if rows.find(tx, keys.LISTED) is not None:
         return
     for queue in catalogue.by_id.values():
@@ -54,7 +53,7 @@ def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> 
 def _load_queues(
     context: Context, catalogue: Catalogue, *, unclean: bool
 ) -> dict[bytes, rows.RowMissing]:
-    """Reads the definitions of queues; returns the keys of those without counters, and why."""
+    """Reads the definitions of queues. Returns the errors for queues without counters, by key."""
     uncounted = {}
     next_id = int.from_bytes(rows.get(context.tx, keys.NEXT_QUEUE), "big")
     for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
@@ -85,15 +84,15 @@ def _load_queue(
 def _check_orphans(
     context: Context, catalogue: Catalogue, jobs: Jobs, uncounted: dict[bytes, rows.RowMissing]
 ) -> None:
-    """Sets aside rows whose definition is set aside, and jobs that would remove such a queue.
+    """Sets aside rows whose definition is set aside, and jobs that would remove a defined queue.
 
-    Without such a definition, the store has lost a row.
+    If no definition was set aside, the store has lost a row.
     """
     tx, aside = context.tx, context.aside
     for job in list(jobs.running.values()):
         queue = catalogue.by_id.get(job.row["queue_id"])
         if job.row["kind"] == "drop" and queue is not None:
-            why = f"it removes queue {queue.name}, which is defined"
+            why = f"the job removes queue {queue.name}, which is still defined"
             aside.move(context, "row", keys.job(job.id), why)
             jobs.forget(job)
     next_id = int.from_bytes(rows.get(tx, keys.NEXT_QUEUE), "big")
@@ -106,11 +105,11 @@ def _check_orphans(
     for key, error in uncounted.items():
         if not orphans:
             raise error
-        aside.move(context, "row", key, "no counters have its queue id")
+        aside.move(context, "row", key, "no counters exist for its queue id")
     for queue_id, key in orphans.items():
         if 0 < queue_id < next_id and not has_definitions(aside):
             raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
-        aside.move(context, "row", key, "no queue of that id is defined")
+        aside.move(context, "row", key, "no queue with this id is defined")
 
 
 def _load_links(context: Context, catalogue: Catalogue) -> None:
@@ -121,16 +120,18 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
             facts = row_checks.link(name, unpack(row))
             queue = catalogue.by_id.get(facts["queue_id"])
             if queue is None or queue.name != f"@{name}":
-                raise ValueError(f"its queue, of id {facts['queue_id']}, does not exist")
+                raise ValueError(f"its queue (id {facts['queue_id']}) does not exist")
             definitions.load(name, facts)
 
 
 def _check_leads(context: Context, catalogue: Catalogue) -> None:
-    """Sets aside definitions that lead nowhere, as each list of queues would fail."""
+    """Sets aside definitions without a valid target, because they would make each list of queues
+    fail.
+    """
     for name, found in list(catalogue.queues.items()):
         why = ""
         if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):
-            why = f"it is an alias of {found.target}, which is an alias itself"
+            why = f"the definition is an alias of {found.target}, which is itself an alias"
         elif name.startswith("@") and name[1:] not in catalogue.links:
             why = f"link {name[1:]} does not exist"
             if not has_definitions(context.aside):

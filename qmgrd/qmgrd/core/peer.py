@@ -1,7 +1,7 @@
 """The daemon's side of one connection, without I/O: handshake, heartbeats, credit.
 
-It answers at once only what needs no durable storage: the welcome, pongs. Everything else goes into
-the intake, and a turn answers it.
+A peer object replies at once only to messages that need no durable storage: the handshake and
+pings. All other messages go into the intake, and a turn replies to them.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
-UNANSWERED_FACTOR = 4  # credits and cancels have no answer; the limit is this many windows
-HEARTBEATS_MAX = 100  # pings and pongs in one read
-JOINED_MAX_RECORDS = 256  # of puts that are joined into one
+UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
+HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
+JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
 _OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
 
 
@@ -35,7 +35,8 @@ class Peer:
     """One connection, dialled by a peer or by a link.
 
     Invariant: the broker receives ``opened`` (or ``dialled``) once, before any message, and
-    ``closed`` once, after the last. It hears nothing of a connection that never opened.
+        ``closed`` once, after the last message. The broker receives no event for a connection that
+        never opened.
     """
 
     def __init__(
@@ -53,29 +54,30 @@ class Peer:
         """Begins with a new connection.
 
         Args:
-            number: of the connection, never used again in this process.
-            welcome: the answer to a peer's hello, apart from the session. A link says hello with
-                the same name and store.
-            dial: why a link dialled; None if the peer dialled.
-            admit: returns why a peer with this hello is refused, or None.
+            number: The number of the connection, never used again in this process.
+                welcome: The reply to a peer's hello, apart from the session. The hello of a link
+                    has the same name and store.
+                dial: The reason why a link dialled, or None if the peer dialled.
+                admit: A function that returns the refusal of a peer with this hello, or None.
         """
         self.number = number
         self.dial = dial
-        self.goaway: m.Goaway | None = None  # that ended the connection, from either side
+        self.goaway: m.Goaway | None = None  # goodbye that ended the connection, from either side
         self.peer_name = ""
-        self.session_id = b""  # of the peer that dialled: resumed by its token, or new
+        self.session_id = b""  # session id of the peer that dialled: resumed by its token, or new
         self._tokens = tokens
         self._admit = admit
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
         self._side = Side.DIALLER if dial else Side.LISTENER
-        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # a share of a turn
+        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # share of a turn
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._is_announced = False
-        self._is_refused = False  # by a goodbye of the peer, which knows the protocol
-        self.partial_bytes = 0  # received of an incomplete frame
-        self._heartbeats = 0  # in the last read
+        # Whether the peer has sent a goodbye, which shows that it knows the protocol.
+        self._is_refused = False
+        self.partial_bytes = 0  # received bytes of an incomplete frame
+        self._heartbeats = 0  # number of heartbeats in the last read
         self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
@@ -83,7 +85,7 @@ class Peer:
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is done."""
+        """Whether the handshake is finished."""
         return self._connection.state is State.OPEN
 
     def hello(self) -> bytes:
@@ -105,10 +107,10 @@ class Peer:
         )
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
-        """Processes what the peer sent; returns what to write at once.
+        """Processes received *data*. Returns the bytes to write at once.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol; the messages before that count.
+            RemoteProtocolError: The peer broke the protocol. Earlier messages still count.
         """
         answers: list[bytes] = []
         connection, self._heartbeats = self._connection, 0
@@ -129,7 +131,7 @@ class Peer:
         return b"".join(answers) if answers else b""
 
     def _answer(self, message: m.Received) -> bytes:
-        """Processes a message that is not for the broker; returns what to write at once."""
+        """Processes a message that is not for the broker. Returns the bytes to write at once."""
         if type(message) is m.Hello:
             return self._greet(message)
         if type(message) is m.Welcome:
@@ -167,7 +169,7 @@ class Peer:
         return self._connection.send(self._welcome._replace(session=token))
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
-        """Returns a goodbye for a peer that cannot receive the longest frame we send, or None."""
+        """Returns a goodbye if the peer cannot receive the longest possible frame, or None."""
         if hello.role == "queue-manager":
             return None  # No message is delivered to a peer that dialled for a link.
         # Several messages may share a frame.
@@ -176,7 +178,8 @@ class Peer:
             return None
         return m.Goaway(
             ErrorCode.FIELD_INVALID,
-            f"Hello.frame_max_bytes: {hello.frame_max_bytes}, but messages here need {needed}",
+            f"Hello.frame_max_bytes: {hello.frame_max_bytes}, but this queue manager needs "
+            f"{needed}",
         )
 
     def _dialled(self, welcome: m.Welcome) -> Event:
@@ -197,29 +200,29 @@ class Peer:
             raise CreditExceeded("bytes of puts", pending.put_bytes, limits.put_window_bytes)
         if len(self._unanswered) > limits.request_window:
             count = len(self._unanswered)
-            raise CreditExceeded("requests without their answer", count, limits.request_window)
+            raise CreditExceeded("unanswered requests", count, limits.request_window)
         limit = limits.request_window * UNANSWERED_FACTOR
         if pending.messages > limit:
             raise CreditExceeded("requests", pending.messages, limit)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether so much of this peer waits for a turn that reading should pause."""
+        """Whether reading should pause because too many messages of this peer wait for a turn."""
         return self._intake.is_ahead(self._pending)
 
     @property
     def frame_bytes(self) -> int:
-        """Length of the incomplete frame; 0 if it is not known."""
+        """The length of the incomplete frame, or 0 if it is unknown."""
         return self._connection.frame_bytes
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Counts of what has arrived from this peer and waits for a turn."""
+        """The messages and bytes that have arrived from this peer and wait for a turn."""
         pending = self._pending
         return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 
     def encode(self, message: m.Message) -> bytes:
-        """Returns *message* as bytes; nothing if the connection is closing already."""
+        """Returns *message* as bytes, or b"" if the connection is already closing."""
         self._unanswered.answered(message)
         try:
             return self._connection.send(message)
@@ -230,15 +233,15 @@ class Peer:
         """Returns a ping if one is due.
 
         Raises:
-            LivenessExpired: the peer has been silent for too long.
+            LivenessExpired: The peer has been silent for too long.
         """
-        # The listener's times apply to both ends. Until a link knows them it uses its own.
+        # The listener's times apply to both ends. Until a link knows them, it uses its own.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
         return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
 
     def closed(self, why: str) -> None:
-        """Reports to the broker, once, that the connection is closed."""
+        """Reports once to the broker that the connection is closed."""
         number, dial = self.number, self.dial
         if dial:
             is_known = (
@@ -254,5 +257,5 @@ class Peer:
 
 
 def goodbye(error: RemoteProtocolError) -> m.Goaway:
-    """Returns what to say to a peer that broke the protocol."""
+    """Returns the goodbye for a peer that broke the protocol."""
     return m.Goaway(int(error.code), str(error)[:1000])

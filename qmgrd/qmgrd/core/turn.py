@@ -1,9 +1,9 @@
-"""Runs turns: applies everything that has arrived in one transaction, then sends the answers.
+"""Runs turns: applies all waiting messages in one transaction, then sends the replies.
 
     intake ──▶ broker, in order, inside ONE write transaction ──▶ store.commit() ──▶ Outcome
 
-This is the only place that upholds the main rule of qmgrd: no part of an outcome leaves before the
-commit of its transaction has returned. Group commit, batching and order follow from it.
+Only this module upholds the main rule of qmgrd: no part of an outcome leaves before the commit of
+its transaction has returned. Group commit, batching and order follow from this rule.
 """
 
 from collections.abc import Callable
@@ -24,22 +24,25 @@ from qmgrd.core.sessions.session_token import SessionTokens
 
 
 class TurnFailed(Exception):
-    """A bug that occurred within a turn. The turn is undone, and the broker must be discarded."""
+    """A bug that occurred within a turn.
+
+    The turn is rolled back, and the broker must be discarded.
+    """
 
     def __init__(self, connection: int, cause: Exception, work: WorkId | None = None) -> None:
-        where = f"at work on {work}" if work else f"while serving connection {connection}"
+        where = f"while working on {work}" if work else f"while serving connection {connection}"
         super().__init__(f"{type(cause).__name__} {where}: {cause}")
         self.connection = connection
-        self.work = work  # the work that failed, if it has a name
+        self.work = work  # the work that failed, if it is identified
         self.why = f"{type(cause).__name__}: {cause}"
 
 
 class Turns:
     """Runs a broker on a store, turn by turn.
 
-    Invariant: between two calls of :meth:`run` no transaction is open, and the broker's memory
-    agrees with the store. After TurnFailed, or any error of a commit, create a new one from the
-    store: recovery always takes the same path as a start.
+    Invariant: between two calls of :meth:`run`, no transaction is open, and the broker's memory
+        agrees with the store. After TurnFailed, or any error of a commit, create a new object from
+        the store. So recovery always takes the same path as a start.
     """
 
     def __init__(
@@ -58,18 +61,19 @@ class Turns:
         """Starts a queue manager from *store*, which gets a new boot number.
 
         Args:
-            now_of: returns the time of the start, given what the store knows about the last run.
-            new_id: 16 random bytes, different at each start.
-            new_secret: 32 random bytes, for a store that has no secret yet.
-            facts: returns what the shell adds to a status.
-            facts_of: returns what the shell adds to the row of a connection.
-            clock_ns: the clock that limits a turn to limits.turn_ms.
-            is_maintenance: whether the daemon only does what it is asked to.
+            now_of: A function that returns the time of the start from the stored facts of the last
+                run.
+                new_id: 16 random bytes, different at each start.
+                new_secret: 32 random bytes, for a store that has no secret yet.
+                facts: A function that returns the shell's additions to a status reply.
+                facts_of: A function that returns the shell's additions to the row of a connection.
+                clock_ns: The clock that limits a turn to limits.turn_ms.
+                is_maintenance: Whether the daemon only serves requests.
 
         Raises:
-            StoreForeign: the store belongs to another queue manager.
-            RowDamaged: a row of the store has rotted.
-            StoreFailed: the store is full, or its disk failed.
+            StoreForeign: The store belongs to another queue manager.
+                RowDamaged: A row of the store is damaged.
+                StoreFailed: The store is full, or its disk failed.
         """
         self._limits = config.limits
         self._store = store
@@ -101,7 +105,7 @@ class Turns:
             self.broker.context.unread_replies,
             config.limits.buffers_max_bytes // 2,
         )
-        self.notes = self.broker.take_notes()  # of the start, for the log
+        self.notes = self.broker.take_notes()  # notes of the start, for the log
 
     @property
     def has_work(self) -> bool:
@@ -109,11 +113,12 @@ class Turns:
         return bool(self.intake) or self.broker.busy
 
     def run(self, now: Now) -> Outcome:
-        """Runs one turn; returns what may leave the process now that the turn is durable.
+        """Runs one turn. Returns the messages that may leave the process, as the turn is now
+        durable.
 
         Raises:
-            TurnFailed: a bug; nothing of this turn happened.
-            StoreFailed: the store failed; whether the turn happened is unknown.
+            TurnFailed: A bug. No change of this turn was stored.
+                StoreFailed: The store failed. Whether the changes were stored is unknown.
         """
         outcome = self._apply(now)
         self._store.commit()
@@ -148,17 +153,17 @@ class Turns:
             raise self._store.failure(error) or failed from error
 
     def set_aside(self, work: WorkId, why: str, now: Now, *, is_mark: bool) -> Outcome:
-        """Sets *work* aside in a turn that does nothing else; returns what to log.
+        """Sets *work* aside in a turn without other work. Returns the notes to log.
 
         Args:
-            work: failed too often.
-            why: the reason of its last failure.
-            now: time of the turn.
-            is_mark: only mark *work*, so that it is skipped from now on.
+            work: The work that failed too often.
+                why: The reason for its last failure.
+                now: The time of the turn.
+                is_mark: Whether to only mark *work*, so that later turns skip it.
 
         Raises:
-            TurnFailed: this failed, too; create a new core.
-            StoreFailed: the store failed.
+            TurnFailed: Setting the work aside failed as well. Create a new core.
+                StoreFailed: The store failed.
         """
         broker = self.broker
         tx = self._store.begin()
@@ -174,7 +179,9 @@ class Turns:
         return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
-        """Runs the last turns: say goodbye, return leases, mark the store as cleanly closed."""
+        """Runs the last turns: closes connections, returns leases, marks the store as cleanly
+        closed.
+        """
         self.intake.event(0, lambda broker: broker.shutdown())
         outcomes = [self.run(now)]
         while self.broker.settlements.busy:

@@ -3,9 +3,9 @@
     accepted ──▶ greeting ──hello──▶ open
                     │ too slow, or too many: the oldest one is closed
 
-A greeting costs a stranger nothing. So greetings are few and short, and they never take the place
-of
-an open connection. The unix socket has its own greetings and places: the operator always gets in.
+A greeting costs a stranger nothing. So greetings are few and short, and they never replace an open
+connection. The unix socket has separate limits for greetings and connections, so an operator can
+always connect.
 """
 
 from collections import Counter, OrderedDict
@@ -17,7 +17,7 @@ from qmgrd.net.log_limit import LogLimit
 from qmgrd.net.quarantine import Quarantine
 from qmgrd.net.session import UNIX, SocketSession
 
-LOOPBACK = ("127.", "::ffff:127.", "::1/")  # Each process of this machine has the same address.
+LOOPBACK = ("127.", "::ffff:127.", "::1/")  # Every process on this machine has the same address.
 RETRY_MS = 1_000
 _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 
@@ -25,8 +25,9 @@ _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 class ConnectionLimits:
     """The connections of a daemon.
 
-    Invariant: ``sessions`` has each connection that is not closed. A connection that a peer dialled
-    is a greeting until it is admitted. ``_open`` counts those that are ``_admitted`` by origin.
+    Invariant: ``sessions`` contains each connection that is not closed. A connection that a peer
+        dialled is a greeting until it is admitted. ``_open`` counts the ``_admitted`` connections
+        by origin.
     """
 
     def __init__(self, listen: ListenConfig, quarantine_ms: int, now_ms: int) -> None:
@@ -34,10 +35,11 @@ class ConnectionLimits:
         self.quarantine = Quarantine(quarantine_ms)
         self.log = LogLimit(now_ms)
         self._listen = listen
-        self._greetings: OrderedDict[SocketSession, int] = OrderedDict()  # start times in ms
-        self._greeting: Counter[str] = Counter()  # by origin
+        # Start times of greetings, in milliseconds.
+        self._greetings: OrderedDict[SocketSession, int] = OrderedDict()
+        self._greeting: Counter[str] = Counter()  # number of greetings by origin
         self._admitted: set[SocketSession] = set()
-        self._open: Counter[str] = Counter()  # by origin
+        self._open: Counter[str] = Counter()  # number of open connections by origin
 
     @property
     def open_count(self) -> int:
@@ -45,11 +47,11 @@ class ConnectionLimits:
         return len(self._admitted)
 
     def entered(self, session: SocketSession, now_ms: int) -> None:
-        """Registers a new connection; closes the oldest greeting if there are too many."""
+        """Registers a new connection. Closes the oldest greeting if there are too many."""
         self.sessions[session.peer.number] = session
         origin = session.origin
         if session.peer.dial is not None:
-            self._mark_open(session)  # A link that we dialled: the operator wants it.
+            self._mark_open(session)  # The operator wants a connection that a local link dialled.
             return
         self._greetings[session] = now_ms
         self._greeting[origin] += 1
@@ -62,7 +64,7 @@ class ConnectionLimits:
 
     def _close_oldest_greeting(self, origin: str, limit: int) -> None:
         oldest = next(session for session in self._greetings if session.origin == origin)
-        why = f"{limit} connections have not said hello yet, and this is the oldest of its address"
+        why = f"{limit} connections have sent no hello yet, and this is the oldest from its address"
         self._refuse_greeting(oldest, m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS))
 
     def _refuse_greeting(self, session: SocketSession, goaway: m.Goaway) -> None:
@@ -79,9 +81,10 @@ class ConnectionLimits:
         self._open[session.origin] += 1
 
     def admit(self, session: SocketSession, hello: m.Hello, now_ms: int) -> m.Goaway | None:
-        """Opens the connection that said *hello*; returns the reason if it is refused.
+        """Opens the connection that sent *hello*. Returns the reason if it is refused.
 
-        A refused connection stays a greeting until it is closed. So refused ones are limited, too.
+        A refused connection stays a greeting until it is closed. So refused connections are limited
+        as well.
         """
         refusal = self._refusal(session, hello, now_ms)
         if refusal is None:
@@ -103,7 +106,7 @@ class ConnectionLimits:
         limit = listen.connections_per_address_max
         if self._open[origin] >= limit and not is_of_this_machine(origin):
             why = (
-                f"{limit} connections from {origin} are open, and no more may be "
+                f"{limit} connections from {origin} are open, which is the limit "
                 "(listen.connections_per_address_max)"
             )
             return m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS)

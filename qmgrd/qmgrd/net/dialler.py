@@ -10,7 +10,7 @@ DIAL_MAX_S = 10
 
 
 async def dial(address: str, protocol: Callable[[], SocketSession]) -> str:
-    """Connects to ``host:port`` or ``unix:/path``; returns why that failed, or ""."""
+    """Connects to ``host:port`` or ``unix:/path``. Returns the reason for a failure, or ""."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(DIAL_MAX_S):

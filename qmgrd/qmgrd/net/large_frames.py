@@ -1,12 +1,13 @@
-"""Limits the memory of incomplete frames, over all connections together.
+"""Limits the memory of the incomplete frames of all connections together.
 
-A short frame is read as it arrives. A large one needs a *place*: room for the whole frame is
-reserved first. Without a place the connection is not read from, and the rest of the frame waits in
-the kernel and at its sender. While other frames wait for a place, a frame that makes no progress
-loses its own.
+A short frame is read as it arrives. A large frame needs a *place*: room for the whole frame is
+reserved first. Without a place, the connection is not read, and the rest of the frame stays in the
+kernel and at its sender. While other frames wait for a place, a frame without progress loses its
+place.
 
-Places are given alternately to the shortest frame and to the one that has waited longest. While
-little room is left, shorter frames need places too, and a quarter of the room is reserved for them.
+Places are given alternately to the shortest frame and to the frame that has waited longest. While
+little room is left, shorter frames need places as well, and a quarter of the room is reserved for
+them.
 """
 
 from typing import TYPE_CHECKING
@@ -18,43 +19,43 @@ from qmgrd.core.intake import Intake
 if TYPE_CHECKING:
     from qmgrd.net.session import SocketSession
 
-READ_BYTES = 256 * 1024  # per read
+READ_BYTES = 256 * 1024  # bytes per read
 LARGE_BYTES = 64 * 1024  # A longer frame needs a place.
-# While little room is left, a longer frame needs a place; and the limit for their share.
+# While little room is left, a frame longer than this needs a place. Also the limit of short reads.
 SHARE_BYTES = 16 * 1024
-# between two checks; a slower frame is cut off if others wait for its place
+# Required progress between two checks. A slower frame is cut off if others wait for its place.
 PROGRESS_BYTES = 64 * 1024
 
 
 class LargeFrames:
     """The incomplete frames of all connections.
 
-    Invariant: ``_charged`` has the bytes that each incomplete frame counts for: its full length if
-    it has a place, else what has arrived. ``_bytes`` is their sum.
+    Invariant: ``_charged`` contains the bytes charged for each incomplete frame: its full length if
+        it has a place, else the bytes received so far. ``_bytes`` is their sum.
     """
 
     def __init__(self, bytes_max: int, intake: Intake) -> None:
-        """Initializes it.
+        """Initializes the limits.
 
         Args:
-            bytes_max: limit of incomplete frames and requests that wait for a turn, together.
-            intake: the requests that wait for a turn.
+            bytes_max: The limit for incomplete frames and waiting requests together.
+                intake: The requests that wait for a turn.
         """
         self.intake = intake
         self._bytes_max = bytes_max
         self._tight_bytes = bytes_max * 3 // 4
         self._bytes = 0
         self._charged: dict[SocketSession, int] = {}
-        # and what had arrived at the last check; -1: no check yet
+        # Bytes received at the last check of each frame with a place; -1 means no check yet.
         self._placed: dict[SocketSession, int] = {}
-        self._waiting: dict[SocketSession, int] = {}  # and the length of the frame
+        self._waiting: dict[SocketSession, int] = {}  # length of each frame that waits for a place
         self._is_shortest_next = True
-        self.last = memoryview(bytearray(READ_BYTES))  # the buffer that the last read filled
+        self.last = memoryview(bytearray(READ_BYTES))  # buffer that the last read filled
         self._share = self.last[:SHARE_BYTES]
 
     @property
     def bytes(self) -> int:
-        """The bytes that the incomplete frames count for."""
+        """The bytes charged for the incomplete frames."""
         return self._bytes
 
     @property
@@ -63,8 +64,8 @@ class LargeFrames:
         return self._bytes + self.intake.bytes > self._tight_bytes
 
     def buffer(self, sizehint: int = -1) -> memoryview:
-        """Returns the buffer for the next read; the next call overwrites its content."""
-        del sizehint  # a hint of the event loop
+        """Returns the buffer for the next read. The next call overwrites its content."""
+        del sizehint  # a hint from the event loop
         is_room_short = self._bytes + self.intake.bytes > self._tight_bytes
         return self._share if is_room_short else self.last
 
@@ -74,7 +75,7 @@ class LargeFrames:
         """Records that *session* holds *held_bytes* of a frame of *frame_bytes*.
 
         Args:
-            is_new: whether the last bytes that arrived began this frame.
+            is_new: Whether the last received bytes began this frame.
         """
         had_place = (is_new or not held_bytes) and self._placed.pop(session, None) is not None
         if not held_bytes:
@@ -112,12 +113,12 @@ class LargeFrames:
             session.wait_for_place(is_waiting=False)
 
     def tick(self) -> None:
-        """Cuts off frames that make no progress, if others wait for their places."""
+        """Cuts off frames that make no progress if others wait for their places."""
         if self._waiting:
             for session, before in list(self._placed.items()):
                 peer, held_bytes = session.peer, session.peer.partial_bytes
                 if peer.is_ahead and not self.intake.is_held(peer.number):
-                    # The connection is not read from, because the turns have to catch up.
+                    # The connection is not read because the turns have to catch up.
                     before = -1
                 self._placed[session] = held_bytes
                 if before >= 0 and held_bytes - before < PROGRESS_BYTES:
@@ -126,7 +127,7 @@ class LargeFrames:
         self.go_on()
 
     def _place(self, session: "SocketSession", frame_bytes: int) -> bool:
-        """Reserves room for a frame, if there is any; one frame at a time always gets it."""
+        """Reserves room for a frame if there is room. One frame at a time always gets a place."""
         others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
         most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
         if self._placed and others + frame_bytes > most:
@@ -144,5 +145,6 @@ class LargeFrames:
 def _too_slow(frame_bytes: int, held_bytes: int) -> m.Goaway:
     return m.Goaway(
         ErrorCode.LIVENESS_EXPIRED,
-        f"a frame of {frame_bytes} bytes stopped after {held_bytes}, and others wait for its room",
+        f"a frame of {frame_bytes} bytes stopped after {held_bytes} bytes, and others need the "
+        "room",
     )

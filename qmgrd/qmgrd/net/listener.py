@@ -1,4 +1,4 @@
-"""Listens on the configured addresses, and accepts connections.
+"""Listens on the configured addresses and accepts connections.
 
 This module accepts connections without uvloop's server. If the system has no free descriptor,
 uvloop closes the new connection silently, or retries at once and forever. It also ignores a failed
@@ -21,15 +21,15 @@ from qmgr_config.model import Config
 
 BACKLOG = 1024
 LISTENING_FILE = "listening.json"
-ACCEPTS_MAX = 8  # at a time, then existing connections have their turn
-RETRY_S = 0.5  # before accept() is tried again after it failed
+ACCEPTS_MAX = 8  # consecutive accepts before existing connections are served
+RETRY_S = 0.5  # time before accept() is tried again after a failure
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 
 log = structlog.get_logger()
 
 
 class ListenFailed(Exception):
-    """An address cannot be listened on."""
+    """The daemon cannot listen on an address."""
 
 
 class Listener:
@@ -43,20 +43,20 @@ class Listener:
         self._socket = sock
         self._protocol = protocol
         self._retry: asyncio.TimerHandle | None = None
-        self._refused = False  # and this was logged
+        self._refused = False  # whether accepting failed and the failure was logged
         self._opening: set[asyncio.Task[None]] = set()
         sock.setblocking(False)
         self._loop.add_reader(sock, self._accept)
 
     @property
     def name(self) -> str:
-        """The address, as a client would name it."""
+        """The address in the form that a client would use."""
         if self._socket.family == socket.AF_UNIX:
             return f"unix:{self._socket.getsockname()}"
         return str(Address(*self._socket.getsockname()[:2]))
 
     def close(self) -> None:
-        """Stops listening; accepted connections stay open."""
+        """Stops listening. Accepted connections stay open."""
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._socket)
@@ -70,7 +70,7 @@ class Listener:
                 if error.errno not in _NOT_NOW:
                     self._wait(error)
                 elif error.errno == errno.EAGAIN:
-                    self._refused = False  # The backlog is empty: the shortage is over.
+                    self._refused = False  # The backlog is empty, so the shortage is over.
                 return
             connection.setblocking(False)
             if connection.family != socket.AF_UNIX:
@@ -82,7 +82,7 @@ class Listener:
     async def _open(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._protocol, connection)
-        except OSError as error:  # The system could not even watch it.
+        except OSError as error:  # The system could not even watch the socket.
             connection.close()
             log.warning("connection lost", address=self.name, why=error.strerror)
 
@@ -106,7 +106,7 @@ async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -
     """Returns a listener for each address.
 
     Raises:
-        ListenFailed: which address, why, and what to do.
+        ListenFailed: The text states the address, the reason and the remedy.
     """
     sockets: list[socket.socket] = []
     try:
@@ -167,7 +167,7 @@ def _bind_unix(path: Path) -> socket.socket:
         _remove_stale(path)
     except OSError as error:
         raise _failed(str(path), error) from error
-    before = os.umask(0o177)  # Nobody else may connect between bind and chmod.
+    before = os.umask(0o177)  # No other user may connect between bind and chmod.
     try:
         return _bind(socket.AF_UNIX, str(path), str(path))
     finally:
@@ -186,7 +186,7 @@ def _remove_stale(path: Path) -> None:
     """Removes the socket of a killed daemon, unless a process listens on it."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
-            raise ListenFailed(f"cannot listen on {path}: a file exists there that is not a socket")
+            raise ListenFailed(f"cannot listen on {path}: the path is a file but not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -196,5 +196,5 @@ def _remove_stale(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
     raise ListenFailed(
-        f"cannot listen on {path}: another program listens there: stop it, or change listen.unix"
+        f"cannot listen on {path}: another program uses it: stop the program, or change listen.unix"
     )

@@ -1,4 +1,4 @@
-"""Limits what strangers can write into the log: full lines first, then a summary."""
+"""Limits the lines that strangers can write to the log: full lines first, then a summary."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import structlog
 
 PERIOD_MS = 60_000
-LINES_MAX = 10  # of one subject per period
-SUBJECTS_MAX = 1_000  # beyond it, further subjects of an event share a counter
-NOTES_MAX = 100  # lines of one note per period: most notes are caused by operators
+LINES_MAX = 10  # lines of one subject per period
+SUBJECTS_MAX = 1_000  # above this limit, further subjects of an event share a counter
+NOTES_MAX = 100  # lines of one note per period; most notes are caused by operators
 
 log = structlog.get_logger()
 
@@ -17,13 +17,13 @@ log = structlog.get_logger()
 class _Subject:
     level: str
     event: str
-    facts: dict[str, Any]  # that all its lines have in common
+    facts: dict[str, Any]  # facts that all lines of the subject have in common
     lines: int = 0
     left_out: int = 0
 
 
 class LogLimit:
-    """Log lines by subject.
+    """The log lines by subject.
 
     Invariant: no subject is older than a period, and their number is limited.
     """
@@ -41,7 +41,7 @@ class LogLimit:
         lines_max: int = LINES_MAX,
         **facts: Any,
     ) -> None:
-        """Logs *event* with *subject* and *facts*; only counts it if *subject* was logged too
+        """Logs *event* with *subject* and *facts*. Only counts the line if *subject* was logged too
         often.
         """
         key = event, *map(str, subject.values())
@@ -57,7 +57,7 @@ class LogLimit:
             known.left_out += 1
 
     def sum_up(self, now_ms: int) -> None:
-        """Logs, once per period, how many lines of each subject were suppressed."""
+        """Logs, once per period, the number of suppressed lines of each subject."""
         if now_ms - self._since_ms < PERIOD_MS:
             return
         for known in self._subjects.values():

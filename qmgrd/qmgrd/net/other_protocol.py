@@ -1,14 +1,14 @@
-"""Recognizes peers that speak another protocol, by the first bytes they send.
+"""Recognizes peers that use another protocol, by the first bytes that they send.
 
-Read as the length of a frame, their first four bytes are far above the limit of a handshake. So the
-check runs only after a frame was refused, and costs open connections nothing.
+If the first four bytes of such a peer are read as a frame length, it far exceeds the limit of a
+handshake. So the check runs only after a frame was refused, and costs open connections nothing.
 """
 
 from typing import NamedTuple
 
 _TEXT = (
-    "This port speaks the protocol of qmgrd, a queue manager, not HTTP.\n"
-    "Use qmctl, or a client of qmgrd.\n"
+    "This port uses the protocol of qmgrd, a queue manager, not HTTP.\n"
+    "Use qmctl or a client library of qmgrd.\n"
 )
 _HTTP_ANSWER = (
     "HTTP/1.1 400 Bad Request\r\n"
@@ -36,20 +36,21 @@ _TLS_HANDSHAKE = b"\x16\x03"  # a TLS record with a ClientHello, of any version 
 class Other(NamedTuple):
     """A protocol other than ours."""
 
-    why: str  # why the connection is closed, for the log and the goodbye
-    answer: bytes  # in that protocol; empty: send a normal goodbye
+    why: str  # reason for closing the connection, for the log and the goodbye
+    answer: bytes  # reply in that protocol; if empty, a normal goodbye is sent
 
 
-HTTP = Other("this looks like HTTP, but this port speaks the protocol of qmgrd", _HTTP_ANSWER)
+HTTP = Other("this looks like HTTP, but this port uses the protocol of qmgrd", _HTTP_ANSWER)
 TLS = Other(
-    "this looks like TLS, which qmgrd does not speak: connect without it, or through a proxy that "
-    "ends it",
+    "this looks like TLS, which qmgrd does not support: connect without TLS, or through a proxy "
+    "that "
+    "terminates it",
     b"",
 )
 
 
 def recognized(first: bytes) -> Other | None:
-    """Returns the protocol whose messages begin with *first*, if it is a known one."""
+    """Returns the known protocol whose messages begin with *first*, or None."""
     if first.startswith(_METHODS):
         return HTTP
     return TLS if first.startswith(_TLS_HANDSHAKE) else None

@@ -1,19 +1,19 @@
-"""Peers that are refused for a while, because one of their requests caused an internal error.
+"""Peers that are refused for a while because one of their requests caused an internal error.
 
-A peer is identified by its address and the name it claims. So a stranger at another address cannot
-lock out a peer by claiming its name. A peer that resumes another session than the guilty one is not
-refused.
+A peer is identified by its address and the name that it claims. So a stranger at another address
+cannot lock out a peer by claiming its name. A peer that resumes a session other than the guilty one
+is not refused.
 """
 
 from collections import OrderedDict
 
-PEERS_MAX = 1_000  # beyond it the oldest entry is dropped early
+PEERS_MAX = 1_000  # above this limit, the oldest entry is dropped early
 
 
 class Quarantine:
-    """The peers that are refused, and until when.
+    """The refused peers, and the times at which their refusal ends.
 
-    Invariant: at most PEERS_MAX peers are known, in the order in which they may return.
+    Invariant: at most PEERS_MAX peers are known, in the order in which their refusals end.
     """
 
     def __init__(self, period_ms: int) -> None:
@@ -21,17 +21,17 @@ class Quarantine:
         self._peers: OrderedDict[tuple[str, str], tuple[int, bytes]] = OrderedDict()
 
     def add(self, origin: str, name: str, now_ms: int, session_id: bytes = b"") -> None:
-        """Refuses the peer that comes from *origin* as *name* and had the session *session_id*."""
+        """Refuses the peer that comes from *origin* as *name* and had session *session_id*."""
         self._peers[origin, name] = now_ms + self._period_ms, session_id
         self._peers.move_to_end((origin, name))
         if len(self._peers) > PEERS_MAX:
             self._peers.popitem(last=False)
 
     def wait_ms(self, origin: str, name: str, now_ms: int, session_id: bytes = b"") -> int:
-        """Returns how long the peer has to wait; 0 if it may come in.
+        """Returns the time that the peer has to wait, or 0 if it may connect.
 
         Args:
-            session_id: the session that it resumes, if it has proved to own it.
+            session_id: The session that the peer resumes, if it has proved to own the session.
         """
         while self._peers and next(iter(self._peers.values()))[0] <= now_ms:
             self._peers.popitem(last=False)

@@ -14,16 +14,16 @@ from qmgrd.net import other_protocol
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.unsent import COUNTED_BYTES, Unsent
 
-# uvloop's default low-water mark is 16 bytes, which stops and starts all the time.
-WRITE_HIGH_BYTES = ENOUGH_BYTES  # Above it the core stops producing for this peer.
-WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below it the core continues.
-LINGER_S = 1.0  # for a peer to read a goodbye
-FETCH_S = 10.0  # for a peer that closed, or was closed, to fetch the answers before the goodbye
+# With uvloop's default low-water mark of 16 bytes, writing would stop and start all the time.
+WRITE_HIGH_BYTES = ENOUGH_BYTES  # Above this mark, the core stops producing for the peer.
+WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below this mark, the core continues.
+LINGER_S = 1.0  # time for a peer to read a goodbye
+FETCH_S = 10.0  # time for a peer to read the replies before the goodbye after either side closed
 UNIX = "unix"  # the origin of connections over the unix socket
 
 
 class SessionHost(Protocol):
-    """The daemon, as a session needs it."""
+    """The interface of the daemon to a session."""
 
     frames: LargeFrames
     unsent: Unsent
@@ -38,13 +38,13 @@ class SessionHost(Protocol):
         """Registers a new session."""
 
     def session_ahead(self, session: "SocketSession") -> None:
-        """Calls :meth:`SocketSession.read_on` after each turn, until the turns have caught up."""
+        """Calls :meth:`SocketSession.read_on` after each turn until the turns have caught up."""
 
     def session_blocked(self, session: "SocketSession", *, is_blocked: bool) -> None:
-        """Records whether the peer has too much to fetch."""
+        """Records whether the peer has too much unread data."""
 
     def session_failed(self, session: "SocketSession", error: Exception) -> None:
-        """Closes *session*, which met the internal error *error*."""
+        """Closes *session* after the internal error *error*."""
 
     def session_closed(self, session: "SocketSession", why: str) -> None:
         """Unregisters a closed session."""
@@ -53,28 +53,29 @@ class SessionHost(Protocol):
 class SocketSession(asyncio.BufferedProtocol):
     """The shell around a :class:`Peer`, which is created when the connection is made.
 
-    Invariant: ``_pauses`` names the reasons not to read from the peer; the peer is read from if
-    there is none.
+    Invariant: ``_pauses`` contains the reasons not to read from the peer. The peer is read if there
+        are none.
     """
 
     peer: Peer
 
     def __init__(self, host: SessionHost, make_peer: "Callable[[SocketSession], Peer]") -> None:
         self.address = ""
-        self.origin = ""  # the peer's host without its port, or UNIX
+        self.origin = ""  # host of the peer without its port, or UNIX
         self._make_peer = make_peer
         self._host = host
         self._frames = host.frames
-        # Saves one call per read: the loop asks the object that owns the buffer.
+        # Saves one call per read, because the loop asks the object that owns the buffer.
         self.get_buffer = host.frames.buffer  # type: ignore[method-assign]
         self._transport: asyncio.Transport | None = None
-        self._lingering: asyncio.TimerHandle | None = None  # set once either side said goodbye
+        # Set after either side has sent a goodbye.
+        self._lingering: asyncio.TimerHandle | None = None
         self._why = "the peer closed the connection"
         self._pauses: set[str] = set()
-        self._partial_bytes = 0  # of a frame, at the last read
+        self._partial_bytes = 0  # received bytes of an incomplete frame at the last read
         self._written_bytes = 0
         self._is_cut_off = False
-        self._longest_bytes = 0  # longest frame written since nothing was unsent
+        self._longest_bytes = 0  # longest frame written since all data was sent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins the handshake: a link sends a hello, a listener waits for it."""
@@ -90,7 +91,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._transport.write(self.peer.hello())
 
     def set_marks(self, *, is_room_short: bool) -> None:
-        """Sets how much the peer may have to fetch before it is blocked."""
+        """Sets the amount of unread data above which the peer is blocked."""
         transport = self._open_transport()
         if transport is not None:
             high, low = WRITE_HIGH_BYTES, WRITE_LOW_BYTES
@@ -99,11 +100,11 @@ class SocketSession(asyncio.BufferedProtocol):
             transport.set_write_buffer_limits(high=high, low=low)
 
     def pause_writing(self) -> None:
-        """Stops producing for a peer that has too much to fetch."""
+        """Stops producing for a peer that has too much unread data."""
         self._host.session_blocked(self, is_blocked=True)
 
     def resume_writing(self) -> None:
-        """Continues for a peer that has fetched what it was sent."""
+        """Continues for a peer that has read its data."""
         self._host.session_blocked(self, is_blocked=False)
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -135,7 +136,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._host.want_turn()
 
     def _end_after_error(self, error: RemoteProtocolError, data: bytes) -> None:
-        """Says goodbye because of *error*; answers a stranger in its own protocol if that is
+        """Sends a goodbye because of *error*. Replies to a stranger in its own protocol if that is
         known.
         """
         is_stranger = not self.peer.is_open and self.peer.dial is None
@@ -151,7 +152,9 @@ class SocketSession(asyncio.BufferedProtocol):
             self.say_goodbye(farewell)
 
     def _end_after_goaway(self, goaway: m.Goaway, answers: bytes) -> None:
-        """Closes after a goodbye: the peer's, unless there are *answers*."""
+        """Closes the connection after a goodbye: the peer's goodbye, unless there are *answers* to
+        send.
+        """
         if answers:
             self._why = goaway.text
             self._leave(answers)
@@ -160,7 +163,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._close()
 
     def read_on(self) -> bool:
-        """Reads again if the turns have caught up; returns whether they have."""
+        """Reads again if the turns have caught up. Returns whether they have."""
         if self._open_transport() is not None and self.peer.is_ahead:
             return False
         self._unpause("turns")
@@ -183,12 +186,12 @@ class SocketSession(asyncio.BufferedProtocol):
         self._pauses.discard(why)
         transport = self._open_transport()
         if transport is not None and not self._pauses and not transport.is_reading():
-            # Processes what the peer sent in the meantime.
+            # Processes the data that the peer sent in the meantime.
             self.peer.receive(b"", self._host.now_ms())
             transport.resume_reading()
 
     def eof_received(self) -> None:
-        """Closes this side as well: a peer that sends no more has left."""
+        """Closes this side as well, because a peer that sends no more data has left."""
         if self._open_transport() is not None:
             self._close()
             self._host.want_turn()
@@ -204,13 +207,13 @@ class SocketSession(asyncio.BufferedProtocol):
         self._host.session_closed(self, why)
 
     def write(self, data: bytes) -> None:
-        """Sends *data*, unless the peer has left too much unread."""
+        """Sends *data*, unless the peer has too much unread data."""
         transport = self._open_transport()
         if transport is None:
             return
         unsent_bytes, size_bytes = transport.get_write_buffer_size(), len(data)
         if unsent_bytes > self._host.unsent.bytes_max:
-            why = f"over {self._host.unsent.bytes_max} bytes of answers were left unread"
+            why = f"the peer left more than {self._host.unsent.bytes_max} bytes of replies unread"
             self.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
             return
         self._written_bytes += size_bytes
@@ -221,17 +224,18 @@ class SocketSession(asyncio.BufferedProtocol):
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
-        """Sends the reason and closes; the core is informed at once."""
+        """Sends the reason and closes the connection. The core is informed at once."""
         if self._open_transport() is not None:
             self._why = goaway.text
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
 
     def cut_off(self, goaway: m.Goaway, *, is_silent: bool = False) -> None:
-        """Closes at once. The log has the goodbye's text; the peer may not fetch it.
+        """Closes the connection at once. The log has the goodbye's text, but the peer may not
+        receive it.
 
         Args:
-            is_silent: whether not to write the goodbye, because that may fail.
+            is_silent: Whether to send no goodbye, because sending may fail.
         """
         if not is_silent:
             self.say_goodbye(goaway)
@@ -243,7 +247,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _leave(self, last_words: bytes) -> None:
-        """Closes once the peer has closed its end, or has had time to.
+        """Closes the connection after the peer has closed its end, or has had time to do so.
 
         Closing while bytes from the peer are unread would reset the connection and lose the
         goodbye.
@@ -259,9 +263,10 @@ class SocketSession(asyncio.BufferedProtocol):
         self.peer.closed(self._why)
 
     def _close(self) -> None:
-        """Closes, informs the core, and cuts off a peer that does not fetch what is written.
+        """Closes the connection, informs the core, and cuts off a peer that does not read written
+        data.
 
-        Otherwise the peer could keep the socket and its buffers open as long as it likes.
+        Otherwise the peer could keep the socket and its buffers open indefinitely.
         """
         transport = self._transport
         assert transport is not None
@@ -278,21 +283,21 @@ class SocketSession(asyncio.BufferedProtocol):
         return transport
 
     def pause_reading(self) -> None:
-        """Stops reading from the peer, because the daemon stops."""
+        """Stops reading from the peer because the daemon stops."""
         self._pause("stop")
 
     @property
     def is_reading(self) -> bool:
-        """Whether the peer is read from."""
+        """Whether the session reads from the peer."""
         return self._transport is not None and self._transport.is_reading()
 
     def unwritten_bytes(self) -> int:
-        """Returns how many bytes the peer has not fetched yet."""
+        """Returns the number of bytes that the peer has not read yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def unsent_bytes(self) -> int:
-        """Returns how much memory that takes: bytes written at once are kept until they are
-        fetched.
+        """Returns the memory that unread data uses. Bytes written at once are kept until all are
+        read.
         """
         if self._is_cut_off:
             return 0
@@ -300,7 +305,7 @@ class SocketSession(asyncio.BufferedProtocol):
         return max(unsent_bytes, self._longest_bytes) if unsent_bytes else 0
 
     def fetched_bytes(self) -> int:
-        """Returns how many written bytes were sent to the peer."""
+        """Returns the number of written bytes that were sent to the peer."""
         return self._written_bytes - self.unwritten_bytes()
 
     @property
@@ -313,9 +318,9 @@ class SocketSession(asyncio.BufferedProtocol):
         }
 
     def poll(self, now_ms: int) -> None:
-        """Sends a heartbeat if one is due; cuts off a silent peer."""
+        """Sends a heartbeat if one is due. Cuts off a silent peer."""
         if not self.is_reading:
-            return  # Silence means nothing while we do not read.
+            return  # Silence has no meaning while the session does not read.
         try:
             ping = self.peer.poll(now_ms)
         except RemoteProtocolError as error:
@@ -325,12 +330,15 @@ class SocketSession(asyncio.BufferedProtocol):
                 self.write(ping)
 
     def fail(self, error: Exception) -> None:
-        """Closes because of an internal error; other connections continue."""
+        """Closes the connection after an internal error. Other connections continue."""
         self._host.session_failed(self, error)
 
 
 def write_all(sessions: dict[int, SocketSession], sends: list[tuple[int, m.Message]]) -> None:
-    """Writes messages to their connections; an error closes only the connection it occurs on."""
+    """Writes messages to their connections.
+
+    An error closes only the connection on which it occurs.
+    """
     writes: dict[int, list[bytes]] = defaultdict(list)
     for number, message in sends:
         session = sessions.get(number)
@@ -343,5 +351,5 @@ def write_all(sessions: dict[int, SocketSession], sends: list[tuple[int, m.Messa
         session = sessions[number]
         try:
             session.write(parts[0] if len(parts) == 1 else b"".join(parts))
-        except Exception as error:  # As above.
+        except Exception as error:  # The same edge as above.
             session.fail(error)

@@ -1,8 +1,8 @@
-"""Limits the memory of answers that peers have not fetched, over all connections together.
+"""Limits the memory of replies that peers have not read, over all connections together.
 
-Each connection has a share. While the total room is *tight*, a connection over its share is sent
-nothing more. If that does not help, peers that fetch nothing are cut off, the worst first. At last
-the worst ones are cut off even if they fetch something.
+Each connection has a share. While the total room is *tight*, a connection above its share is sent
+no more data. If that does not help, peers that read nothing are cut off, the worst first. As a last
+resort, the worst peers are cut off even if they read some data.
 """
 
 from typing import TYPE_CHECKING
@@ -14,16 +14,16 @@ from qmgrd.core.limits.unread_replies import SHARE_BYTES
 if TYPE_CHECKING:
     from qmgrd.net.session import SocketSession
 
-COUNTED_BYTES = 1024  # Shorter answers are counted only at the next check.
-COUNT_MS = 20  # between two counts while it is tight
+COUNTED_BYTES = 1024  # Shorter replies are counted only at the next check.
+COUNT_MS = 20  # time between two counts while the room is tight
 STALLED_LOOKS = 5  # consecutive checks without noticeable progress
 
 
 class Unsent:
-    """Written bytes that peers have not fetched.
+    """The written bytes that peers have not read.
 
-    Invariant: ``_bytes`` is not less than what was unsent at the last count and written since,
-    short answers excepted.
+    Invariant: ``_bytes`` is at least the unsent bytes at the last count plus the bytes written
+        since then, except short replies.
     """
 
     def __init__(
@@ -33,12 +33,13 @@ class Unsent:
         patience_ms: int,
         sessions: "dict[int, SocketSession]",
     ) -> None:
-        """Initializes it.
+        """Initializes the limits.
 
         Args:
-            bytes_max: limit of all connections together.
-            longest_bytes: of one frame; the room is tight if such a frame does not fit.
-            patience_ms: how long the room may stay tight while peers fetch a little.
+            bytes_max: The limit of all connections together.
+                longest_bytes: The size of the longest frame. The room is tight if such a frame does
+                    not fit.
+                patience_ms: The time for which the room may stay tight while peers read a little.
         """
         self.is_room_short = False
         self._tight_bytes = max(bytes_max - longest_bytes, 0)
@@ -47,9 +48,9 @@ class Unsent:
         self._sessions = sessions
         self._bytes = 0
         self._count_at = bytes_max // 2
-        self._count_ms = 0  # time of the next count while it is tight
-        self._tight_ms = 0  # since when it is tight
-        # fetched bytes, and checks without progress
+        self._count_ms = 0  # time of the next count while the room is tight
+        self._tight_ms = 0  # time since when the room is tight
+        # Bytes read, and number of checks without progress.
         self._seen: dict[SocketSession, tuple[int, int]] = {}
 
     def wrote(self, size_bytes: int) -> None:
@@ -57,7 +58,9 @@ class Unsent:
         self._bytes += size_bytes
 
     def room_bytes(self, now_ms: int) -> int:
-        """Returns how much may be written before peers fetch something; 0 while room is tight."""
+        """Returns the bytes that may be written before peers read some data, or 0 while room is
+        tight.
+        """
         if self._bytes > self._count_at or (self.is_room_short and now_ms >= self._count_ms):
             self._count(now_ms)
         return 0 if self.is_room_short else self.bytes_max - self._bytes
@@ -80,11 +83,11 @@ class Unsent:
             session.set_marks(is_room_short=self.is_room_short)
 
     def tick(self, now_ms: int, *, is_ahead: bool = False) -> None:
-        """Counts the unsent bytes, and cuts off the worst peer if the room stays tight.
+        """Counts the unsent bytes. Cuts off the worst peer if the room stays tight.
 
         Args:
-            is_ahead: whether the limit of waiting requests is exceeded. Requests of a peer that
-                fetches nothing would wait forever, so it is cut off, too.
+            is_ahead: Whether the limit of waiting requests is exceeded. Requests of a peer that
+                reads nothing would wait forever, so that peer is cut off as well.
         """
         self._count(now_ms)
         if self.is_room_short or is_ahead:
@@ -106,7 +109,7 @@ class Unsent:
 
 
 def _progress(session: "SocketSession", seen: tuple[int, int] | None) -> tuple[int, int]:
-    """Returns what *session* has fetched, and its consecutive checks without progress."""
+    """Returns the bytes that *session* has read, and its consecutive checks without progress."""
     fetched = session.fetched_bytes()
     if seen is None:
         return fetched, 0
@@ -116,6 +119,6 @@ def _progress(session: "SocketSession", seen: tuple[int, int] | None) -> tuple[i
 def _left_unread(unsent_bytes: int, limit_bytes: int) -> m.Goaway:
     return m.Goaway(
         ErrorCode.CREDIT_EXCEEDED,
-        f"{unsent_bytes} bytes of answers were left unread; "
+        f"the peer left {unsent_bytes} bytes of replies unread; "
         f"the limit of all connections together is {limit_bytes}",
     )

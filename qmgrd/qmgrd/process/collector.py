@@ -1,20 +1,21 @@
 """Keeps Python's garbage collector from stopping the daemon for long.
 
-A full collection looks at every object, so its time grows with queues, topics and leases. Objects
-that survive one collection are excluded (frozen) from the next ones, which then look only at new
-objects.
+A full collection examines every object, so its time grows with the number of queues, topics and
+leases. Objects that survive one collection are excluded (frozen) from the next ones, which then
+examine only new objects.
 
-Some excluded objects become garbage later: those in reference cycles. (All others are freed by
-reference counting.) So all objects are collected again when the excluded ones have doubled.
+Some excluded objects become garbage later if they are in reference cycles. All other objects are
+freed by reference counting. Therefore all objects are collected again after the number of excluded
+objects has doubled.
 """
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-FULL = 2  # the generation that a full collection looks at
-LEAST_OBJECTS = 500_000  # Fewer excluded objects are not collected again.
-COUNT_EACH = 16  # full collections between two counts, because counting looks at each object, too
+FULL = 2  # generation that a full collection examines
+LEAST_OBJECTS = 500_000  # a smaller number of excluded objects is not collected again
+COUNT_EACH = 16  # full collections between two counts, because counting also examines each object
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
     """Collects all garbage now, and limits later collections to new objects.
 
     Args:
-        least_objects: excluded objects are not collected again below this number.
+        least_objects: The number of excluded objects below which they are not collected again.
     """
     again_at, is_of_all, collections = least_objects, True, 0
 
@@ -35,7 +36,7 @@ def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
         if is_of_all:
             again_at, is_of_all = max(2 * gc.get_freeze_count(), least_objects), False
         elif not collections % COUNT_EACH and gc.get_freeze_count() > again_at:
-            gc.unfreeze()  # The next collection looks at all objects.
+            gc.unfreeze()  # The next collection examines all objects.
             is_of_all = True
 
     gc.callbacks.append(collected)

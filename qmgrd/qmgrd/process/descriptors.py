@@ -1,4 +1,4 @@
-"""Raises the limit of open files to what the configured connections need."""
+"""Raises the limit of open files to the number that the configured connections need."""
 
 import resource
 
@@ -12,13 +12,16 @@ log = structlog.get_logger()
 
 
 def needed(listen: ListenConfig) -> int:
-    """Returns how many descriptors a daemon may need."""
+    """Returns the number of descriptors that a daemon may need."""
     greetings = listen.greetings_max + listen.greetings_per_address_max
     return listen.connections_max + UNIX_PLACES + greetings + OTHERS
 
 
 def raise_limit(listen: ListenConfig) -> None:
-    """Raises the soft limit as far as needed and allowed; logs a warning if that is not enough."""
+    """Raises the soft limit as far as needed and allowed.
+
+    Logs a warning if the limit is too low.
+    """
     wanted = needed(listen)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -11,9 +11,9 @@ from qmgr_config.model import LogConfig
 
 
 class _LossyStream:
-    """A stream that drops what it cannot write, because the reader left or the disk is full.
+    """A stream that drops text that it cannot write, because the reader left or the disk is full.
 
-    An exception here would interrupt the code that logs.
+    An exception here would interrupt the code that writes to the log.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -43,9 +43,11 @@ class _Quoted:
 def _quoted(
     logger: object, method: str, entry: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    """Returns *entry* with unprintable texts quoted: a peer's name may contain anything.
+    """Returns *entry* with unprintable texts quoted, because a peer's name may contain any
+    character.
 
-    The renderer quotes only texts with a blank; a terminal would obey control characters in others.
+    The renderer quotes only texts with a blank. A terminal would execute control characters in
+    other texts.
     """
     del logger, method
     for key, value in entry.items():
@@ -60,7 +62,8 @@ def configure(log: LogConfig, stream: TextIO = sys.stderr) -> None:
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if as_json
-        # Not Rich's tracebacks: they show values, including message bodies, and take 0.3 s each.
+        # Rich's tracebacks are not used: they show values, including message bodies, and take 0.3 s
+        # each.
         else structlog.dev.ConsoleRenderer(
             colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
         )

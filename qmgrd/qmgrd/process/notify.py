@@ -1,7 +1,8 @@
 """Notifies the service manager that the daemon is ready, alive or stopping. See sd_notify(3).
 
-Without NOTIFY_SOCKET nothing is sent. Errors here do not affect the daemon. The socket is opened
-once: a daemon that runs out of file descriptors is alive, and must be able to report that.
+Without NOTIFY_SOCKET, no notification is sent. Errors here do not affect the daemon. The socket is
+opened once, because a daemon that runs out of file descriptors is alive and must be able to report
+that.
 """
 
 import asyncio
@@ -10,12 +11,15 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-# wait for room in the service manager's queue; the watchdog signal does not wait
+# The time to wait for room in the service manager's queue. The watchdog signal does not wait.
 STATE_WAIT_S = 1.0
 
 
 class Notifier:
-    """The connection to the service manager in *environ*. ``watchdog_ms`` is 0 without one."""
+    """The connection to the service manager in *environ*.
+
+    ``watchdog_ms`` is 0 without a watchdog.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("NOTIFY_SOCKET", "")
@@ -34,14 +38,15 @@ class Notifier:
         if self._socket is None:
             return
         self._socket.settimeout(wait_s)
-        with suppress(OSError):  # The service manager is unavailable: the daemon continues.
+        with suppress(OSError):  # The service manager is unavailable, and the daemon continues.
             self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
 
     def ready(self, status: str, stall_max_ms: int) -> None:
         """Reports that the daemon is ready, and extends the watchdog's time if necessary.
 
         The daemon may pause for *stall_max_ms* without being stuck. It signals the watchdog after
-        half of the watchdog's time. So that time is raised to at least three times the pause.
+        half of the watchdog's time. Therefore that time is raised to at least three times the
+        pause.
         """
         states = ["READY=1"]
         if 0 < self.watchdog_ms < 3 * stall_max_ms:

@@ -10,28 +10,28 @@ from qmgrd.core.limits.work import Failures, WorkId
 from qmgrd.core.turn import TurnFailed, Turns
 
 RECENT_MS = 60_000
-RECOVERIES_MAX = 5  # within RECENT_MS; beyond it the process ends, and its supervisor decides
+RECOVERIES_MAX = 5  # limit within RECENT_MS; above it, the process ends, and its supervisor decides
 
 log = structlog.get_logger()
 
 
 class Recovery:
-    """Counts failed turns, and creates the new cores.
+    """Counts failed turns and creates the new cores.
 
     Args:
-        start: creates a core from the store.
-        now: returns the time of a turn.
+        start: A function that creates a core from the store.
+            now: A function that returns the time of a turn.
     """
 
     def __init__(self, start: Callable[[], Turns], now: Callable[[], Now]) -> None:
         self._start = start
         self._now = now
         self._failures = Failures()
-        # the work that the next core sets aside, and why
+        # The work that the next core sets aside, with the reason.
         self._poison: tuple[WorkId, str] | None = None
 
     def add(self, failed: TurnFailed, now_ms: int) -> bool:
-        """Counts a failed turn; returns whether too many turns failed recently."""
+        """Counts a failed turn. Returns whether too many turns failed recently."""
         is_poisoned = self._failures.add(failed.work, now_ms)
         self._poison = None
         if is_poisoned and failed.work is not None:
@@ -39,10 +39,10 @@ class Recovery:
         return self._failures.since(now_ms - RECENT_MS) > RECOVERIES_MAX
 
     def start(self) -> Turns:
-        """Returns a new core, which has set aside the work that failed too often.
+        """Returns a new core that has set aside the work that failed too often.
 
         Raises:
-            Exception: the bug, or the damage, also occurs at the start.
+            Exception: The bug or the damage also occurs at the start.
         """
         turns = self._start()
         if self._poison is None:

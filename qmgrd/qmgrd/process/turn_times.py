@@ -1,14 +1,14 @@
-"""Durations of turns. A turn blocks everything else, so this is the longest that others wait.
+"""Durations of turns. A turn blocks all other work, so its duration is the longest wait of others.
 
 Turns are counted in power-of-two classes: class ``n`` has the turns from 2**(n-1) up to 2**n
 microseconds. Adding one costs a shift and two additions.
 """
 
-CLASSES = 40  # the last one begins at three days
+CLASSES = 40  # the last class begins at three days
 
 
 class TurnTimes:
-    """Counts since the start, and the longest turn since it was last read."""
+    """The durations of turns since the start, and the longest turn since it was last read."""
 
     __slots__ = ("_counts", "_longest_us")
 

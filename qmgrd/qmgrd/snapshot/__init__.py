@@ -1,1 +1,1 @@
-"""Snapshots: consistent copies of the store, made while the daemon works."""
+"""Snapshots: consistent copies of the store, made while the daemon runs."""

@@ -1,4 +1,4 @@
-"""The facts of a snapshot's manifest, counted in the data file itself."""
+"""The facts in a snapshot's manifest, counted from the data file itself."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.store.image import open_image
 
-FORMAT = 2  # of the manifest and of the directory
+FORMAT = 2  # format of the manifest and of the directory
 LMDB_FORMAT = 1
 
 Ranges = dict[int, list[dict[str, int]]]
@@ -26,8 +26,9 @@ def describe(data: Path) -> dict[str, Any]:
     """Returns the facts of *data*: its queue manager, its turn, and the content of each queue.
 
     Raises:
-        StoreUnreadable: the file is not a data file, or it is damaged.
-        RowDamaged: in one of the rows that are read; the file may not be a store of qmgrd.
+        StoreUnreadable: The file is not a data file, or it is damaged.
+            RowDamaged: One of the rows that are read is damaged. The file may not be a store of
+                qmgrd.
     """
     image = open_image(data)
     try:
@@ -41,7 +42,7 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
     """Returns the same facts of an open store.
 
     Raises:
-        RowDamaged: in one of the rows that are read.
+        RowDamaged: One of the rows that are read is damaged.
     """
     store = rows.get(tx, keys.STORE)
     store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
@@ -83,14 +84,14 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
 
 
 def _history(tx: Transaction) -> dict[str, int]:
-    """Returns the range of history rows: first, and next (exclusive)."""
+    """Returns the range of history rows: the first row, and the end (exclusive)."""
     state = rows.find(tx, keys.HISTORY)
     first, next_, _, _ = (1, 1, 0, 0) if state is None else keys.HISTORY_ROW.unpack(state)
     return {"first": first, "next": next_}
 
 
 def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the state of a link: messages up to the commit id are at the peer, and deleted
+    """Returns the state of a link. Messages up to the commit id are stored at the peer and deleted
     here.
     """
     queue_id = row["queue_id"]
@@ -106,7 +107,7 @@ def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
     """Returns the state of an incoming link.
 
     The row is decoded here because core/link/inbox.py imports half of the daemon. The process that
-    writes a snapshot would take longer to start than to write a small one.
+    writes a snapshot would take longer to start than to write a small snapshot.
     """
     peer, commit_id, runs, *_ = window
     highest_id = max(ids_of(runs), default=commit_id)
@@ -130,7 +131,7 @@ def _lost(tx: Transaction) -> Lost:
 
 def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     """Returns, by queue id, the number and range of messages in each lane and priority."""
-    runs: dict[bytes, tuple[int, bytes]] = {}  # count and first key
+    runs: dict[bytes, tuple[int, bytes]] = {}  # number of messages and first key
     ends: dict[bytes, bytes] = {}
     gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}
     for key, value in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):

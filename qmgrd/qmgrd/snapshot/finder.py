@@ -1,6 +1,6 @@
-"""Finds snapshots and reads their manifests; see qmgrd.snapshot.writer.
+"""Finds snapshots and reads their manifests. See qmgrd.snapshot.writer.
 
-A manifest says which parts of the data to read, so its own checksum must be right: a shortened
+A manifest defines which parts of the data are read, so its own checksum must match: a shortened
 range would hide messages. The checksum detects damage and edits. It does not protect against an
 attacker, who can compute it again.
 """
@@ -21,35 +21,37 @@ from qmgrd.snapshot import remote
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 from qmgrd.snapshot.remote import RemoteFailed
 
-FORMATS = (1, 2)  # that can be read
+FORMATS = (1, 2)  # formats that can be read
 FILE = "manifest.json"
 DATA = remote.DATA
-PARTIAL = ".partial-"  # in the name of a snapshot that is being written, or was when a daemon died
+# Part of the name of a snapshot that is being written, or was when a daemon died.
+PARTIAL = ".partial-"
 _MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
 MANIFEST_MAX_BYTES = 256 << 20  # about 500 bytes per queue
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # for names that become part of paths
+# Pattern for names that become part of paths.
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _NUMBER_MAX = 2**63 - 1
 _verified: set[tuple[int, int, int, int]] = set()
 
 
 class SnapshotUnreadable(Exception):
-    """A path without a readable snapshot: the text says why, and what to try."""
+    """A path without a readable snapshot. The text states the reason and the remedy."""
 
 
 class Staging(NamedTuple):
-    """Where executors keep their copies of remote snapshots."""
+    """The place where executors keep their copies of remote snapshots."""
 
-    directory: str = ""  # "": a private directory of the user among the temporary files
-    bytes_max: int = 64 << 30  # of all copies; the least recently used ones are deleted
+    directory: str = ""  # "" means a private directory of the user among the temporary files
+    bytes_max: int = 64 << 30  # limit of all copies; the least recently used copies are deleted
 
 
 DEFAULT_STAGING = Staging()
-# Ranges of arrivals, from and up to; a restart lost their non-persistent messages.
+# Ranges of arrivals, from and up to. A restart lost the non-persistent messages in these ranges.
 Lost = tuple[tuple[int, int], ...]
 
 
 class LaneRange(NamedTuple):
-    """Messages of one lane and priority."""
+    """The messages of one lane and priority."""
 
     lane: int
     priority: int
@@ -71,31 +73,33 @@ class QueueInfo(NamedTuple):
 class StoredSnapshot(NamedTuple):
     """A snapshot, as its manifest describes it."""
 
-    directory: str  # or a URL
+    directory: str  # directory or URL
     id: str
     queue_manager: str
     turn: int
     data_bytes: int
     data_sha256: str
     queues: tuple[QueueInfo, ...]
-    clock_ms: int = 0  # the store's clock at that turn
-    wall_us: int = 0  # and the wall clock at that time
+    clock_ms: int = 0  # store clock at that turn, in milliseconds
+    wall_us: int = 0  # wall clock at the same time, in microseconds
     store_id: str = ""
     boot: int = 0
     messages: int = 0
     format: int = 1
     staging: Staging = DEFAULT_STAGING
-    history: tuple[int, int] | None = None  # its rows, from and up to; None: unknown
+    # Range of history rows, from and up to; None means unknown.
+    history: tuple[int, int] | None = None
 
 
 def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[StoredSnapshot]:
-    """Returns the snapshots that *paths* name, without duplicates, in order of directory.
+    """Returns the snapshots that *paths* name, without duplicates, in the order of their
+    directories.
 
     Args:
-        staging: where remote snapshots are copied to when they are read.
+        staging: The place to which remote snapshots are copied when they are read.
 
     Raises:
-        SnapshotUnreadable: a path leads to no snapshot, or a snapshot cannot be read.
+        SnapshotUnreadable: A path leads to no snapshot, or a snapshot cannot be read.
     """
     return [read(directory)._replace(staging=staging) for directory in directories(paths)]
 
@@ -104,9 +108,9 @@ def directories(paths: Iterable[str]) -> list[str]:
     """Returns the directories and URLs of the snapshots that *paths* name, valid or not, in order.
 
     Raises:
-        SnapshotUnreadable: a path leads to no snapshot.
+        SnapshotUnreadable: A path leads to no snapshot.
     """
-    # the target of a path, and the path itself, which executors can open too
+    # The path by its target, so that executors can open the path as well.
     found: dict[str, str] = {}
     for path in [part for text in paths for part in _split(text)]:
         if remote.is_url(path):
@@ -133,7 +137,7 @@ def _remote(url: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Returns the comma-separated paths in *text*; just *text* if a path of that name exists."""
+    """Returns the comma-separated paths in *text*, or only *text* if a path of that name exists."""
     if os.path.lexists(remote.local_path(text)):
         return [text]
     return [part.strip() for part in text.split(",") if part.strip()]
@@ -163,7 +167,7 @@ def read(directory: str) -> StoredSnapshot:
     """Returns the snapshot in *directory*.
 
     Raises:
-        SnapshotUnreadable: its manifest is missing, damaged or of a newer format; or its data is
+        SnapshotUnreadable: The manifest is missing, damaged or of a newer format, or the data is
             incomplete.
     """
     path = os.path.join(directory, FILE)
@@ -190,7 +194,7 @@ def read(directory: str) -> StoredSnapshot:
         ) from error
     if data_bytes != snapshot.data_bytes:
         raise SnapshotUnreadable(
-            f"{directory}/{DATA}: damaged: {data_bytes} bytes, the manifest says "
+            f"{directory}/{DATA}: damaged: {data_bytes} bytes, but the manifest states "
             f"{snapshot.data_bytes}; copy or take the snapshot again"
         )
     return snapshot
@@ -204,19 +208,19 @@ def _contents(directory: str) -> tuple[bytes, int]:
 
 
 def _text(path: str) -> bytes:
-    """Returns the content of the manifest at *path*; rejects anything but a regular file."""
+    """Returns the content of the manifest at *path*. Rejects anything but a regular file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is not a regular file")
+            raise ValueError("the manifest is not a regular file")
         if status.st_size > MANIFEST_MAX_BYTES:
-            raise ValueError(f"{status.st_size} bytes, at most {MANIFEST_MAX_BYTES}")
+            raise ValueError(f"{status.st_size} bytes (the limit is {MANIFEST_MAX_BYTES})")
         return file.read(MANIFEST_MAX_BYTES)
 
 
 def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
-    """Rejects formats of other versions. Manifests of format 1 name no record format."""
+    """Rejects formats of other versions. Manifests of format 1 do not state a record format."""
     for what, known in (
         ("format", FORMATS),
         ("store_format", (STORE_FORMAT,)),
@@ -227,7 +231,7 @@ def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
             continue
         if manifest[what] not in known:
             raise SnapshotUnreadable(
-                f"{directory}: {what} {manifest[what]}, this qmgrd reads "
+                f"{directory}: {what} {manifest[what]}, but this qmgrd reads "
                 f"{' and '.join(map(str, known))}; read it with the version that wrote it"
             )
 
@@ -235,7 +239,7 @@ def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
 def _check_sum(path: str, manifest: dict[str, Any]) -> None:
     if manifest[CHECKSUM] != checksum(manifest):
         raise SnapshotUnreadable(
-            f"{path}: damaged: its own checksum does not match it; copy or take the snapshot again"
+            f"{path}: damaged: its checksum does not match; copy or take the snapshot again"
         )
 
 
@@ -283,8 +287,9 @@ def _number(found: Any) -> int:
 
 
 def _name(found: Any) -> str:
-    """Returns *found* if it is a valid id; ids become file names, so they must not contain a
-    path.
+    """Returns *found* if it is a valid id.
+
+    Ids become file names, so they must not contain a path.
     """
     if not _NAME.fullmatch(str(found)):
         raise ValueError(f"{str(found)[:40]!r} is not a valid id")
@@ -294,11 +299,11 @@ def _name(found: Any) -> str:
 def verify(snapshot: StoredSnapshot) -> None:
     """Checks the data of *snapshot* against its checksum.
 
-    A local file is read only once, unless it was written since. Remote data is checked when it is
-    staged, not here.
+    A local file is read only once, unless it was written since then. Remote data is checked when it
+    is staged, not here.
 
     Raises:
-        SnapshotUnreadable: the data is damaged.
+        SnapshotUnreadable: The data is damaged.
     """
     if remote.is_url(snapshot.directory):
         return
@@ -314,7 +319,7 @@ def verify(snapshot: StoredSnapshot) -> None:
         raise _unreadable(error) from error
     if found != snapshot.data_sha256:
         raise SnapshotUnreadable(
-            f"{path}: damaged: its checksum is not that of the manifest; "
+            f"{path}: damaged: its checksum differs from the manifest; "
             "copy or take the snapshot again"
         )
     _verified.add(version)

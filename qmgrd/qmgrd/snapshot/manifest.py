@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-MANIFEST = "manifest.json"  # next to the data file of a snapshot
+MANIFEST = "manifest.json"  # name of the file next to the data file of a snapshot
 CHECKSUM = "manifest_sha256"
 
 

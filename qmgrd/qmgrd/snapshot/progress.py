@@ -1,6 +1,6 @@
 """The progress of a child process, reported through an unnamed file, so that neither side waits.
 
-The child writes three numbers at the file's start, in one system call. The daemon reads them on
+The child writes three numbers to the start of the file in one system call. The daemon reads them on
 demand.
 """
 
@@ -17,7 +17,7 @@ class Phase(IntEnum):
 
     STARTING = 0
     WRITING = 1
-    COUNTING = 2  # the file that it has written
+    COUNTING = 2  # counting the content of the written file
     UPLOADING = 3
 
 
@@ -26,14 +26,14 @@ class WriterProgress(NamedTuple):
 
     phase: Phase
     done_bytes: int
-    total_bytes: int  # estimated, while it is written
+    total_bytes: int  # estimated while the file is being written
 
 
 class ProgressWriter:
     """The writing end, in the child."""
 
     def __init__(self, fd: int, total_bytes: int) -> None:
-        """Reports through the file *fd*; reports nothing if *fd* is negative."""
+        """Reports through the file *fd*, or not at all if *fd* is negative."""
         self._fd = fd
         self._total_bytes = total_bytes
 
@@ -45,7 +45,7 @@ class ProgressWriter:
 
 
 def read(fd: int) -> WriterProgress:
-    """Returns the progress of the child that was given *fd*."""
+    """Returns the progress of the child that received *fd*."""
     data = os.pread(fd, _STATE.size, 0)
     if len(data) < _STATE.size:
         return WriterProgress(Phase.STARTING, 0, 0)

@@ -2,7 +2,7 @@
 
 An unreadable snapshot is left alone and does not count, because its queue manager is unknown. A
 snapshot is removed in one step: first it gets a name that no reader uses, or loses its manifest. A
-directory that has any other content is left alone: it may be a store made from a snapshot.
+directory with any other content is left alone, because it may be a store made from a snapshot.
 """
 
 import errno
@@ -27,32 +27,32 @@ from qmgrd.snapshot.finder import (
 from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.snapshot.remote import RemoteFailed
 
-UPLOAD_MAX_S = 86_400.0  # An upload without progress for longer than this is dead.
-_MORE = "it contains more than a snapshot, or is a link; remove it by hand if you do not need it"
+UPLOAD_MAX_S = 86_400.0  # an upload without progress for longer than this is dead
+_MORE = "the directory contains more than a snapshot, or is a link; remove it by hand if unneeded"
 
 
 class Pruning(NamedTuple):
-    """The snapshots to remove, and the others."""
+    """The snapshots to remove and the snapshots to keep."""
 
     go: list[StoredSnapshot]
     stay: list[StoredSnapshot]
-    unreadable: list[str]  # what is wrong with each one that is left alone
-    leftovers: list[str]  # directories and URLs of writers that are dead
+    unreadable: list[str]  # error of each snapshot that is left alone
+    leftovers: list[str]  # directories and URLs of dead writers
 
 
 def plan(
     paths: Iterable[str], keep: int | None, older_than_us: int | None, known_sound: str = ""
 ) -> Pruning:
-    """Returns which of the snapshots that *paths* name to remove, by queue manager.
+    """Returns which of the snapshots in *paths* to remove, by queue manager.
 
     Args:
-        keep: how many of the newest to keep.
-        older_than_us: keep those taken at this time or later. A snapshot is kept if either
-            argument keeps it. Without both, only the leftovers of dead writers are removed.
-        known_sound: the directory of a snapshot that was written just now.
+        keep: The number of newest snapshots to keep.
+            older_than_us: Keeps snapshots taken at this time or later. A snapshot is kept if either
+                argument keeps it. Without both, only the leftovers of dead writers are removed.
+            known_sound: The directory of a snapshot that was just written.
 
     Raises:
-        SnapshotUnreadable: a path does not exist.
+        SnapshotUnreadable: A path does not exist.
     """
     there = list(paths)
     found, unreadable = _read(there)
@@ -94,7 +94,7 @@ def _read(paths: list[str]) -> tuple[list[StoredSnapshot], list[str]]:
 
 
 def _is_sound(snapshot: StoredSnapshot) -> bool:
-    """Returns whether the data matches its checksum; for remote data, only its size is checked.
+    """Returns whether the data matches its checksum. For remote data, only the size is checked.
 
     Downloading each snapshot would cost too much. The sizes were compared when the manifest was
     read.
@@ -109,14 +109,16 @@ def _is_sound(snapshot: StoredSnapshot) -> bool:
 def thin(
     place: str, store_id: str, keep: int, newest: str, queue_manager: str = ""
 ) -> tuple[list[str], str]:
-    """Keeps the *keep* newest snapshots of a store in *place*; returns the removed ones, and any
-    error.
+    """Removes all but the *keep* newest snapshots of a store in *place*.
 
-    This also removes leftovers of dead writers whose name begins with that of the queue manager.
-    Each scheduled snapshot has a unique name, so no later one would remove them.
+    Also removes leftovers of dead writers if their names begin with the name of the queue manager.
+    Each scheduled snapshot has a unique name, so no later snapshot would remove these leftovers.
+
+    Returns:
+        The removed directories, and the text of an error, or "".
 
     Args:
-        newest: the directory of the snapshot that was written just now.
+        newest: The directory of the snapshot that was just written.
     """
     removed: list[str] = []
     try:
@@ -139,7 +141,7 @@ def remove(directory: str) -> None:
     """Removes a snapshot, or its leftovers.
 
     Raises:
-        RemoteFailed, OSError: it still exists.
+        RemoteFailed, OSError: The snapshot still exists.
     """
     if remote.is_url(directory):
         remote.discard(directory)
@@ -157,12 +159,12 @@ def remove(directory: str) -> None:
 def _may_go(directory: str) -> bool:
     try:
         return remote.is_url(directory) or _is_plain(Path(directory))
-    except OSError:  # It was removed in the meantime, for example.
+    except OSError:  # The directory was removed in the meantime, for example.
         return False
 
 
 def _is_plain(path: Path) -> bool:
-    """Returns whether *path* is a directory that has only the files of a snapshot."""
+    """Returns whether *path* is a directory that contains only the files of a snapshot."""
     if path.is_symlink():
         return False
     with os.scandir(path) as entries:
@@ -176,7 +178,7 @@ def leftovers(path: str) -> list[str]:
     """Returns the leftovers of dead writers in the directory, or below the URL, *path*.
 
     Raises:
-        SnapshotUnreadable: the path or URL cannot be reached.
+        SnapshotUnreadable: The path or URL cannot be reached.
     """
     if remote.is_url(path):
         try:
@@ -187,9 +189,9 @@ def leftovers(path: str) -> list[str]:
 
 
 def leftovers_in(directory: Path, pattern: str) -> list[Path]:
-    """Returns the directories whose names match *pattern* and that no process locks.
+    """Returns the directories whose names match *pattern* and that no process has locked.
 
-    A directory with any file that no writer creates is skipped, whatever its name.
+    A directory with a file that no writer creates is skipped, regardless of its name.
     """
     found = []
     for leftover in sorted(directory.glob(pattern)):
@@ -202,7 +204,7 @@ def leftovers_in(directory: Path, pattern: str) -> list[Path]:
             if _is_plain(leftover):
                 found.append(leftover)
         except (BlockingIOError, FileNotFoundError):
-            continue  # Another daemon writes it; the first to rename wins.
+            continue  # Another daemon writes the directory. The first daemon to rename it wins.
         finally:
             os.close(fd)
     return found

@@ -1,11 +1,11 @@
 """Snapshots on object stores and shared file systems: any URL that fsspec supports.
 
-An object store has no rename. So a snapshot exists once its manifest does: the manifest is written
-last and removed first. Data without a manifest is left by a killed upload, or belongs to one in
-progress.
+An object store has no rename. So a snapshot exists as soon as its manifest does: the manifest is
+written last and removed first. Data without a manifest was left by a killed upload, or belongs to
+an upload in progress.
 
-fsspec and its packages for each scheme belong to the extra ``tables``. Snapshots on local disks
-need none of them.
+fsspec and its packages for each scheme belong to the extra ``tables``. Snapshots on local disks do
+not need these packages.
 """
 
 import os
@@ -23,7 +23,7 @@ Advance = Callable[[int], object]  # called with the number of finished bytes
 
 
 class RemoteFailed(Exception):
-    """A remote operation failed: the text says where, what and what to try."""
+    """A remote operation failed. The text states the place, the reason and the remedy."""
 
 
 class RemoteDirectory(NamedTuple):
@@ -39,13 +39,13 @@ class RemoteDirectory(NamedTuple):
 
 
 def is_url(text: str) -> bool:
-    """Returns whether *text* is a URL of another file system than the local one."""
+    """Returns whether *text* is a URL of a file system other than the local one."""
     scheme, separator, _ = text.partition("://")
     return bool(separator) and "/" not in scheme and scheme not in LOCAL_SCHEMES
 
 
 def place(url: str) -> RemoteDirectory:
-    """Returns the directory that *url* names.
+    """Returns the directory to which *url* refers.
 
     Raises:
         RemoteFailed: fsspec does not support the URL.
@@ -54,7 +54,7 @@ def place(url: str) -> RemoteDirectory:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise RemoteFailed(
-            f"{url}: fsspec, which reaches it, is not installed: pip install fsspec"
+            f"{url}: fsspec, which this URL needs, is not installed: pip install fsspec"
         ) from error
     with _reaching(url):
         fs, path = url_to_fs(url.rstrip("/"))
@@ -63,7 +63,7 @@ def place(url: str) -> RemoteDirectory:
 
 @contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    """Turns any error into RemoteFailed with the URL; each file system raises different errors."""
+    """Turns any error into RemoteFailed with the URL. File systems raise different errors."""
     try:
         yield
     except RemoteFailed:
@@ -81,15 +81,15 @@ def _reaching(url: str) -> Iterator[None]:
 
 
 def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> None:
-    """Copies the snapshot in *directory* to *url*; returns once it is complete.
+    """Copies the snapshot in *directory* to *url*. Returns after the copy is complete.
 
     Raises:
-        RemoteFailed: nothing is left at *url*, if it can still be reached.
+        RemoteFailed: The upload failed. It leaves no data at *url* if *url* can still be reached.
     """
     target = place(url)
     with _reaching(url):
         if target.fs.exists(target.at(MANIFEST)):
-            raise RemoteFailed(f"{url} exists: choose a new name for the snapshot")
+            raise RemoteFailed(f"{url} already exists: choose a new name for the snapshot")
         try:
             target.fs.makedirs(target.path, exist_ok=True)
             _put(target, directory / DATA, advance)
@@ -116,7 +116,7 @@ def _put(target: RemoteDirectory, source: Path, advance: Advance) -> None:
 
 
 def remove(target: RemoteDirectory) -> None:
-    """Removes a snapshot, the manifest first: without it, the rest is not a snapshot."""
+    """Removes a snapshot, the manifest first. Without the manifest, the rest is not a snapshot."""
     target.fs.invalidate_cache()
     for name in (MANIFEST, DATA):
         with suppress(FileNotFoundError):
@@ -129,18 +129,18 @@ def discard(url: str) -> None:
     """Removes the snapshot at *url*, or the leftovers of an upload.
 
     Raises:
-        RemoteFailed: it still exists.
+        RemoteFailed: The snapshot still exists.
     """
     found = place(url)
     with _reaching(url):
         remove(found)
         if found.fs.exists(found.at(DATA)):
-            raise RemoteFailed(f"{url}/{DATA}: it still exists: check the permissions")
+            raise RemoteFailed(f"{url}/{DATA}: still exists: check the permissions")
 
 
 def snapshots(url: str) -> list[str]:
-    """Returns the URLs of the snapshots that *url* names: itself, those below it, or the matches of
-    a pattern.
+    """Returns the URLs of the snapshots to which *url* refers: itself, those below it, or the
+    matches of a pattern.
 
     Raises:
         RemoteFailed: *url* cannot be reached.
@@ -155,7 +155,7 @@ def snapshots(url: str) -> list[str]:
 
 
 def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
-    """Returns the URLs below *url* that have data, no manifest, and were not written for
+    """Returns the URLs below *url* that have data but no manifest, and were not written for
     *older_than_s*.
 
     Raises:
@@ -182,7 +182,7 @@ def manifest(url: str) -> bytes:
     """Returns the manifest of the snapshot at *url*.
 
     Raises:
-        RemoteFailed: the manifest cannot be read.
+        RemoteFailed: The manifest cannot be read.
     """
     found = place(url)
     with _reaching(f"{url}/{MANIFEST}"):
@@ -202,11 +202,11 @@ def data_bytes(url: str) -> int:
 
 
 def fetch(url: str, take: Callable[[bytes], object]) -> int:
-    """Passes the data of the snapshot at *url* to *take* in pieces; returns its size in bytes.
+    """Passes the data of the snapshot at *url* to *take* in pieces. Returns its size in bytes.
 
     Raises:
         RemoteFailed: *url* cannot be read.
-        OSError: raised by *take*.
+            OSError: *take* raised this error.
     """
     found = place(url)
     done = 0
@@ -231,7 +231,7 @@ def _opened(found: RemoteDirectory) -> Iterator[Any]:
 
 
 def local_path(text: str) -> str:
-    """Returns the path of a local file's URL; any other *text* unchanged."""
+    """Returns the path of a local file's URL, or any other *text* unchanged."""
     scheme, separator, rest = text.partition(":")
     if separator and scheme in LOCAL_SCHEMES and not os.path.lexists(text):
         return "/" + rest.lstrip("/")

@@ -1,8 +1,8 @@
-"""Scheduled snapshots: when the next one is due, and where it is written.
+"""Scheduled snapshots: their times and their directories.
 
-A file next to the store has the time of the last snapshot. After a downtime, the missed snapshots
-are replaced by one. A failed snapshot is tried again after a minute, then after twice as long each
-time, up to the period.
+A file next to the store contains the time of the last snapshot. After a downtime, one snapshot
+replaces the missed ones. A failed snapshot is tried again after a minute. The wait then doubles
+each time, up to the period.
 """
 
 import json
@@ -17,13 +17,13 @@ from qmgrd.core.context.context import Note
 
 STATE_FILE = "snapshots.json"
 RETRY_US = 60_000_000
-BUSY_US = 5_000_000  # Another snapshot is being made.
-ANSWER_MAX_US = 60_000_000  # before the request is repeated: a failed turn loses it
-LOOK_MAX_S = 60.0  # The wall clock may be set.
+BUSY_US = 5_000_000  # wait while another snapshot is being made
+ANSWER_MAX_US = 60_000_000  # time before the request is repeated, because a failed turn loses it
+LOOK_MAX_S = 60.0  # maximum wait, because the wall clock may be set
 
 
 class SnapshotTimetable:
-    """When a snapshot is to be taken. Without a directory, none is taken.
+    """The times at which snapshots are due. Without a directory, no snapshot is taken.
 
     Invariant: ``_failures`` counts the failures since the last success.
     """
@@ -41,7 +41,7 @@ class SnapshotTimetable:
             last = json.loads(self._file.read_bytes())
             int(last["taken_us"])
         except (OSError, ValueError, KeyError, TypeError):
-            return {}  # None was taken, or its time is unknown: one is due.
+            return {}  # No snapshot was taken, or its time is unknown. So a snapshot is due.
         return dict(last)
 
     @property
@@ -51,7 +51,7 @@ class SnapshotTimetable:
 
     @property
     def keep(self) -> int:
-        """How many snapshots are kept."""
+        """The number of snapshots to keep."""
         return self._wanted.keep
 
     def wait_s(self, now_us: int) -> float:
@@ -59,12 +59,13 @@ class SnapshotTimetable:
         return min(max(self._next_us - now_us, 0) / 1_000_000 + 0.001, LOOK_MAX_S)
 
     def due(self, now_us: int) -> str:
-        """Returns the path for a snapshot if one is due, else ""; each due time is returned
-        once.
+        """Returns the path for a snapshot if one is due, else "".
+
+        Each due time is returned once.
         """
         if not self.is_on:
             return ""
-        # A clock that was set back must not delay the snapshot that long.
+        # A clock that was set back must not delay the snapshot by that much.
         self._next_us = min(self._next_us, now_us + self._wanted.every_ms * 1000)
         if now_us < self._next_us:
             return ""
@@ -74,8 +75,8 @@ class SnapshotTimetable:
         return f"{self._wanted.directory.rstrip('/')}/{name}"
 
     def begun(self, now_us: int) -> None:
-        """Records that the snapshot is being written; its result arrives however long that
-        takes.
+        """Records that the snapshot is being written. Its result arrives regardless of the
+        duration.
         """
         self._next_us = now_us + self._wanted.every_ms * 1000
 
@@ -86,10 +87,10 @@ class SnapshotTimetable:
         result: dict[str, Any] | RequestError,
         after: dict[str, Any],
     ) -> list[Note]:
-        """Records the result of a snapshot; returns notes for operators.
+        """Records the result of a snapshot. Returns notes for operators.
 
         Args:
-            after: the older snapshots that were removed then, and any error of the removal.
+            after: The older snapshots that were removed afterwards, and any error of the removal.
         """
         if isinstance(result, RequestError):
             return self._failed_at(now_us, directory, result)
@@ -117,7 +118,7 @@ class SnapshotTimetable:
         try:
             temporary.write_text(json.dumps(self._last) + "\n")
             os.replace(temporary, self._file)
-        except OSError as error:  # The disk may be full; a restart would take another snapshot.
+        except OSError as error:  # The disk may be full, and a restart would take another snapshot.
             return str(error.strerror)
         return ""
 
@@ -131,7 +132,7 @@ class SnapshotTimetable:
         return [Note("error", "snapshot failed", {"directory": directory, "why": error.text})]
 
     def facts(self) -> dict[str, Any]:
-        """Returns the state of the schedule; next_us is None if it is off."""
+        """Returns the state of the schedule. next_us is None if the schedule is off."""
         return {
             "directory": self._wanted.directory,
             "every_ms": self._wanted.every_ms,

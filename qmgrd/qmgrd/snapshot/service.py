@@ -1,4 +1,4 @@
-"""The daemon's entry point for snapshots: those on request, and the scheduled ones."""
+"""The daemon's entry point for snapshots: requested and scheduled ones."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ from qmgrd.snapshot.snapshot import Snapshotter
 from qmgrd.store.lmdb_store import LmdbStore
 
 log = structlog.get_logger()
-# Runs a call on the broker, in a turn that runs soon.
+# The type of a function that runs a call on the broker in one of the next turns.
 InTurn = Callable[[Callable[[Broker], None]], object]
 
 
 class SnapshotService:
-    """All snapshots of a daemon; used on its thread."""
+    """All snapshots of a daemon. Used only on the daemon's thread."""
 
     def __init__(
         self,
@@ -66,7 +66,10 @@ class SnapshotService:
         self._timer = self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)
 
     def take(self, wanted: TakeSnapshot) -> None:
-        """Starts a copy of the turn that has just become durable; answers when it is written."""
+        """Starts a copy of the turn that has just become durable.
+
+        Replies when the copy is written.
+        """
         is_asked = wanted.connection != 0
         answer = partial(self._answer if is_asked else self._update_schedule, wanted)
         keep = 0 if is_asked else self._schedule.keep

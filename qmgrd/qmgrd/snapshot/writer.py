@@ -1,12 +1,12 @@
 """The process that writes a snapshot: `python -m qmgrd.snapshot.writer ORDER < pipe`.
 
-    DIR.partial-ID/     made first, locked while this process lives
+    DIR.partial-ID/     created first, locked while this process runs
       data.mdb          the data from the pipe, synced as it grows
       manifest.json     the facts of data.mdb, counted in data.mdb itself
-    DIR/                the same, renamed once all of it is on disk
+    DIR/                the same, renamed after all data is on disk
 
-A remote snapshot is written to the staging directory, and copied from there (remote.py). The pipe
-must end in TRAILER, so a daemon that dies during the copy leaves nothing.
+A remote snapshot is written to the staging directory and copied from there (remote.py). The pipe
+must end in TRAILER, so a daemon that dies during the copy leaves no snapshot.
 The process prints one line of JSON, {"manifest": {...}, "removed": [...], "trouble": "..."} or
 {"error": "..."}, and exits with 0 or 1.
 """
@@ -35,53 +35,54 @@ from qmgrd.snapshot.prune import leftovers_in, thin
 from qmgrd.snapshot.remote import RemoteFailed
 from qmgrd.store.inspect import StoreUnreadable
 
-TRAILER = b"\0whole\0\xff"  # after the last page
+TRAILER = b"\0whole\0\xff"  # bytes after the last page
 PIECE_BYTES = 1 << 20
 SYNC_BYTES = 8 << 20  # More unsynced data would delay the daemon's own syncs.
 DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # Only the owner may read messages.
-UMASK = 0o077  # for copies that other libraries write
+UMASK = 0o077  # umask for copies that other libraries write
 NICENESS = 10
 _HINTS = {
     errno.ENOENT: "create its parent directory",
     errno.ENOTDIR: "choose a path below a directory",
-    errno.EACCES: "let the daemon's user write there, or choose another place",
-    errno.EPERM: "let the daemon's user write there, or choose another place",
-    errno.EROFS: "choose a place where the daemon may write (a service unit may forbid this one)",
+    errno.EACCES: "allow the daemon's user to write there, or choose another place",
+    errno.EPERM: "allow the daemon's user to write there, or choose another place",
+    errno.EROFS: "choose a place that the daemon may write to (a service unit may forbid this one)",
     errno.ENOSPC: "free some space, or choose another disk",
     errno.EDQUOT: "free some space, or choose another disk",
 }
 
 
 class WriteRequest(NamedTuple):
-    """The request to a writer; passed as JSON on its command line."""
+    """The request to a writer, passed as JSON on its command line."""
 
-    directory: str  # or a URL
-    partial: str  # the temporary name, next to *directory* or in the staging directory
+    directory: str  # directory or URL
+    partial: str  # temporary name, next to *directory* or in the staging directory
     turn: int
-    expected_bytes: int  # estimated
-    rate_bytes: int  # per second
+    expected_bytes: int  # estimated size of the copy
+    rate_bytes: int  # maximum bytes per second
     reserve_bytes: int  # free space that must remain on the disk
-    staging: str = ""  # the directory where a remote snapshot is written first
-    keep: int = 0  # how many snapshots of the queue manager to keep in that place; 0: all
-    progress_fd: int = -1  # a file for qmgrd.snapshot.progress
+    staging: str = ""  # directory in which a remote snapshot is written first
+    # Number of the queue manager's snapshots to keep next to *directory*; 0 means all.
+    keep: int = 0
+    progress_fd: int = -1  # file for qmgrd.snapshot.progress
 
     @property
     def partial_path(self) -> Path:
-        """The path where the snapshot is written first."""
+        """The path at which the snapshot is written first."""
         if remote.is_url(self.directory):
             return Path(self.staging, self.partial)
         return Path(self.directory).with_name(self.partial)
 
 
 class WriteFailed(Exception):
-    """A snapshot failed: the text says what, where and what to try."""
+    """A snapshot failed. The text states the error, the place and the remedy."""
 
 
 def write(order: WriteRequest, source_fd: int) -> dict[str, Any]:
-    """Writes the snapshot from the data in *source_fd*; returns its manifest.
+    """Writes the snapshot from the data in *source_fd*. Returns the manifest.
 
     Raises:
-        WriteFailed: nothing is left of it.
+        WriteFailed: The snapshot could not be written. No data is left of it.
     """
     target = order.directory
     try:
@@ -90,7 +91,7 @@ def write(order: WriteRequest, source_fd: int) -> dict[str, Any]:
         if remote.is_url(target):
             return _write_elsewhere(order, source_fd)
         if os.path.lexists(target):
-            raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
+            raise WriteFailed(f"{target} already exists: choose a new name for the snapshot")
         path = Path(target)
         remove_leftovers(path.parent, f"{glob.escape(path.name)}{PARTIAL}*")
         return _write_beside(path, order, source_fd)
@@ -158,7 +159,7 @@ def _fill(order: WriteRequest, partial: Path, source_fd: int) -> dict[str, Any]:
     free_bytes = _free(partial)
     if free_bytes - order.expected_bytes < order.reserve_bytes:
         raise WriteFailed(
-            f"{partial.parent}: the disk has {free_bytes} bytes free, about "
+            f"{partial.parent}: the disk has {free_bytes} bytes free, but about "
             f"{order.expected_bytes} are needed and {order.reserve_bytes} must remain: "
             "free some space, or choose another disk"
         )
@@ -182,7 +183,7 @@ def _fill(order: WriteRequest, partial: Path, source_fd: int) -> dict[str, Any]:
 
 
 def _receive(order: WriteRequest, data: Path, source_fd: int) -> tuple[int, str]:
-    """Writes the data from *source_fd* at a limited rate; returns its size and SHA-256."""
+    """Writes the data from *source_fd* at a limited rate. Returns its size and SHA-256."""
     digest = hashlib.sha256()
     progress = ProgressWriter(order.progress_fd, order.expected_bytes)
     size = synced = 0
@@ -212,13 +213,13 @@ def _check_reserve(order: WriteRequest, path: Path) -> None:
     free_bytes = _free(path)
     if free_bytes < order.reserve_bytes:
         raise WriteFailed(
-            f"{path}: the disk has {free_bytes} bytes free, {order.reserve_bytes} must remain: "
+            f"{path}: the disk has {free_bytes} bytes free, but {order.reserve_bytes} must remain: "
             "free some space, or choose another disk"
         )
 
 
 def _forget(data: Path) -> None:
-    """Drops the file from the page cache: the daemon's store can use that memory."""
+    """Drops the file from the page cache, so that the daemon's store can use that memory."""
     fd = os.open(data, os.O_RDONLY)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -240,14 +241,14 @@ def _sync(directory: Path) -> None:
 
 
 def main() -> int:
-    """Runs the request of the command line; returns the exit code."""
+    """Runs the request on the command line. Returns the exit code."""
     os.nice(NICENESS)
     os.umask(UMASK)
     order = WriteRequest(**json.loads(sys.argv[1]))
     try:
         if order.directory.startswith("memory:"):
             raise WriteFailed(
-                f"{order.directory}: that memory is lost with the process: choose a disk"
+                f"{order.directory}: the snapshot would be lost with the process: choose a disk"
             )
         manifest = write(order, sys.stdin.fileno())
     except WriteFailed as error:
@@ -258,7 +259,7 @@ def main() -> int:
 
 
 def _thin(order: WriteRequest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Removes older snapshots as requested; returns the removed ones, and any error."""
+    """Removes older snapshots as requested. Returns the removed ones and any error."""
     if not order.keep:
         return {}
     place = order.directory.rstrip("/").rpartition("/")[0] or "/"

@@ -1,4 +1,4 @@
-"""A data file that no process writes: a snapshot, or a store at rest. For reading."""
+"""Reads a data file that no process writes: a snapshot, or a store at rest."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ def open_image(path: Path) -> "ImageReader":
     """Opens a snapshot, which no process writes, for reading.
 
     Raises:
-        StoreUnreadable: *path* is not such a file, or it is damaged.
+        StoreUnreadable: *path* is not a data file, or it is damaged.
     """
     return ImageReader(path)
 
@@ -38,11 +38,11 @@ class ImageReader:
             raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
     def transaction(self) -> LmdbTransaction:
-        """Returns a read transaction; use it in a ``with`` statement."""
+        """Returns a read transaction for use in a ``with`` statement."""
         return LmdbTransaction(self._env.begin())
 
     def stat(self) -> dict[str, int]:
-        """Returns LMDB's statistics of the file, under LMDB's names."""
+        """Returns LMDB's statistics for the file, under LMDB's names."""
         return {**cast(Any, self._env.stat()), **cast(Any, self._env.info())}
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class ImageReader:
 
 
 def faults_of_pages(path: Path) -> list[str]:
-    """Returns the complaints of LMDB's own verifier about *path*, which no process writes."""
+    """Returns the errors that LMDB's own verifier reports about *path*, which no process writes."""
     from lmdb.verify import VerifyError, verify  # not needed by the daemon
 
     try:

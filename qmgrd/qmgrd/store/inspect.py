@@ -1,8 +1,8 @@
 """Reads a data file directly, for facts that LMDB does not report.
 
-Before LMDB maps the file: a truncated file would kill the process by SIGBUS. While LMDB works on
-it: how many pages were freed lately. LMDB cannot use these again while a reader holds an older
-turn.
+The module is used before LMDB maps the file, because a truncated file would kill the process with
+SIGBUS. It is also used while LMDB is running, to count recently freed pages. LMDB cannot use these
+pages again while a reader holds an older turn.
 
     meta page, LMDB format 1, 64 bit      page head    0  page number u64, pad u16, flags u16, ...
     (pages 0 and 1; the one of the                16  magic u32, version u32, address, map size
@@ -13,12 +13,12 @@ turn.
     database   page size u32 (free database only), flags u16, depth u16, three counts u64, entries
                u64, root page u64
 
-A file may end before its last page and be complete: pages that were allocated and freed again in
-one transaction are never written. Then each page behind the end must be in the free database. Its
-keys are the transactions that freed pages, and its values a count and that many page numbers. Only
-such a file is checked for this.
+A file may end before its last page and still be complete: pages that were allocated and freed again
+in one transaction are never written. Then each page beyond the end must be in the free database.
+The keys of that database are the transactions that freed pages. Its values are a count and the page
+numbers. Only files that end early are checked for this.
 
-    lock file   magic u32 ...; from 128 on every 64 bytes a reader: transaction u64, process u32
+    lock file   magic u32 ...; from 128, every 64 bytes, a reader: transaction u64, process u32
 """
 
 import os
@@ -32,9 +32,9 @@ _FORMAT = 1
 _PAGE_SIZES = {1 << bits for bits in range(9, 16)}
 _META_BYTES = 152
 _HEAD_BYTES = 16
-_MAGIC_AT_IN_FORMAT_3 = 24  # its page heads are longer
+_MAGIC_AT_IN_FORMAT_3 = 24  # page heads of format 3 are longer
 _WORDS = struct.Struct("<II")
-_PAGE_HEAD = struct.Struct("<QHHHH")  # number, pad, flags, lower, upper
+_PAGE_HEAD = struct.Struct("<QHHHH")  # number, padding, flags, lower, upper
 _TAIL = struct.Struct("<QQ")
 _NODE = struct.Struct("<HHHH")  # size or page in two halves, flags, key size
 _NUMBER = struct.Struct("<Q")
@@ -46,14 +46,14 @@ _READER = struct.Struct("<QI52x")  # transaction and process
 
 
 class StoreUnreadable(Exception):
-    """A store that is foreign, newer or damaged. It was not changed."""
+    """A store that is foreign, newer or damaged. The store was not changed."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}; it was not changed")
+        super().__init__(f"{path}: {why}; nothing was changed")
 
 
 class Unsound(Exception):
-    """A file is damaged or foreign; the text says how."""
+    """A file is damaged or foreign. The text describes the error."""
 
 
 class _MetaPage(NamedTuple):
@@ -68,7 +68,7 @@ def check_data_file(path: Path) -> None:
     """Checks that LMDB may map *path*, which no process has open.
 
     Raises:
-        StoreUnreadable: the file is missing, not of LMDB, of another format, or truncated.
+        StoreUnreadable: The file is missing, not an LMDB file, of another format, or truncated.
     """
     try:
         with path.open("rb") as file:
@@ -86,9 +86,10 @@ def map_bytes(path: Path) -> int:
 
 
 def readers(lock: Path) -> list[tuple[int, int]]:
-    """Returns process and transaction of each reader in the lock file *lock*, if it exists.
+    """Returns the process and transaction of each reader in the lock file *lock*, if it exists.
 
-    In a store at rest these are killed processes. LMDB removes them when it opens the store.
+    In a store at rest, these readers are killed processes. LMDB removes them when it opens the
+    store.
     """
     try:
         data = lock.read_bytes()
@@ -101,9 +102,9 @@ def readers(lock: Path) -> list[tuple[int, int]]:
 
 
 def freed_since(file: BinaryIO, transaction: int) -> tuple[int, int]:
-    """Returns how many pages were freed in *transaction* and later, and the last transaction.
+    """Returns the number of pages freed in or after *transaction*, and the last transaction.
 
-    *file* is unbuffered, and nothing is committed to it during the call.
+    *file* must be unbuffered, and no transaction may commit to it during the call.
     """
     size = os.fstat(file.fileno()).st_size
     meta = _newest_meta(file, size)
@@ -128,7 +129,7 @@ def _check(file: BinaryIO, size: int) -> None:
 
 def _newest_meta(file: BinaryIO, size: int) -> _MetaPage:
     if size == 0:
-        raise Unsound("damaged: it is empty; restore it from a snapshot")
+        raise Unsound("damaged: the file is empty; restore it from a snapshot")
     first = _meta(file, 0, 0)
     second = _meta(file, 1, first.page_bytes)
     if first.page_bytes != second.page_bytes:
@@ -142,7 +143,7 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
     file.seek(offset)
     data = file.read(_META_BYTES)
     if len(data) < _META_BYTES:
-        raise Unsound(f"damaged: it ends within meta page {number}; restore it from a snapshot")
+        raise Unsound(f"damaged: the file ends in meta page {number}; restore it from a snapshot")
     magic, version = _WORDS.unpack_from(data, _HEAD_BYTES)
     if magic != _MAGIC:
         magic, version = _WORDS.unpack_from(data, _MAGIC_AT_IN_FORMAT_3)
@@ -150,9 +151,9 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
             why = (
                 f"damaged: meta page {number} is not a meta page" if number else "not a qmgrd store"
             )
-            raise Unsound(f"{why}: no LMDB magic number in it")
+            raise Unsound(f"{why}: it contains no LMDB magic number")
     if version != _FORMAT:
-        raise Unsound(f"LMDB format {version}, this qmgrd reads {_FORMAT}")
+        raise Unsound(f"LMDB format {version}, but this qmgrd reads {_FORMAT}")
     _, _, flags, _, _ = _PAGE_HEAD.unpack_from(data)
     (page_bytes, _) = _WORDS.unpack_from(data, 40)
     last_page, transaction = _TAIL.unpack_from(data, 136)
@@ -166,7 +167,7 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
 
 
 def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
-    """Returns how many of the free pages are behind the end of the file."""
+    """Returns the number of free pages that are beyond the end of the file."""
     rows = _free_rows(file, meta, pages)
     return sum(page >= pages for _, numbers in rows for page in numbers)
 
@@ -176,7 +177,7 @@ def _free_rows(
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yields the rows of the free database, the latest transaction first.
 
-    Its own pages must be within the file.
+    The pages of the free database itself must be within the file.
     """
     todo = [] if meta.free_root == _NO_PAGE else [meta.free_root]
     seen = 0
@@ -186,12 +187,13 @@ def _free_rows(
         _, _, flags, lower, _ = _PAGE_HEAD.unpack_from(data)
         is_list = flags & (_BRANCH | _LEAF) and _HEAD_BYTES <= lower <= meta.page_bytes
         if seen > pages or not is_list:
-            raise Unsound("damaged: its list of free pages; restore it from a snapshot")
+            raise Unsound("the list of free pages is damaged; restore it from a snapshot")
         nodes = struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES)
-        node_bytes = _NODE.size if flags & _BRANCH else _NODE.size + _NUMBER.size  # with its key
+        # Including the key.
+        node_bytes = _NODE.size if flags & _BRANCH else _NODE.size + _NUMBER.size
         for at in nodes if flags & _BRANCH else reversed(nodes):  # The last branch is popped first.
             if at + node_bytes > meta.page_bytes:
-                raise Unsound("damaged: its list of free pages; restore it from a snapshot")
+                raise Unsound("the list of free pages is damaged; restore it from a snapshot")
             low, high, node_flags, key_bytes = _NODE.unpack_from(data, at)
             if flags & _BRANCH:
                 todo.append(low | high << 16 | node_flags << 32)
@@ -207,7 +209,8 @@ def _free_rows(
 def _page(file: BinaryIO, meta: _MetaPage, pages: int, number: int) -> bytes:
     if number >= pages:
         raise Unsound(
-            f"damaged: it ends before page {number}, which is in use; restore it from a snapshot"
+            f"damaged: the file ends before page {number}, which is in use; restore it from a "
+            "snapshot"
         )
     file.seek(number * meta.page_bytes)
     return file.read(meta.page_bytes)
@@ -223,5 +226,5 @@ def _big_value(file: BinaryIO, meta: _MetaPage, pages: int, node: bytes, size: i
 def _numbers(value: bytes) -> tuple[int, ...]:
     count = _NUMBER.unpack_from(value)[0] if len(value) >= _NUMBER.size else 0
     if len(value) != (count + 1) * _NUMBER.size:
-        raise Unsound("damaged: its list of free pages; restore it from a snapshot")
+        raise Unsound("the list of free pages is damaged; restore it from a snapshot")
     return struct.unpack_from(f"<{count}Q", value, _NUMBER.size)

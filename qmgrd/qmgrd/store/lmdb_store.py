@@ -5,8 +5,8 @@
       qmgrd.lock    the process id of the daemon that runs, or ran last; a store must exist
       store/        data.mdb, lock.mdb
 
-Everything happens on the thread of the event loop: a transaction committed on another thread hangs
-the next writer forever, and a writer thread gained nothing (DESIGN, section 2).
+All store operations run on the thread of the event loop. A transaction committed on another thread
+blocks the next writer forever, and a writer thread had no advantage (DESIGN, section 2).
 """
 
 import errno
@@ -32,12 +32,12 @@ ReadFailed = lmdb.Error  # raised when a damaged file is read
 
 
 class StoreLocked(Exception):
-    """Another daemon works on this directory, or ``qmctl store`` reads it."""
+    """Another daemon uses this directory, or ``qmctl store`` reads it."""
 
     def __init__(self, directory: Path, *, is_read: bool = False) -> None:
         self.owner = _owner(directory)  # process id of the daemon, or "unknown"
         super().__init__(
-            f"{directory} is being read by qmctl store: start again when that has finished"
+            f"qmctl store is reading {directory}: start again after it has finished"
             if is_read
             else f"{directory} is in use by another qmgrd (process {self.owner}): "
             "stop it, or give this one a different data_dir"
@@ -56,24 +56,24 @@ class StoreMissing(Exception):
 
 
 class StoreIsSnapshot(Exception):
-    """The directory is a snapshot, or has one copied into it: a new store next to it would hide
-    it.
+    """The directory is a snapshot or contains a copied one. A new store next to it would hide the
+    snapshot.
     """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
-            f"{directory} is a snapshot, not a data directory: restore it into a new one: "
+            f"{directory} is a snapshot, not a data directory: restore it to a new directory: "
             f"mkdir -p DIR/store && cp {directory / DATA_FILE} DIR/store/, then start qmgrd with "
             "--data-dir DIR (docs/operating.md, Backup)"
         )
 
 
 class StoreReplaced(StoreFailed):
-    """The file that LMDB works on is no longer the one that the next start would open."""
+    """The file that LMDB uses is no longer the file that the next start would open."""
 
     def __init__(self, data: Path, found: str) -> None:
         super().__init__(
-            f"{data} was removed or replaced while the daemon worked ({found}): "
+            f"{data} was removed or replaced while the daemon was running ({found}): "
             "restore it from a snapshot"
         )
 
@@ -83,7 +83,7 @@ class CopyFailed(Exception):
 
 
 class LmdbTransaction:
-    """The write transaction of a turn. The methods are LMDB's own, bound, for speed."""
+    """The write transaction of a turn. For speed, its methods are bound methods of LMDB."""
 
     __slots__ = ("_txn", "delete", "get", "put", "rows_used")
 
@@ -95,7 +95,7 @@ class LmdbTransaction:
         self.delete: Callable[[bytes], object] = txn.delete
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Stores many pairs, in one call."""
+        """Stores many pairs in one call."""
         with self._txn.cursor() as cursor:
             cursor.putmulti(pairs)
 
@@ -104,7 +104,7 @@ class LmdbTransaction:
         with self._txn.cursor() as cursor:
             if not cursor.set_range(start):
                 return
-            # The environment returns bytes, not the buffers that its stubs allow for.
+            # The environment returns bytes, not the buffers that its type stubs allow.
             pairs = cast("Iterator[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
             for pair in pairs:
                 if pair[0] >= stop:
@@ -130,11 +130,11 @@ class LmdbStore:
         """Opens or creates the store in *directory*, which only this process may use.
 
         Raises:
-            StoreLocked: another daemon has locked the directory, or ``qmctl store`` reads it.
-            StoreMissing: the directory had a store, which is missing.
-            StoreIsSnapshot: the directory has no store, but a snapshot.
-            StoreUnreadable: the store is foreign or damaged; it was not changed.
-            OSError: the directory cannot be created or written.
+            StoreLocked: Another daemon has locked the directory, or ``qmctl store`` reads it.
+                StoreMissing: The directory had a store, which is missing.
+                StoreIsSnapshot: The directory has no store, but a snapshot.
+                StoreUnreadable: The store is foreign or damaged. It was not changed.
+                OSError: The directory cannot be created or written.
         """
         self.directory = directory
         self.map_bytes = map_bytes
@@ -146,9 +146,9 @@ class LmdbStore:
         try:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
-            # Opened once: descriptors may have run out when a snapshot needs it.
+            # Opened once, because descriptors may have run out when a snapshot needs one.
             self._fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
-            # Only now, so that a killed first start leaves nothing that requires a store.
+            # Written only now, so that a killed first start leaves no file that requires a store.
             with suppress(OSError):  # The disk may be full, and the daemon is needed to empty it.
                 (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
         except BaseException:
@@ -158,10 +158,10 @@ class LmdbStore:
         self._pin: Pin | None = None
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
-        """Pins the last committed turn, for a copy. Only one pin exists at a time.
+        """Pins the last committed turn for a copy. Only one pin exists at a time.
 
         Args:
-            give_up: cancels a copy of the turn soon, whatever the copy waits for.
+            give_up: A function that cancels a copy of the turn soon, even if the copy is waiting.
 
         Raises:
             CopyFailed: LMDB has no room for another reader.
@@ -183,10 +183,10 @@ class LmdbStore:
         return LmdbTransaction(self._txn)
 
     def commit(self) -> None:
-        """Returns once the transaction is on disk.
+        """Returns after the transaction is on disk.
 
         Raises:
-            StoreFailed: the transaction may or may not be stored.
+            StoreFailed: The transaction may or may not be stored.
         """
         txn, self._txn = self._txn, None
         assert txn is not None, "commit without begin"
@@ -201,13 +201,11 @@ class LmdbStore:
         if txn is None:
             return
         if self._pin is not None and not self._pin.released:
-            self._pin.give_up()  # LMDB lets an abort wait for the end of a copy.
+            self._pin.give_up()  # LMDB makes an abort wait for the end of a copy.
         txn.abort()
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Returns the failure of the store that *error*, raised in a transaction, implies, if
-        any.
-        """
+        """Returns the store failure that caused *error* in a transaction, or None."""
         if isinstance(error, StoreFailed):
             return error
         if isinstance(error, lmdb.MapFullError):
@@ -219,11 +217,11 @@ class LmdbStore:
     def space(self) -> Space:
         """Returns the used and free space of the map and the disk.
 
-        The file never shrinks. Its free space is used again, except what a pin holds.
+        The file never shrinks. Its free space is used again, except the pages that a pin holds.
 
         Raises:
-            StoreReplaced: the file was removed; committed data would be lost.
-            StoreFailed: the disk does not report its free space.
+            StoreReplaced: The file was removed. Committed data would be lost.
+                StoreFailed: The disk does not report its free space.
         """
         try:
             return self._space()
@@ -251,7 +249,7 @@ class LmdbStore:
         )
 
     def check(self) -> None:
-        """Raises StoreReplaced if the path no longer leads to the store's file."""
+        """Raises StoreReplaced if the path no longer refers to the store's file."""
         try:
             found = self._data.stat()
         except OSError as error:
@@ -268,11 +266,12 @@ class LmdbStore:
 
 
 class Pin:
-    """A turn that stays readable while later ones are committed; the file grows in the meantime.
+    """A turn that stays readable while later turns are committed. The file grows in the meantime.
 
-    One thread may pin it, and another one copy and release it, but not both at once.
+    One thread may pin the turn, and another thread may copy and release it, but not at the same
+    time.
 
-    Invariant: ``_held`` pages were freed since by transactions before ``_uncounted``.
+    Invariant: transactions before ``_uncounted`` have freed ``_held`` pages since the pin.
     """
 
     def __init__(
@@ -291,7 +290,7 @@ class Pin:
         self.released = False
 
     def held_pages(self) -> int:
-        """Returns how many freed pages cannot be used again before the release."""
+        """Returns the number of freed pages that cannot be used again before the release."""
         if self.released:
             return 0
         with open(self._fd, "rb", buffering=0, closefd=False) as file:
@@ -301,7 +300,7 @@ class Pin:
         return self._held
 
     def copy_to(self, fd: int) -> None:
-        """Writes a data file of the turn, without its free pages, to *fd*.
+        """Writes a data file of the turn, without free pages, to *fd*.
 
         Raises:
             CopyFailed: *fd* cannot be written, or the store is damaged.
@@ -320,7 +319,7 @@ class Pin:
 
 
 def is_snapshot(directory: Path) -> bool:
-    """Returns whether *directory* was made by a snapshot, even if other files were added since."""
+    """Returns whether *directory* is a snapshot, even if other files were added since then."""
     return (directory / MANIFEST_FILE).exists() and (directory / DATA_FILE).exists()
 
 
@@ -335,8 +334,8 @@ def _open(path: Path, map_bytes: int) -> lmdb.Environment:
 
 
 def _create(path: Path, map_bytes: int) -> None:
-    """Creates an empty store completely or not at all: killed early, LMDB would leave half of
-    one.
+    """Creates an empty store completely or not at all. If killed early, LMDB would leave half a
+    store.
     """
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -367,7 +366,7 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
 def _sync(path: Path) -> None:
     try:
         fd = os.open(path, os.O_RDONLY)
-    except PermissionError:  # A directory above ours that we may only traverse.
+    except PermissionError:  # A directory above the store that the daemon may only traverse.
         return
     try:
         os.fsync(fd)
@@ -379,7 +378,8 @@ def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:
     """Locks a data directory against daemons until the returned descriptor is closed.
 
     Raises:
-        StoreLocked: a daemon works on it; or, for an exclusive lock, another process reads it.
+        StoreLocked: A daemon uses the directory. For an exclusive lock: or another process reads
+            it.
     """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,9 +1,9 @@
-"""Access to a store on which no daemon works. Nothing in it is changed.
+"""Access to a store that no daemon uses. The store is not changed.
 
-data directory   store/data.mdb; locked, so that no daemon starts in the meantime
+data directory   store/data.mdb; locked, so that no daemon can start
 its store/       the same
-snapshot         data.mdb, manifest.json; it is a snapshot even with a store/ in it
-a copy           data.mdb alone
+snapshot         data.mdb, manifest.json; a snapshot even if it contains store/
+a copy           only data.mdb
 """
 
 import fcntl
@@ -18,19 +18,19 @@ from qmgrd.store.lmdb_store import DATA_FILE, StoreLocked, is_snapshot, lock_dir
 
 
 class StoreInUse(Exception):
-    """A daemon works on the store."""
+    """A daemon uses the store."""
 
     def __init__(self, directory: Path, owner: str) -> None:
-        super().__init__(f"a queue manager works on {directory} (process {owner})")
+        super().__init__(f"a queue manager is using {directory} (process {owner})")
 
 
 @contextmanager
 def at_rest(directory: Path) -> Iterator[Path]:
-    """Yields the data file of *directory*; no daemon works on it until the block ends.
+    """Yields the data file of *directory*. No daemon can use the store until the block ends.
 
     Raises:
-        StoreInUse: a daemon works on it.
-        StoreUnreadable: the store does not exist.
+        StoreInUse: A daemon uses the store.
+            StoreUnreadable: The store does not exist.
     """
     data = _data_in(directory)
     if data.parent.name != "store":

@@ -1,1 +1,1 @@
-"""Verifies a store: finds every row that contradicts another."""
+"""Verifies a store: finds every row that contradicts another row."""

@@ -28,11 +28,11 @@ from qmgrd.verify.verify import LEAK, name_in
 
 
 def store_content(directory: Path) -> dict[str, Any]:
-    """Returns the content of the store in *directory*, on which no daemon works.
+    """Returns the content of the store in *directory*, which no daemon uses.
 
     Raises:
-        StoreInUse: a daemon works on it.
-        StoreUnreadable: the store is missing, of another format, or has damaged pages.
+        StoreInUse: A daemon uses the store.
+            StoreUnreadable: The store is missing, of another format, or has damaged pages.
     """
     with at_rest(directory) as data:
         check_data_file(data)
@@ -54,7 +54,7 @@ def store_content(directory: Path) -> dict[str, Any]:
 
 
 def _check_pages(data: Path) -> None:
-    """Raises StoreUnreadable if LMDB might crash on the pages."""
+    """Raises StoreUnreadable if the pages might crash LMDB."""
     faults = [fault for fault in faults_of_pages(data) if LEAK not in fault]
     if faults:
         raise StoreUnreadable(data, f"damaged: {faults[0]}; see: qmctl store verify")

@@ -1,4 +1,4 @@
-"""The small rows of a store: each has a valid seal, is readable, and agrees with the others."""
+"""The small rows of a store: each has a valid seal, is readable, and agrees with the other rows."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ KEY_BYTES = {
     keys.SPACE_JOB: 9,
     keys.SPACE_ASIDE: 9,
 }
-SPACES = {  # and the contents of their rows
+SPACES = {  # contents of the rows in each space
     b"\x00": "of the store itself",
     keys.SPACE_QUEUE: "definitions of queues",
     keys.SPACE_LINK: "definitions of links",
@@ -69,39 +69,41 @@ SPACES = {  # and the contents of their rows
     keys.SPACE_CURSOR: "export cursors",
     keys.SPACE_ASIDE: "items set aside",
 }
-KINDS = ("local", "remote", "transmission")  # by the meaning of their names
+# In the order in which the forms of their names are numbered.
+KINDS = ("local", "remote", "transmission")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 SEALS = {
     keys.SPACE_ORIGIN: "seal-origin",
     keys.SPACE_NOTE: "seal-note",
     keys.SPACE_GROUP_ROW: "seal-group",
 }
-END = b"\xff" * 64  # after all keys of a store
+END = b"\xff" * 64  # key after all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
 
 
 @dataclass
 class Defined:
-    """The definitions in a store, as far as they can be read."""
+    """The readable definitions in a store."""
 
-    queues: dict[int, str] = field(default_factory=dict)  # id to name, without remote ones
+    queues: dict[int, str] = field(default_factory=dict)  # queue names by id, without remote queues
     routes: set[str] = field(default_factory=set)  # queue managers that are reached through links
-    remote: list[str] = field(default_factory=list)  # with aliases; they have no id
-    links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
+    remote: list[str] = field(default_factory=list)  # remote queues and aliases; they have no id
+    # Ids of the transmission queues by link name.
+    links: dict[str, int] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
-    # By queue id: ranges of arrivals whose non-persistent messages are lost and being removed.
+    # Ranges of arrivals, by queue id, whose non-persistent messages are lost and being removed.
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    is_whole: bool = True  # no definition row is damaged
+    is_whole: bool = True  # whether no definition row is damaged
 
 
 def check_definitions(found: Findings, tx: Transaction) -> Defined:
-    """Checks every sealed row except origins and notes; returns the definitions."""
+    """Checks every sealed row except origins and notes. Returns the definitions."""
     _check_spaces(found, tx)
     defined = Defined()
     single = dict(unsealed(found, tx, b"\x00"))
-    secret = single.get(keys.SECRET)  # An older version has none.
+    secret = single.get(keys.SECRET)  # A store of an older version has no secret.
     if secret is not None and len(secret) != SECRET_BYTES:
-        why = f"the secret has {len(secret)} bytes, not {SECRET_BYTES}; the next start makes one"
+        why = f"the secret has {len(secret)} bytes, not {SECRET_BYTES}; the next start creates one"
         found.add("content", keys.SECRET, why)
     for key, what in SINGLE.items():
         if tx.get(key) is None:
@@ -115,7 +117,9 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
         is_given = queue_id != keys.PUBLICATIONS_ID
         if keys.NEXT_QUEUE in single and queue_id >= next_id and is_given:
             found.add(
-                "content", keys.NEXT_QUEUE, f"queue {name} has id {queue_id}, the next is {next_id}"
+                "content",
+                keys.NEXT_QUEUE,
+                f"queue {name} has id {queue_id}, but the next is {next_id}",
             )
     _check_pairs(found, defined)
     for space in (
@@ -131,7 +135,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
 
 
 def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the keys and rows of *space* whose seal is valid."""
+    """Yields the keys and rows of *space* that have a valid seal."""
     fault = "seal-stream" if space in STREAMS else "seal"
     fault = SEALS.get(space[:1], fault)
     for key, value in tx.scan(space, keys.after(space)):
@@ -143,7 +147,7 @@ def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[b
 
 
 def _check_spaces(found: Findings, tx: Transaction) -> None:
-    """Finds rows of unknown spaces, with one seek for each space and one more."""
+    """Finds rows of unknown spaces, with one seek per space and one more."""
     start = b"\0"
     while (row := next(tx.scan(start, END), None)) is not None:
         key = row[0]
@@ -161,7 +165,7 @@ def _check_spaces(found: Findings, tx: Transaction) -> None:
 def _decoded(
     found: Findings, key: bytes, row: bytes, what: str, decode: Callable[[bytes, bytes], Any]
 ) -> Any:
-    """Returns *row* decoded by *decode*, or None if that fails."""
+    """Returns *row* decoded by *decode*, or None if decoding fails."""
     try:
         return decode(key, row)
     except NONSENSE as error:
@@ -180,7 +184,7 @@ def _read_queues(found: Findings, tx: Transaction, defined: Defined) -> None:
             continue
         if queue_id in defined.queues:
             other = defined.queues[queue_id]
-            found.add("content", key, f"queues {other} and {name} have one id, {queue_id}")
+            found.add("content", key, f"queues {other} and {name} have the same id, {queue_id}")
         defined.queues[queue_id] = name
         if tx.get(keys.of_queue(keys.SPACE_COUNTERS, queue_id)) is None:
             counters = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
@@ -202,7 +206,7 @@ def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
 
 
 def _subscription(name: str, facts: dict[str, Any]) -> int:
-    """Returns the queue id of a subscription; 0 for a proxy."""
+    """Returns the queue id of a subscription, or 0 for a proxy."""
     is_proxy = "@" in name
     if facts["kind"] != ("proxy" if is_proxy else "subscription"):
         raise ValueError(f"{name} is not a {facts['kind']}")
@@ -225,7 +229,7 @@ def _read_links(found: Findings, tx: Transaction, defined: Defined) -> None:
 def _link(key: bytes, row: bytes) -> tuple[str, int, list[str]]:
     facts = unpack(row)
     if type(facts["addresses"]) is not list or type(facts["stopped"]) is not bool:
-        raise ValueError("missing addresses or flag")
+        raise ValueError("addresses or the stopped flag are missing")
     return (
         names.check(key[keys.REST].decode()),
         int(facts["queue_id"]),
@@ -258,7 +262,7 @@ def _job(key: bytes, row: bytes) -> dict[str, Any]:
 
 
 def _check_pairs(found: Findings, defined: Defined) -> None:
-    """Checks queues, links and remote queues against each other, if all can be read."""
+    """Checks queues, links and remote queues against each other if all rows are readable."""
     if not defined.is_whole:
         return
     by_name = {name: queue_id for queue_id, name in defined.queues.items()}
@@ -274,7 +278,7 @@ def _check_pairs(found: Findings, defined: Defined) -> None:
 
 
 def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
-    """Checks the rows of *space* that depend on no other row."""
+    """Checks those rows of *space* that do not depend on other rows."""
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
         keys.SPACE_TEMPLATE: lambda key, row: _template(key[keys.REST].decode(), unpack(row)),
@@ -286,7 +290,7 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
     }.get(space, lambda key, row: None)
     for key, row in unsealed(found, tx, space):
         if len(key) != KEY_BYTES.get(space, len(key)):
-            found.add("key", key, f"a key of {len(key)} bytes, not {KEY_BYTES[space]}")
+            found.add("key", key, f"the key has {len(key)} bytes, not {KEY_BYTES[space]}")
         else:
             what = _WHAT.get(space, "a window")
             _decoded(found, key, row, what, decode)

@@ -1,4 +1,4 @@
-"""The groups of a queue: the rows of each group agree with its messages and its turn.
+"""The groups of a queue: the row of each group agrees with its messages and its position.
 
     group, number ──▶ message                  each leads to one of that group and number
          │
@@ -10,8 +10,8 @@
                                                stopped; another one if the whole rest can be
                                                delivered
 
-Messages of a group and groups are in the same order, so both are read in parallel, in constant
-memory. The check of each message includes its row: index.py.
+The messages of groups and the group rows are in the same order. So both are read in parallel, in
+constant memory. The check of each message includes its index row (index.py).
 """
 
 from collections.abc import Iterator
@@ -37,16 +37,16 @@ _LANES = (keys.LANE_GROUPED, keys.LANE_DELAYED)
 
 @dataclass
 class GroupTally:
-    """The messages of a group that were seen."""
+    """The messages of a group that were found."""
 
     count: int = 0
     waiting: int = 0
     lowest: int = 0
     highest: int = 0
-    last: int = 0  # the number of the message that is marked as the last
+    last: int = 0  # number of the message that is marked as the last
 
     def add(self, number: int, position: bytes, *, is_last: bool) -> None:
-        """Counts a message; numbers must ascend."""
+        """Counts a message. Numbers must ascend."""
         self.count += position[keys.LANE_AT] == keys.LANE_GROUPED
         self.waiting += position[keys.LANE_AT] == keys.LANE_DELAYED
         self.lowest = self.lowest or number
@@ -93,7 +93,7 @@ class _GroupsCheck:
         self._messages.reported.add(group_id)
 
     def _rows(self) -> Iterator[tuple[bytes, GroupRow | None]]:
-        """Yields the known groups, in order; None for a row that cannot be read."""
+        """Yields the known groups in order, with None for an unreadable row."""
         prefix = keys.of_queue(keys.SPACE_GROUP_ROW, self._id)
         sound = unsealed(self._found, self._tx, prefix)
         following = next(sound, None)
@@ -117,7 +117,7 @@ class _GroupsCheck:
     # Messages
 
     def _members(self) -> Iterator[tuple[bytes, GroupTally]]:
-        """Yields the messages found of each group, in order."""
+        """Yields each group with its found messages, in order."""
         for group_id, members in groupby(self._leading(), lambda member: member[0]):
             seen = GroupTally()
             for _, number, position in members:
@@ -125,7 +125,7 @@ class _GroupsCheck:
             yield group_id, seen
 
     def _leading(self) -> Iterator[tuple[bytes, int, bytes]]:
-        """Yields the rows that lead to messages of groups: group, number, position."""
+        """Yields the rows that refer to messages of groups: group, number, position."""
         prefix = keys.of_queue(keys.SPACE_GROUP, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             self._found.looked_at(1)
@@ -137,9 +137,10 @@ class _GroupsCheck:
                 self._found.add("key", key, f"a row of a group on queue {self._name} is invalid")
 
     def _count(self, seen: GroupTally, group_id: bytes, number: int, position: bytes) -> None:
-        """Counts the message that a row leads to, if it exists."""
+        """Counts the message to which a row refers, if it exists."""
         if position in self._messages.unsound:
-            seen.add(number, position, is_last=False)  # It is damaged, so its flags are unknown.
+            # The message is damaged, so its flags are unknown.
+            seen.add(number, position, is_last=False)
             return
         value = self._tx.get(keys.of_queue(keys.SPACE_MESSAGE, self._id) + position)
         if value is not None and position[keys.LANE_AT] in _LANES:
@@ -150,7 +151,7 @@ class _GroupsCheck:
         if group_id in self._messages.reported:
             return
         key = keys.group(self._id, group_id, number)
-        what = f"has number {number} at {position.hex()}, where no such message exists"
+        what = f"has number {number} at {position.hex()}, but no such message exists there"
         self._report("select-orphan", group_id, what, key)
 
     # Rows
@@ -158,7 +159,7 @@ class _GroupsCheck:
     def _check(self, group_id: bytes, row: GroupRow | None, seen: GroupTally) -> None:
         """Compares the row of a group with its messages."""
         if row is None or group_id in self._messages.reported:
-            return  # Already reported.
+            return  # The fault was already reported.
         if what := _contradiction(row, seen):
             self._report("group-row", group_id, what)
             return
@@ -177,10 +178,10 @@ class _GroupsCheck:
         if has_turn != bool(row.place):
             turn = "has a turn" if row.place else "has no turn"
             can = "can" if has_turn else "cannot"
-            what = f"{turn} by its row, but number {row.due} {can} be delivered"
+            what = f"{turn} in its row, but number {row.due} {can} be delivered"
             self._report("group-row", group_id, what)
         elif row.place and self._tx.get(chain := keys.chain(self._id, row.place)) != group_id:
-            self._report("chain-missing", group_id, "is not found where it has its turn", chain)
+            self._report("chain-missing", group_id, "is not found at its position", chain)
         else:
             self._check_listed(group_id, row)
 
@@ -190,12 +191,12 @@ class _GroupsCheck:
         if row.is_listed != is_complete:
             if row.is_listed or not self._is_being_listed():
                 verb = "is" if row.is_listed else "is not"
-                self._report("group-row", group_id, f"{verb} listed as complete by its row")
+                self._report("group-row", group_id, f"{verb} listed as complete in its row")
         elif is_complete and self._tx.get(key := keys.complete(self._id, row.place)) != group_id:
-            self._report("complete-missing", group_id, "is not found among the complete ones", key)
+            self._report("complete-missing", group_id, "is missing in the complete groups", key)
 
     def _is_being_listed(self) -> bool:
-        """Returns whether a job still lists the groups that an older version wrote."""
+        """Returns whether a job is still listing the groups that an older version wrote."""
         if self._tx.get(keys.LISTED) is None:
             return True
         for _, row in unsealed(Findings(), self._tx, keys.SPACE_JOB):
@@ -206,7 +207,9 @@ class _GroupsCheck:
         return False
 
     def _check_chain(self) -> None:
-        """Finds groups with a second turn, and incomplete groups that are listed as complete."""
+        """Finds groups with a second position in the line, and incomplete groups listed as
+        complete.
+        """
         for space in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE):
             prefix = keys.of_queue(space, self._id)
             for key, group_id in self._tx.scan(prefix, keys.after(prefix)):
@@ -216,7 +219,7 @@ class _GroupsCheck:
                     self._report("chain-orphan", group_id, "has no turn there", key)
 
     def _place(self, group_id: bytes, *, is_listed: bool) -> bytes | None:
-        """Returns the turn of a group by its row; None if the group was already reported."""
+        """Returns the position of a group by its row, or None if the group was already reported."""
         if group_id in self._messages.reported:
             return None
         try:
@@ -234,7 +237,7 @@ def _is_typed(row: GroupRow) -> bool:
 
 
 def _contradiction(row: GroupRow, seen: GroupTally) -> str:
-    """Returns how the row of a group contradicts its messages; "" if it does not."""
+    """Returns a description of the contradiction between a group's row and its messages, or ""."""
     if (row.count, row.waiting) != (seen.count, seen.waiting):
         return (
             f"counts {row.count} messages and {row.waiting} delayed, "

@@ -1,4 +1,4 @@
-"""History: rows without a gap from the first to the last, as the journal says, and its cursors."""
+"""History: rows without gaps in the range that the journal states, and valid cursors."""
 
 import struct
 
@@ -43,7 +43,7 @@ def check_history(found: Findings, tx: Transaction) -> None:
     if missing is not None:
         found.add("history", keys.history(missing), f"row {missing} of history is missing")
     elif present_bytes != size:
-        what = f"history has {present_bytes} bytes, the journal says {size}"
+        what = f"history has {present_bytes} bytes, but the journal states {size}"
         found.add("history", keys.HISTORY, what)
     _check_cursors(found, tx, first, next_)
 
@@ -55,7 +55,7 @@ def _check_cursors(found: Findings, tx: Transaction, first: int, next_: int) -> 
         try:
             position = unpack(rows.unseal(key, value))["position"]
             if not first - 1 <= position < next_:
-                where = f"{position}, history has rows {first} to {next_ - 1}"
+                where = f"{position}, but history has rows {first} to {next_ - 1}"
                 found.add("history", key, f"export cursor {name} is at {where}")
         except rows.RowDamaged as error:
             found.add("seal", key, error.text.partition(";")[0])

@@ -1,12 +1,12 @@
-"""The index rows of messages: each message has its own, and no row leads elsewhere.
+"""The index rows of messages: each message has its rows, and no row leads elsewhere.
 
     UID ────────────────┐
     correlation id ─────┼──▶ entry ──▶ its row in the schedule (schedule.py)
     group, number ──────┘       └────▶ its note
-    (groups.py checks the group rows that no message has)
+    (groups.py checks group rows without a message)
 
-The rows of each valid message are counted. If a space has no more rows than that, all of them are
-right. Only if it has more, each row is checked.
+The rows of each valid message are counted. If a space has no more rows than this count, all of them
+are right. Each row is checked only if the space has more rows.
 """
 
 from qmgr_protocol import group_id
@@ -22,11 +22,11 @@ from qmgrd.verify.definitions import unsealed
 from qmgrd.verify.finding import Findings
 from qmgrd.verify.schedule import Remembered
 
-_GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # the lanes of deliverable messages
+_GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # lanes of deliverable messages
 
 
 def described(key: bytes, queue: str) -> str:
-    """Returns a description of the message of *queue* with this *key*, for people."""
+    """Returns a description of the message with *key* on *queue*, for people."""
     priority, arrival = keys.place(key)
     lanes = {
         keys.LANE_DAMAGED: ", set aside,",
@@ -41,7 +41,8 @@ def described(key: bytes, queue: str) -> str:
 class IndexCheck:
     """The check of the index rows of one queue's messages.
 
-    Pass it each message, valid or not; then call :meth:`finish` to find the rows without a message.
+    The caller passes each message, valid or not, and then calls :meth:`finish` to find the rows
+    without a message.
     """
 
     def __init__(
@@ -52,15 +53,15 @@ class IndexCheck:
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._origins = OriginTable(queue_id)
         self._remembered = remembered
-        self._uids = 0  # messages whose row of the UID index leads to them
-        self._correlated = 0  # correlation rows of messages
+        self._uids = 0  # number of messages to which their row of the UID index refers
+        self._correlated = 0  # number of correlation rows of messages
         self._astray: set[bytes] = set()  # rows of the UID index that lead elsewhere
         self.unsound: set[bytes] = set()  # positions of damaged messages
         self.reported: set[bytes] = set()  # ids of groups with a message that was reported
-        self._noted: set[int] = set()  # arrivals of messages that have a note, or may have one
+        self._noted: set[int] = set()  # arrivals of messages that have, or may have, a note
 
     def skip(self, key: bytes) -> None:
-        """Records a damaged message: its index rows may be right."""
+        """Records a damaged message. Its index rows may be right."""
         self.unsound.add(key[keys.POSITION_AT :])
         self._noted.add(keys.place(key)[1])
 
@@ -68,16 +69,16 @@ class IndexCheck:
         """Checks the index rows of a valid message.
 
         Args:
-            is_lost: a restart lost the message: a new one may use its UID.
+            is_lost: Whether a restart lost the message. A new message may then use its UID.
         """
-        if not entry.shared:  # A shared entry is found by its publication.
+        if not entry.shared:  # A shared entry is found through its publication.
             self._check_uid(key, entry, is_lost=is_lost)
         self._check_selection(key, entry)
         priority, arrival = keys.place(key)
         if entry.noted:
             self._noted.add(arrival)
             if self._tx.get(note := keys.note(self._id, arrival)) is None:
-                self._miss("note-missing", note, key, "has no note, but a flag that says so")
+                self._miss("note-missing", note, key, "has a flag for a note, but no note")
         if entry.due_ms and self._id != keys.PUBLICATIONS_ID:
             due = keys.due(entry.due_ms, self._id, key[keys.POSITION_AT], priority, arrival)
             if self._tx.get(due) is None:
@@ -110,7 +111,7 @@ class IndexCheck:
         return self._origins.index_key(entries.uid_trailer(entry), entry.target.encode())
 
     def _check_selection(self, key: bytes, entry: entries.Entry) -> None:
-        """Checks the rows for selection of a message."""
+        """Checks the rows by which a message is selected."""
         if self._is_transmission or key[keys.POSITION_AT] == keys.LANE_DAMAGED:
             return
         correlation_id, group = index.selected_by(entries.front(self._tx, entry))
@@ -129,10 +130,10 @@ class IndexCheck:
     def _check_member(self, key: bytes, group: tuple[bytes, int] | None) -> None:
         """Checks the group row of a message in the lane of groups.
 
-        A delayed message may have no row: another one had its number when it arrived.
+        A delayed message may have no row, because another message had its number when it arrived.
         """
         if group is None:
-            self._miss("select-missing", key, key, "has no group, so no consumer gets it there")
+            self._miss("select-missing", key, key, "has no group, so no consumer receives it there")
             return
         row = keys.group(self._id, *group)
         position = group_index.find(self._tx, row[:-4], group[1])
@@ -143,7 +144,7 @@ class IndexCheck:
             self.reported.add(group[0])
 
     def _check_index(self) -> None:
-        """Finds rows of the UID index that name no message or another one, or never expire."""
+        """Finds rows of the UID index that refer to no or another message, or never expire."""
         prefix = keys.of_queue(keys.SPACE_UID, self._id)
         count = kept = 0
         for _, position in self._tx.scan(prefix, keys.after(prefix)):
@@ -161,22 +162,22 @@ class IndexCheck:
                 continue
             value = self._tx.get(self._prefix + position)
             if value is None:
-                what = f"names {position.hex()}, where no message exists"
+                what = f"refers to {position.hex()}, but no message exists there"
             elif self._index_key(entries.decode(value)) != key:
                 message = described(self._prefix + position, self._name)
-                what = f"names {message}, which has another UID"
+                what = f"refers to {message}, which has another UID"
             else:
                 continue
             self._found.add("index-orphan", key, f"a row of the UID index of {self._name} {what}")
 
     def _check_remembered(self, prefix: bytes) -> None:
-        """Finds UIDs that are remembered forever, because the schedule has no row for them."""
+        """Finds UIDs that are remembered forever because the schedule has no row for them."""
         forgotten = self._remembered.positions(self._tx, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             if position[keys.LANE] == bytes([keys.LANE_REMEMBERED]) and position not in forgotten:
                 trailer = key[len(prefix) :]
                 uid = records.decode_uid(trailer)
-                what = f"queue {self._name} remembers {uid}, but no row of the schedule ends that"
+                what = f"queue {self._name} remembers UID {uid}, but the schedule never removes it"
                 self._found.add("remembered", key, what)
 
     def _check_correlated(self) -> None:
@@ -188,11 +189,11 @@ class IndexCheck:
         for row, _ in self._tx.scan(prefix, keys.after(prefix)):
             place = row[-keys.PLACE.size :]
             if not any(self._is_correlated(row, bytes([lane]) + place) for lane in _GOT):
-                where = f"leads to {place.hex()}, where no such message exists"
+                where = f"leads to {place.hex()}, but no such message exists there"
                 self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
 
     def _is_correlated(self, row: bytes, position: bytes) -> bool:
-        """Returns whether *row* leads to the message at *position*, or may: it is damaged."""
+        """Returns whether *row* leads to the message at *position*, or that message is damaged."""
         if position in self.unsound:
             return True
         value = None if self._is_transmission else self._tx.get(self._prefix + position)
@@ -208,7 +209,7 @@ class IndexCheck:
             what = f"the note of message {arrival} on queue {self._name}"
             if arrival not in self._noted:
                 self._found.add(
-                    "note-orphan", key, f"{what}: no message of that arrival refers to it"
+                    "note-orphan", key, f"{what}: no message with that arrival number refers to it"
                 )
                 continue
             try:
@@ -216,4 +217,4 @@ class IndexCheck:
             except FrameMalformed:
                 is_map = False
             if not is_map:
-                self._found.add("content", key, f"{what}: it is not a map")
+                self._found.add("content", key, f"{what} is not a map")

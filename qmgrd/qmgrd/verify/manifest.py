@@ -1,7 +1,7 @@
 """Checks a snapshot against its manifest: the manifest's checksum, the data file, and its content.
 
-The same code that wrote the manifest reads the content again, so all of its facts are checked.
-Facts of a later version are ignored.
+The code that wrote the manifest also reads the content again, so all facts are checked. Facts of a
+later version are ignored.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ from qmgrd.snapshot.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.verify.finding import Findings
 
 PIECE_BYTES = 4 << 20
-SHOWN_MAX = 200  # characters of a fact
-# facts of the manifest, not of the store
+SHOWN_MAX = 200  # maximum length of a fact in a text, in characters
+# Facts about the manifest, not about the store.
 _ITSELF = {"format", CHECKSUM, "data_bytes", "data_sha256"}
 
 
 def check_manifest(
     found: Findings, data: Path, advance: Callable[[int], object] = lambda more: None
 ) -> dict[str, Any] | None:
-    """Checks *data* against the manifest next to it; returns the manifest, or None if it is
+    """Checks *data* against the manifest next to it. Returns the manifest, or None if it is
     missing.
 
     Args:
-        advance: called with the number of further bytes read.
+        advance: Called with the number of further bytes read.
     """
     path = data.parent / MANIFEST
     try:
@@ -41,11 +41,13 @@ def check_manifest(
         found.add("manifest", b"", f"{path} cannot be read: {type(error).__name__}: {error}")
         return None
     if stated != checksum(manifest):
-        found.add("manifest", b"", f"{path}: its checksum is wrong")
+        found.add("manifest", b"", f"{path}: its checksum does not match")
     elif (size_bytes := data.stat().st_size) != size:
-        found.add("manifest", b"", f"{data} has {size_bytes} bytes, its manifest says {size}")
+        found.add("manifest", b"", f"{data} has {size_bytes} bytes, but its manifest states {size}")
     elif (found_digest := _sha256(data, advance)) != digest:
-        found.add("manifest", b"", f"{data} has SHA-256 {found_digest}, its manifest says {digest}")
+        found.add(
+            "manifest", b"", f"{data} has SHA-256 {found_digest}, not {digest} as in its manifest"
+        )
     else:
         return dict(manifest)
     return None
@@ -61,20 +63,22 @@ def _sha256(path: Path, advance: Callable[[int], object]) -> str:
 
 
 def check_facts(found: Findings, tx: Transaction, manifest: dict[str, Any]) -> None:
-    """Compares the store's content with a valid manifest: counts, positions."""
+    """Compares the content of the store with a valid manifest: counts and positions."""
     try:
         facts = facts_in(tx)
     except (RowDamaged, ValueError, TypeError, KeyError):
-        return  # The damage was already found.
+        return  # The damage was already reported.
     for name in sorted(facts.keys() & manifest.keys() - _ITSELF):
         if facts[name] != manifest[name]:
             actual, stated = _difference(facts[name], manifest[name])
-            text = f"{name}: the store has {actual[:SHOWN_MAX]}, the manifest {stated[:SHOWN_MAX]}"
+            text = (
+                f"{name}: the store has {actual[:SHOWN_MAX]}, the manifest has {stated[:SHOWN_MAX]}"
+            )
             found.add("manifest", b"", text)
 
 
 def _difference(actual: Any, stated: Any) -> tuple[str, str]:
-    """Returns the first difference; of lists, the first element that differs."""
+    """Returns the first difference. For lists, this is the first element that differs."""
     if isinstance(actual, list) and isinstance(stated, list) and len(actual) == len(stated):
         for one, other in zip(actual, stated, strict=True):
             if one != other:

@@ -1,4 +1,4 @@
-"""Publications: the number of holders is right, and the parked ones are in the index.
+"""Publications: the numbers of holders are right, and parked publications are in the index.
 
 reference on a subscription ──▶ publication ◀── number of holders
 entry in the lane of parked publications ◀──▶ row of the index
@@ -15,9 +15,9 @@ from qmgrd.verify.finding import Findings
 
 @dataclass
 class SubscriptionReferences:
-    """The references of subscriptions."""
+    """The references that subscriptions hold."""
 
-    references: Counter[int] = field(default_factory=Counter)  # by publication
+    references: Counter[int] = field(default_factory=Counter)  # number of references by publication
     parked: dict[bytes, bytes] = field(default_factory=dict)  # expected rows of the index
 
 
@@ -34,7 +34,7 @@ def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReference
         expected[arrival] += 1
         if tx.get(keys.publication(arrival)) is None:
             topic = key[keys.REST].decode(errors="replace")
-            found.add("retained", key, f"topic {topic} retained {arrival}, which does not exist")
+            found.add("retained", key, f"topic {topic} retains {arrival}, which does not exist")
     first = stop = 0
     for _, row in _unsealed(found, tx, keys.FAN_OUT):
         first, stop, _ = keys.FAN_OUT_ROW.unpack(row)
@@ -48,17 +48,17 @@ def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReference
         arrival = keys.place(key)[1]
         found.looked_at(1)
         if is_pending and arrival >= stop:
-            continue  # Its fan-out has not begun.
+            continue  # The fan-out of this publication has not begun.
         if is_pending and first <= arrival < stop:
-            expected[arrival] += 1  # until its fan-out is finished
+            expected[arrival] += 1  # Held until the fan-out is finished.
         if expected[arrival] != stored.get(arrival, 0) or not expected[arrival]:
-            what = f"publication {arrival} has {expected[arrival]} holders, its row says "
+            what = f"publication {arrival} has {expected[arrival]} holders, but its row states "
             found.add(
                 "holders", keys.reference_count(arrival), what + str(stored.get(arrival, "nothing"))
             )
     for arrival in stored:
         if tx.get(keys.publication(arrival)) is None:
-            what = f"publication {arrival} does not exist, but has a row that counts its holders"
+            what = f"publication {arrival} does not exist, but a row counts its holders"
             found.add("holders", keys.reference_count(arrival), what)
 
 
@@ -66,7 +66,7 @@ def _check_parked(found: Findings, tx: Transaction, held: SubscriptionReferences
     present = dict(tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)))
     found.looked_at(len(present))
     for key in sorted(present.keys() ^ held.parked.keys()):
-        what = "names no parked publication" if key in present else "is missing"
+        what = "refers to no parked publication" if key in present else "is missing"
         found.add("parked", key, f"a row of the index of parked publications {what}")
     for key in present.keys() & held.parked.keys():
         if present[key] != held.parked[key]:

@@ -1,4 +1,4 @@
-"""The messages of a store: each is complete, in its place, counted, and found by its index rows.
+"""The messages of a store: each is complete, in its lane, counted, and found by its index rows.
 
     counters ── depth, delayed, bytes ──▶ entries ──▶ pieces of long records
                                           │   ▲
@@ -46,12 +46,13 @@ OF_A_QUEUE = (
 
 @dataclass
 class Checked:
-    """The findings about the messages of a store."""
+    """The results of the check of a store's messages."""
 
     messages: int = 0
-    set_aside: int = 0  # earlier, by the queue manager
+    set_aside: int = 0  # number of messages that the queue manager has set aside before
     bodies: set[bytes] = field(default_factory=set)  # body ids of messages
-    held: SubscriptionReferences = field(default_factory=SubscriptionReferences)  # by subscriptions
+    # References that subscriptions hold.
+    held: SubscriptionReferences = field(default_factory=SubscriptionReferences)
 
 
 def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
@@ -73,7 +74,7 @@ def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checke
 
 
 def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
-    """Yields the ids of the queues that have rows in *space*, with one seek for each."""
+    """Yields the ids of the queues that have rows in *space*, with one seek per queue."""
     start = space
     while (row := next(tx.scan(start, keys.after(space)), None)) is not None:
         prefix = row[0][:5].ljust(5, b"\0")
@@ -91,7 +92,7 @@ def _check_stray(
     defined: Defined,
     checked: Checked,
 ) -> None:
-    """Checks the rows of an undefined queue: it is being removed, or its definition is lost."""
+    """Checks the rows of an undefined queue, which is being removed or has lost its definition."""
     prefix = keys.of_queue(space, queue_id)
     count = 0
     for key, value in tx.scan(prefix, keys.after(prefix)):
@@ -112,7 +113,7 @@ def _check_stray(
 
 
 def _hold(held: SubscriptionReferences, key: bytes) -> None:
-    """Records a reference to a publication, and whether it is parked."""
+    """Records a reference to a publication, and whether the publication is parked."""
     arrival, queue_id = keys.place(key)[1], int.from_bytes(key[keys.QUEUE_ID], "big")
     held.references[arrival] += 1
     if key[keys.POSITION_AT] == keys.LANE_PARKED:
@@ -133,9 +134,7 @@ def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
     found.looked_at(count % STEP_ROWS)
     for body_id, pieces in orphans.items():
         key = keys.SPACE_BODY + body_id
-        found.add(
-            "pieces-orphan", key, f"{pieces} pieces of body {body_id.hex()}, without a message"
-        )
+        found.add("pieces-orphan", key, f"{pieces} pieces of body {body_id.hex()} have no message")
 
 
 @dataclass
@@ -143,7 +142,7 @@ class QueueTally:
     """The counts of a queue's messages, in the terms of its counters."""
 
     depth: int = 0
-    grouped: int = 0  # of depth
+    grouped: int = 0  # part of depth
     delayed: int = 0
     parked: int = 0
     size: int = 0
@@ -188,7 +187,7 @@ class QueueCheck:
         """Prepares the check of one queue.
 
         Args:
-            lost: ranges of arrivals whose non-persistent messages are lost.
+            lost: The ranges of arrivals whose non-persistent messages are lost.
         """
         self.id, self.name = queue_id, name
         self.seen = QueueTally()
@@ -196,8 +195,9 @@ class QueueCheck:
         self._index, self._lost = index, lost
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._highest: dict[bytes, int] = {}
-        self._uncounted: list[tuple[int, int]] = []  # those ranges that the counters still include
-        self._is_sound = True  # no message is damaged
+        # The ranges of *lost* that the counters still include.
+        self._uncounted: list[tuple[int, int]] = []
+        self._is_sound = True  # whether no message is damaged
 
     def run(self) -> None:
         """Checks all rows of the queue."""
@@ -217,19 +217,21 @@ class QueueCheck:
         self._checked.messages += self.seen.depth + self.seen.delayed
 
     def _counters(self) -> Counters | None:
-        """Returns the counters, or None if they are damaged, which is already reported."""
+        """Returns the counters, or None if they are damaged, which was already reported."""
         try:
             counters = Counters.read(self._tx, self.id, self.name)
         except rows.RowDamaged:
             return None
         if counters.volatile or counters.volatile_delayed:
-            # A start gives the job these ranges; the counters change with the first turn that
+            # A start passes these ranges to the job. The counters change in the first turn that
             # writes.
             self._uncounted = [at for at in self._lost if at[1] >= counters.next_arrival]
         return counters
 
     def _timestamps(self) -> Iterator[tuple[bytes, int]]:
-        """Yields the table of origins. A damaged timestamp counts as the highest possible one."""
+        """Yields the table of origins. A damaged timestamp counts as the highest possible
+        timestamp.
+        """
         prefix = keys.of_queue(keys.SPACE_ORIGIN, self.id)
         for key, _ in self._tx.scan(prefix, keys.after(prefix)):
             yield key[keys.POSITION_AT :], 1 << 64
@@ -241,7 +243,7 @@ class QueueCheck:
         priority, arrival = keys.place(key) if is_key else (-1, 0)
         is_valid = 0 <= priority <= keys.PRIORITY_TOP
         if not is_valid or key[keys.POSITION_AT] not in LANES:
-            self._found.add("key", key, f"a message of queue {self.name} is in no lane")
+            self._found.add("key", key, f"a message of queue {self.name} is not in a valid lane")
             return
         entry = entries.decode(value)
         if entry.shared:
@@ -255,15 +257,14 @@ class QueueCheck:
         if not is_lost or any(start <= arrival < stop for start, stop in self._uncounted):
             seen.add(key, entry)
         else:
-            seen.grouped += (
-                key[keys.POSITION_AT] == keys.LANE_GROUPED
-            )  # It counts as grouped until it is removed.
+            # A lost message counts as grouped until it is removed.
+            seen.grouped += key[keys.POSITION_AT] == keys.LANE_GROUPED
         seen.last = max(seen.last, arrival)
         seen.first = arrival if seen.first is None else min(seen.first, arrival)
         if not is_whole:
             self._skip(key)
         elif entry.flags == entries.UNREADABLE:
-            self._damaged("entry", key, "its head is invalid")
+            self._damaged("entry", key, "the head of its entry is invalid")
         elif not entries.is_sound(entries.record(self._tx, entry)):
             self._damaged("record", key, "its checksum is wrong")
         else:
@@ -283,10 +284,10 @@ class QueueCheck:
         return described(key, self.name)
 
     def _check_body(self, key: bytes, entry: entries.Entry) -> bool:
-        """Returns whether all pieces of a long message exist, and no others."""
+        """Returns whether exactly the pieces of a long message exist."""
         body_id = _body_id(entry)
         if body_id in self._checked.bodies:
-            what = f"{self._message(key)} has the body of another, {body_id.hex()}"
+            what = f"{self._message(key)} shares body {body_id.hex()} with another message"
             self._found.add("pieces-shared", key, what)
             return False
         self._checked.bodies.add(body_id)
@@ -312,12 +313,13 @@ class QueueCheck:
             self._found.add(
                 "origin",
                 keys.of_queue(keys.SPACE_ORIGIN, self.id) + trailer[records.UID_ORIGIN],
-                f"{self._message(key)} has timestamp {timestamp}, its origin's highest is {known}",
+                f"{self._message(key)} has timestamp {timestamp}, but the highest of its origin "
+                f"is {known}",
             )
 
     def _check_counters(self, counters: Counters) -> None:
-        """Checks the counters. Damaged messages make the byte count wrong, so that is then
-        ignored.
+        """Checks the counters. The byte count is ignored if messages are damaged, because it is
+        then wrong.
         """
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
         seen = self.seen
@@ -339,7 +341,7 @@ class QueueCheck:
     def _check_volatile(self, key: bytes, counters: Counters) -> None:
         """Checks the counters of non-persistent messages."""
         if not self._is_sound:
-            return  # The damaged part may be the flag for non-persistence.
+            return  # The flag for non-persistence may be damaged.
         seen = self.seen
         counted = (counters.volatile, counters.volatile_delayed, counters.volatile_bytes)
         present = (seen.volatile, seen.volatile_delayed, seen.volatile_bytes)
@@ -351,7 +353,7 @@ class QueueCheck:
             self._found.add(
                 "volatile",
                 key,
-                f"queue {self.name}: {what}, but its row says none is below "
+                f"queue {self.name}: {what}, but its row states that none is below "
                 f"{counters.volatile_from}",
             )
 
@@ -373,7 +375,7 @@ class QueueCheck:
             row = rows.find(self._tx, key)
             commit_id = 0 if row is None else int(unpack(row)[0])
         except NONSENSE:
-            return  # Already reported.
+            return  # The fault was already reported.
         if commit_id >= next_arrival:
             what = f"id {commit_id} is committed, but the next is {next_arrival}"
             self._found.add("window", key, f"queue {self.name}: {what}")

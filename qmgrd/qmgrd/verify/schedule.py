@@ -1,7 +1,7 @@
-"""The schedule: each row names a message that is due then, a remembered UID, or a group.
+"""The schedule: each row refers to a message that is due then, a remembered UID, or a group.
 
-index.py checks that each message has its row in the schedule; groups.py checks the same for groups.
-Rows of deleted queues are not a fault: they are removed when they are due.
+index.py checks that each message has its row in the schedule, and groups.py does so for groups.
+Rows of deleted queues are not a fault, because they are removed when they are due.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.verify.definitions import NONSENSE, Defined
 from qmgrd.verify.finding import Findings
 
-STEP_ROWS = 10_000  # between two progress reports
+STEP_ROWS = 10_000  # rows between two progress reports
 
 
 @dataclass
 class Remembered:
-    """The remembered UIDs: the number of their index rows, by queue id."""
+    """The remembered UIDs: the number of their index rows by queue id."""
 
     counts: Counter[int] = field(default_factory=Counter)
 
@@ -35,7 +35,7 @@ class Remembered:
 
 
 def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Remembered:
-    """Checks every row of the schedule of the queues that are *defined*."""
+    """Checks every row of the schedule of the queues in *defined*."""
     remembered = Remembered()
     count = 0
     for key, value in tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE)):
@@ -43,7 +43,7 @@ def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Rememb
         if count % STEP_ROWS == 0:
             found.looked_at(STEP_ROWS)
         if len(key) != keys.DUE.size:
-            found.add("key", key, f"a key of {len(key)} bytes, not {keys.DUE.size}")
+            found.add("key", key, f"the key has {len(key)} bytes, not {keys.DUE.size}")
             continue
         _, _, queue_id, lane, _, _ = keys.DUE.unpack(key)
         name = defined.queues.get(queue_id)
@@ -59,14 +59,14 @@ def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Rememb
                 continue
         elif _has_message(tx, key, queue_id):
             continue
-        what = f"at {schedule.due_of(key)} queue {name} has something due that does not exist"
+        what = f"a row of queue {name} at {schedule.due_of(key)} refers to no message or group"
         found.add("due-orphan", key, what)
     found.looked_at(count % STEP_ROWS)
     return remembered
 
 
 def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
-    """Returns whether a message is due then, or its position has a message reported elsewhere."""
+    """Returns whether a message is due then, or was reported with another due time."""
     position = key[-keys.POSITION.size :]
     value = tx.get(keys.of_queue(keys.SPACE_MESSAGE, queue_id) + position)
     if value is None:

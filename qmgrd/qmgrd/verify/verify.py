@@ -22,9 +22,9 @@ from qmgrd.verify.finding import Findings
 from qmgrd.verify.manifest import check_facts, check_manifest
 from qmgrd.verify.queue import check_messages
 
-LEAK = "-- a leak"  # the end of the one harmless complaint of LMDB's verifier
+LEAK = "-- a leak"  # end of the only harmless error of LMDB's verifier
 
-# Is called with a stage and its number of rows; returns a callback for the rows read.
+# A function that receives a stage and its number of rows, and returns a callback for the rows read.
 Begin = Callable[[str, int], Callable[[int], object]]
 
 
@@ -36,17 +36,17 @@ class Verification:
     queue_manager: str
     rows: int
     messages: int
-    set_aside: int  # messages that the queue manager has set aside before
+    set_aside: int  # number of messages that the queue manager has set aside before
     findings: Findings
-    is_read: bool  # whether the rows were read, too
+    is_read: bool  # whether the rows were read as well
 
 
 def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verification:
-    """Returns all faults of the store in *directory*, on which no daemon works.
+    """Returns all faults of the store in *directory*, which no daemon uses.
 
     Raises:
-        StoreInUse: a daemon works on it.
-        StoreUnreadable: the store is missing, or of another format.
+        StoreInUse: A daemon uses the store.
+        StoreUnreadable: The store is missing or of another format.
     """
     with at_rest(directory) as data:
         check_data_file(data)
@@ -69,7 +69,7 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
                 if manifest is not None:
                     check_facts(found, tx, manifest)
         except ReadFailed as error:
-            raise StoreUnreadable(data, f"LMDB cannot read it: {error}") from error
+            raise StoreUnreadable(data, f"LMDB cannot read the file: {error}") from error
         finally:
             image.close()
     return Verification(data, name, count, checked.messages, checked.set_aside, found, is_read=True)
@@ -79,12 +79,12 @@ def name_in(tx: Transaction, data: Path) -> str:
     """Returns the name of the store's queue manager.
 
     Raises:
-        StoreUnreadable: *data* is not a store of qmgrd, or of another format.
+        StoreUnreadable: *data* is not a store of qmgrd, or has another format.
     """
     value = tx.get(keys.STORE)
     if value is None or len(value) < keys.STORE_ROW.size:
-        raise StoreUnreadable(data, "not a qmgrd store: it has no store row")
+        raise StoreUnreadable(data, "not a qmgrd store: the store row is missing")
     _, version, _ = keys.STORE_ROW.unpack_from(value)
     if version != keys.FORMAT:
-        raise StoreUnreadable(data, f"store format {version}, this qmctl reads {keys.FORMAT}")
+        raise StoreUnreadable(data, f"store format {version}, but this qmctl reads {keys.FORMAT}")
     return value[keys.STORE_ROW.size : -4].decode(errors="replace")

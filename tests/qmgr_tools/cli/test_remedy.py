@@ -49,7 +49,7 @@ def undeletable(name: str) -> RequestError:
         (missing.no_subscription("A:s", ["B:s"]), "did you mean B:s? see: qmctl sub ls"),
         (missing.no_template("APP", []), "see: qmctl template ls"),
         (missing.no_link("NYC"), "create it with: qmctl link create NYC HOST:PORT"),
-        (missing.no_link("NYC", leads_here=True), "to end that: qmctl link disallow NYC"),
+        (missing.no_link("NYC", leads_here=True), "to end these links: qmctl link disallow NYC"),
         (attributes.put_inhibited("Q"), "allow them with: qmctl queue alter Q --no-put-inhibit"),
         (attributes.get_inhibited("Q"), "allow them with: qmctl queue alter Q --no-get-inhibit"),
         (
@@ -58,7 +58,7 @@ def undeletable(name: str) -> RequestError:
         ),
         (
             undeletable("SYSTEM.PUBLICATIONS"),
-            "a publication is deleted with the last subscription that holds it",
+            "each publication is deleted after its last subscriber",
         ),
         (
             taken("Q", Member(b"a group", 1), "exists"),

@@ -60,7 +60,7 @@ def test_deleted_template_is_not_found(qm: Qmctl, queue: str, pattern: str) -> N
         f"deleted template {pattern}; it applied to 1 queue\n"
     )
     assert qm("queue", "show", queue, "-o", "json").json["template"] is None
-    whys = {"show": "the template does not exist", "delete": f"there is no template {pattern}"}
+    whys = {"show": "the template does not exist", "delete": f"template {pattern} does not exist"}
     for verb, why in whys.items():
         ended = qm("template", verb, pattern)
         said = f"error: cannot {verb} template {pattern} -- {why} "

@@ -77,7 +77,7 @@ def test_file_url_is_a_directory(qm: Qmctl, tmp_path: Path) -> None:
     ("url", "why"),
     [
         ("gopher://host/snap", "ValueError: Protocol not known: gopher"),
-        ("memory://snap", "that memory is lost with the process: choose a disk"),
+        ("memory://snap", "the snapshot would be lost with the process: choose a disk"),
     ],
 )
 def test_url_that_leads_nowhere_is_a_failure(qm: Qmctl, url: str, why: str) -> None:

@@ -99,7 +99,7 @@ def test_store_of_a_running_daemon_is_refused(qmctl: Qmctl, own_daemon: Daemon) 
     for words in ("verify", "stat"):
         ended = qmctl("store", words, str(own_daemon.data_dir))
         assert ended.code == Exit.REFUSED
-        assert f"a queue manager works on {own_daemon.data_dir} (process " in ended.err
+        assert f"a queue manager is using {own_daemon.data_dir} (process " in ended.err
         assert "qmctl snapshot create" in ended.err
     snapshot = own_daemon.data_dir / "shot"
     assert qmctl("snapshot", "create", str(snapshot), "-c", own_daemon.unix).code == 0

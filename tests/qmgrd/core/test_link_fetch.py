@@ -42,7 +42,7 @@ def row(app: Client) -> dict[str, Any]:
 
 def test_link_without_an_address_waits_for_its_peer(app: Client, home: Home) -> None:
     assert row(app)["state"] == "waiting"
-    assert row(app)["error"] == "it has no address: FAR is to dial, and to fetch"
+    assert row(app)["error"] == "the link has no address: FAR must dial, and fetch"
     assert row(app)["paths"] == []
 
 
@@ -142,7 +142,7 @@ def test_answer_without_a_request_breaks_the_protocol(app: Client, home: Home) -
 def test_link_with_an_address_dials_it_and_ignores_fetches(app: Client, home: Home) -> None:
     app.ask(m.LinkAlter, "FAR", {"addresses": ["h:1"]})
     (error,) = home.hear(FETCH)
-    assert (error.code, "not fetched from" in error.text) == (ErrorCode.LINK_DOWN, True)
+    assert (error.code, "its peer cannot fetch" in error.text) == (ErrorCode.LINK_DOWN, True)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_text_of_a_blocked_peer_is_passed_on_with_its_name(app: Client, home: Ho
     home.fetch()
     home.opened()
     home.hear(m.Blocked(1, 1, ErrorCode.QUEUE_UNKNOWN, 1, "no queue F", taken=1))
-    assert row(app)["error"].endswith("FAR says: no queue F")
+    assert row(app)["error"].endswith("FAR reports: no queue F")
 
 
 def test_path_of_a_restarted_peer_is_removed(app: Client, home: Home) -> None:

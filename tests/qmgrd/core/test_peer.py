@@ -118,7 +118,7 @@ def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
     pair = Pair()
     (away,) = pair.say(HELLO._replace(frame_max_bytes=1 << 20))
     assert away.code == ErrorCode.FIELD_INVALID
-    assert "Hello.frame_max_bytes: 1048576, but messages here need 4259840" in away.text
+    assert "Hello.frame_max_bytes: 1048576, but this queue manager needs 4259840" in away.text
 
 
 def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None:
@@ -126,7 +126,7 @@ def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None
     limits = LimitsConfig(frame_max_bytes=200_000, message_max_bytes=10_000)
     hello = HELLO._replace(frame_max_bytes=200_000)
     (away,) = Pair(limits).say(hello)
-    assert "but messages here need 1114112" in away.text
+    assert "but this queue manager needs 1114112" in away.text
     (welcome,) = Pair(limits).say(hello._replace(role="queue-manager", store_id=b"F" * 16))
     assert type(welcome) is m.Welcome
 
@@ -253,7 +253,7 @@ def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
     pair.waiting()  # A turn has applied the requests but not answered them.
     pair.peer.encode(m.Ok(1, {}))
     pair.say(m.Status(11))
-    with pytest.raises(CreditExceeded, match=r"11 requests without their answer.*10"):
+    with pytest.raises(CreditExceeded, match=r"11 unanswered requests.*10"):
         pair.say(m.Settle(1, m.ACK, 3, b""))
 
 

@@ -140,7 +140,7 @@ async def test_one_address_cannot_take_all_places(
         late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
         goaway = await late.next(m.Goaway)
         assert goaway.text == (
-            "2 connections from 127.0.0.1 are open, and no more may be "
+            "2 connections from 127.0.0.1 are open, which is the limit "
             "(listen.connections_per_address_max)"
         )
         wires += [await Wire.connect(unix) for _ in range(3)]

@@ -100,7 +100,7 @@ async def test_failure_at_one_address_lets_go_of_the_others(tmp_path: Path) -> N
     (tmp_path / "qmgrd.sock").write_text("a file")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with pytest.raises(ListenFailed, match=r"qmgrd.sock: a file exists there that is not a socket"):
+    with pytest.raises(ListenFailed, match=r"qmgrd.sock: the path is a file but not a socket"):
         await listen(config(tmp_path, f"127.0.0.1:{port}", unix=""), Closing)
     assert (tmp_path / "qmgrd.sock").read_text() == "a file"
     await asyncio.sleep(0)

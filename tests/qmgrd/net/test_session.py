@@ -354,7 +354,7 @@ async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
         for _ in range(8):
             session.write(bytes(1 << 20))
         assert session.unwritten_bytes() < 4 << 20
-        assert "1048576 bytes of answers were left unread" in await host.closed.get()
+        assert "1048576 bytes of replies unread" in await host.closed.get()
         assert session.unwritten_bytes() == 0
         host.closed.put_nowait("")
 

@@ -101,7 +101,7 @@ async def test_those_that_fetch_nothing_are_cut_off_and_others_get_their_turn(
                 await wire.close()
     told = [log for log in logs if log["event"] == "connection closed"]
     assert {(log["peer"], log["code"]) for log in told} == {("deaf", ErrorCode.CREDIT_EXCEEDED)}
-    assert "bytes of answers were left unread; the limit of all connections" in told[0]["why"]
+    assert "bytes of replies unread; the limit of all connections" in told[0]["why"]
 
 
 async def test_slow_reader_within_its_share_is_not_cut_off(

@@ -122,7 +122,8 @@ def test_newer_format_is_refused(copy: Path, name: str, known: str) -> None:
     newer = int(known[-1]) + 1
     change(copy, **{name: newer})
     assert refusal(copy) == (
-        f"{copy}: {name} {newer}, this qmgrd reads {known}; read it with the version that wrote it"
+        f"{copy}: {name} {newer}, but this qmgrd reads {known}; "
+        "read it with the version that wrote it"
     )
 
 
@@ -167,7 +168,7 @@ def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: st
     assert said in text
     path.write_text(text.replace(said, changed))
     assert refusal(copy) == (
-        f"{path}: damaged: its own checksum does not match it; copy or take the snapshot again"
+        f"{path}: damaged: its checksum does not match; copy or take the snapshot again"
     )
 
 
@@ -210,11 +211,11 @@ def test_manifest_that_is_a_pipe_or_endless_is_not_waited_for(copy: Path) -> Non
     path = copy / "manifest.json"
     path.unlink()
     os.mkfifo(path)
-    assert "it is not a regular file" in refusal(copy)
+    assert "the manifest is not a regular file" in refusal(copy)
     path.unlink()
     path.touch()
     os.truncate(path, 1 << 40)
-    assert "1099511627776 bytes, at most" in refusal(copy)
+    assert "1099511627776 bytes (the limit is" in refusal(copy)
 
 
 def test_manifest_without_a_checksum_is_refused(copy: Path) -> None:
@@ -241,7 +242,7 @@ def test_data_that_is_missing_or_short_is_named(copy: Path) -> None:
     size = (copy / "data.mdb").stat().st_size
     os.truncate(copy / "data.mdb", size - 1)
     assert refusal(copy) == (
-        f"{copy}/data.mdb: damaged: {size - 1} bytes, the manifest says {size}; "
+        f"{copy}/data.mdb: damaged: {size - 1} bytes, but the manifest states {size}; "
         "copy or take the snapshot again"
     )
     (copy / "data.mdb").unlink()
@@ -266,6 +267,6 @@ def test_any_changed_byte_fails_the_checksum(copy: Path) -> None:
     with pytest.raises(SnapshotUnreadable) as refused:
         verify(found)
     assert str(refused.value) == (
-        f"{copy}/data.mdb: damaged: its checksum is not that of the manifest; "
+        f"{copy}/data.mdb: damaged: its checksum differs from the manifest; "
         "copy or take the snapshot again"
     )

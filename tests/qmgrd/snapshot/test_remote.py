@@ -78,7 +78,9 @@ def test_many_are_found_by_pattern(snapshot: Path) -> None:
 
 def test_snapshot_is_not_replaced(snapshot: Path) -> None:
     remote.upload(snapshot, URL)
-    with pytest.raises(RemoteFailed, match="one exists: choose a new name for the snapshot"):
+    with pytest.raises(
+        RemoteFailed, match="one already exists: choose a new name for the snapshot"
+    ):
         remote.upload(snapshot, URL)
     assert len(there()) == 2
 
@@ -137,7 +139,7 @@ def test_data_that_is_short_is_named(snapshot: Path, fs: type[Far]) -> None:
     remote.upload(snapshot, URL)
     with remote.place(URL).fs.open("/bucket/one/data.mdb", "wb") as file:
         file.write(b"x")
-    with pytest.raises(SnapshotUnreadable, match=r"data\.mdb: damaged: 1 bytes, the"):
+    with pytest.raises(SnapshotUnreadable, match=r"data\.mdb: damaged: 1 bytes, but the"):
         read(URL)
 
 
@@ -151,7 +153,7 @@ def test_without_fsspec_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RemoteFailed) as failed:
         remote.place(URL)
     assert str(failed.value) == (
-        f"{URL}: fsspec, which reaches it, is not installed: pip install fsspec"
+        f"{URL}: fsspec, which this URL needs, is not installed: pip install fsspec"
     )
 
 

@@ -144,7 +144,7 @@ def test_directory_that_exists_is_left_alone(
     make(tmp_path / "snap")
     before = (tmp_path / "snap").lstat()
     assert camera.fail(tmp_path / "snap") == (
-        f"{tmp_path}/snap exists: choose a new name for the snapshot"
+        f"{tmp_path}/snap already exists: choose a new name for the snapshot"
     )
     assert (tmp_path / "snap").lstat() == before
 
@@ -168,7 +168,7 @@ def test_place_that_cannot_be_written_is_named(
 
 
 def test_root_directory_cannot_be_a_snapshot(camera: Camera) -> None:
-    assert camera.fail("/") == "/ exists: choose a new name for the snapshot"
+    assert camera.fail("/") == "/ already exists: choose a new name for the snapshot"
 
 
 def test_disk_without_room_is_refused_before_it_is_full(manager: Manager, tmp_path: Path) -> None:
@@ -203,7 +203,8 @@ def test_killed_writer_leaves_nothing(
     result = slow.wait()
     assert isinstance(result, SnapshotFailed)
     assert result.text == (
-        f"{tmp_path}/snap: the process that wrote it was killed by signal {kill.value}: try again"
+        f"{tmp_path}/snap: the process that wrote the snapshot was killed by signal {kill.value}: "
+        "try again"
     )
     assert result.error_class == ErrorClass.RETRY_LATER
     assert sorted(os.listdir(tmp_path)) == ["qm"]
@@ -213,7 +214,7 @@ def test_killed_writer_leaves_nothing(
 def test_writer_that_hangs_is_given_up(manager: Manager, tmp_path: Path) -> None:
     camera = Camera(manager, rate_bytes=1, time_max_s=1.0)
     assert camera.fail(tmp_path / "snap") == (
-        f"{tmp_path}/snap: it took more than 1 s: choose a faster disk"
+        f"{tmp_path}/snap: the snapshot took more than 1 s: choose a faster disk"
     )
     assert sorted(os.listdir(tmp_path)) == ["qm"]
 
@@ -252,7 +253,7 @@ def test_snapshot_gives_way_where_what_it_holds_keeps_puts_out(
             assert store.space().used_bytes < stop_bytes + (1 << 20)
         result = camera.wait()
     assert isinstance(result, SnapshotFailed)
-    assert result.text.startswith(f"{tmp_path}/snap: it held ")
+    assert result.text.startswith(f"{tmp_path}/snap: the snapshot held ")
     assert result.text.endswith(
         " bytes that the store needed for puts: try again under less load, or raise store.map_bytes"
     )
@@ -289,7 +290,7 @@ def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
     result = slow.wait()
     assert isinstance(result, SnapshotFailed)
     assert result.text == (
-        f"{tmp_path}/snap: a turn failed in the meantime: try again, and see the log"
+        f"{tmp_path}/snap: a turn failed in the meantime: retry, and see the log"
     )
     assert sorted(os.listdir(tmp_path)) == ["qm"]
     client_of(manager).put("Q", b"goes on")

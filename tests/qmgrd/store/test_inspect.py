@@ -86,7 +86,7 @@ def reason(path: Path) -> str:
     assert sha256(path.read_bytes()).digest() == before
     text = str(refusal.value)
     assert text.startswith(f"{path}: ")
-    assert text.endswith("; it was not changed")
+    assert text.endswith("; nothing was changed")
     assert "\n" not in text
     return text
 
@@ -130,7 +130,7 @@ def test_truncated_file_is_refused_at_every_length(sound: Path) -> None:
 def test_empty_file_is_refused_as_such(tmp_path: Path) -> None:
     path = tmp_path / "data.mdb"
     path.touch()
-    assert "damaged: it is empty" in reason(path)
+    assert "damaged: the file is empty" in reason(path)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_empty_file_is_refused_as_such(tmp_path: Path) -> None:
 def test_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "data.mdb"
     path.write_bytes(content)
-    assert "not a qmgrd store: no LMDB magic number" in reason(path)
+    assert "not a qmgrd store: it contains no LMDB magic number" in reason(path)
 
 
 def test_missing_file_and_directory_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnreadable, match=r"none: No such file or directory; it was not"):
+    with pytest.raises(StoreUnreadable, match=r"none: No such file or directory; nothing was"):
         check_data_file(tmp_path / "none")
     with pytest.raises(StoreUnreadable, match="Is a directory"):
         check_data_file(tmp_path)
@@ -153,7 +153,7 @@ def test_missing_file_and_directory_are_refused(tmp_path: Path) -> None:
 
 def test_file_of_lmdb_1_is_refused_by_its_format(tmp_path: Path) -> None:
     path = write(tmp_path / "data.mdb", fill(100), lib_version=1)
-    assert "LMDB format 3, this qmgrd reads 1" in reason(path)
+    assert "LMDB format 3, but this qmgrd reads 1" in reason(path)
 
 
 @pytest.mark.parametrize("meta", [0, 1])
@@ -162,7 +162,7 @@ def test_file_of_lmdb_1_is_refused_by_its_format(tmp_path: Path) -> None:
     [
         (16, b"\xdf", "no LMDB magic number"),
         (19, b"\x3e", "no LMDB magic number"),
-        (20, b"\x02", "LMDB format 2, this qmgrd reads 1"),
+        (20, b"\x02", "LMDB format 2, but this qmgrd reads 1"),
         (10, b"\x00", "has flags 0x0"),
         (40, b"\x00\x11", "page size"),
         (40, b"\x00\x20", "page size"),
@@ -309,7 +309,7 @@ def test_free_list_that_points_past_its_page_is_refused(
     metas = [path.read_bytes()[at_ : at_ + PAGE] for at_ in (0, PAGE)]
     newer = max(metas, key=lambda meta: struct.unpack_from("<Q", meta, LAST_PAGE_AT + 8))
     patch(path, struct.unpack_from("<Q", newer, 80)[0] * PAGE + at, garbage)
-    assert "its list of free pages" in reason(path)
+    assert "the list of free pages is damaged" in reason(path)
 
 
 def test_map_is_as_large_as_it_was_made(tmp_path: Path) -> None:

@@ -406,9 +406,7 @@ def test_snapshot_is_not_opened_as_a_data_directory(tmp_path: Path, begun: bool)
     (tmp_path / "manifest.json").touch()
     (tmp_path / "data.mdb").touch()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(
-        StoreIsSnapshot, match="is a snapshot, not a data directory: restore it into"
-    ):
+    with pytest.raises(StoreIsSnapshot, match="is a snapshot, not a data directory: restore it to"):
         LmdbStore(tmp_path, MAP_BYTES)
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -19,7 +19,7 @@ def test_data_file_is_found_from_either_directory(tmp_path: Path) -> None:
 
 def test_no_daemon_starts_meanwhile_but_others_may_look(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
-    reading = "read by qmctl store: start again when that has finished"
+    reading = "start again after it has finished"
     with at_rest(tmp_path), at_rest(tmp_path), pytest.raises(StoreLocked, match=reading):
         LmdbStore(tmp_path, MAP_BYTES)
     LmdbStore(tmp_path, MAP_BYTES).close()

@@ -46,10 +46,10 @@ def test_valid_snapshot_matches_its_manifest(taken: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("messages", 3, "messages: the store has 2, the manifest 3"),
+        ("messages", 3, "messages: the store has 2, the manifest has 3"),
         ("turn", 99, "turn: the store has "),
         ("queues", [], "queues: the store has [{'queue': 'Q', "),
-        ("links", [{"link": "X"}], "links: the store has [], the manifest [{'link': 'X'}]"),
+        ("links", [{"link": "X"}], "links: the store has [], the manifest has [{'link': 'X'}]"),
     ],
 )
 def test_count_that_is_wrong_is_found(

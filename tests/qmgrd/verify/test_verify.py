@@ -79,7 +79,7 @@ def test_copy_of_the_data_file_alone_can_be_verified(sound: Path, tmp_path: Path
 def test_store_in_use_is_refused(store: Path) -> None:
     daemon = LmdbStore(store, 1 << 30)
     for directory in (store, store / "store"):
-        with pytest.raises(StoreInUse, match=f"works on {store} .process {os.getpid()}."):
+        with pytest.raises(StoreInUse, match=f"is using {store} .process {os.getpid()}."):
             verify(directory)
     daemon.close()
     assert verify(store).findings.kept == []
@@ -94,7 +94,7 @@ def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     LmdbStore(empty, 1 << 30).close()
     assert (empty / LOCK_FILE).exists()
-    with pytest.raises(StoreUnreadable, match="it has no store row"):
+    with pytest.raises(StoreUnreadable, match="the store row is missing"):
         verify(empty)
 
 

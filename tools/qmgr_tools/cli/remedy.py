@@ -64,13 +64,14 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ),
     ErrorCode.QUEUE_IS_SYSTEM: (
         _entry(
-            r"(?P<queue>\S+) .*cannot be deleted; purge", "empty it with: qmctl queue purge {queue}"
+            r"(?P<queue>\S+) cannot be deleted .*; purge",
+            "empty it with: qmctl queue purge {queue}",
         ),
     ),
     ErrorCode.QUEUE_IS_REMOTE: (
         _entry(
-            r".* not sent on over link (?P<link>\S+)(?:;|$)",
-            "to send them on: qmctl link alter {link} --transit",
+            r".* not forwarded over link (?P<link>\S+)(?:;|$)",
+            "to forward them: qmctl link alter {link} --transit",
         ),
     ),
     ErrorCode.PUT_INHIBITED: (
@@ -79,7 +80,7 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
             "allow them with: qmctl queue alter {queue} --no-put-inhibit",
         ),
         _entry(
-            r"puts are inhibited on topic (?P<topic>.+), or one above it(?:;|$)",
+            r"puts are inhibited on topic (?P<topic>.+) or a topic above it(?:;|$)",
             "see: qmctl topic show {topic}",
         ),
     ),
@@ -128,14 +129,14 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ),
     ErrorCode.SUBSCRIPTION_UNKNOWN: (_entry(r"subscription", "see: qmctl sub ls"),),
     ErrorCode.TOPIC_UNKNOWN: (_entry(r"topic", "see: qmctl topic ls"),),
-    ErrorCode.TEMPLATE_UNKNOWN: (_entry(r"there is no template", "see: qmctl template ls"),),
+    ErrorCode.TEMPLATE_UNKNOWN: (_entry(r"template", "see: qmctl template ls"),),
     ErrorCode.LINK_UNKNOWN: (
         _entry(
-            r"no link leads from here to (?P<link>[^,\s]+), but \S+ is allowed",
-            "to end that: qmctl link disallow {link}",
+            r"no link to (?P<link>\S+) exists here, but \S+ may open links",
+            "to end these links: qmctl link disallow {link}",
         ),
         _entry(
-            r"there is no link to (?P<link>\S+)(?:;|$)",
+            r"link (?P<link>\S+) does not exist(?:;|$)",
             "create it with: qmctl link create {link} HOST:PORT",
         ),
         _entry(r"\S+ is not allowed to open links", "see: qmctl link ls"),
@@ -149,7 +150,10 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
             r"link (?P<link>\S+) was refused with",
             "see: qmctl link show {link}; fix that, then start it: qmctl link start {link}",
         ),
-        _entry(r"item (?P<item>\d+): .* stays there", "delete the item: qmctl aside delete {item}"),
+        _entry(
+            r"item (?P<item>\d+): .* cannot be retried",
+            "delete the item: qmctl aside delete {item}",
+        ),
         _entry(
             r"item (?P<item>\d+) cannot be restored",
             "delete what exists, or the item: qmctl aside delete {item}",
@@ -158,14 +162,15 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
             r"item (?P<item>\d+), .* to delete",
             "leave it set aside, or retry it: qmctl aside retry {item}",
         ),
-        _entry(r"job \d+ is a .* alone can remove", "retry its item; see: qmctl aside ls"),
+        _entry(r"only job \d+ .* can remove", "retry its item; see: qmctl aside ls"),
     ),
     ErrorCode.LINK_EXISTS: (
         _entry(
-            r"link (?P<link>\S+) exists, to [^;]+, not to (?P<address>[^;\s]+)(?:;|$)",
+            r"link (?P<link>\S+) already exists, with addresses [^;]+, not "
+            r"(?P<address>[^;\s]+)(?:;|$)",
             "alter it with: qmctl link alter {link} {address}",
         ),
-        _entry(r"link (?P<link>\S+) exists", "alter it with: qmctl link alter {link}"),
+        _entry(r"link (?P<link>\S+) already exists", "alter it with: qmctl link alter {link}"),
     ),
     ErrorCode.LINKS_EXHAUSTED: (
         _entry(r".*link\.peers_max", "disallow some with: qmctl link disallow MANAGER"),

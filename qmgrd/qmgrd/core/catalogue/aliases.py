@@ -18,7 +18,7 @@ class Aliases:
             self._names.setdefault(found.target, {})[found.name] = None
 
     def remove(self, found: object) -> None:
-        """Removes *found*, which was added, if it is an alias."""
+        """Removes *found*, which was added before, if it is an alias."""
         if isinstance(found, Alias):
             names = self._names[found.target]
             del names[found.name]

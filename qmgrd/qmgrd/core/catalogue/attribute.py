@@ -34,10 +34,11 @@ _SAID: dict[Quantity, Callable[[Any], str]] = {
 
 
 def check(noun: str, name: str, attribute: str, value: Any) -> None:
-    """Raises VALUE_INVALID if *value* is not valid for that attribute.
+    """Raises VALUE_INVALID if *value* is not valid for *attribute*.
 
     Args:
-        noun: "queue", "template", "subscription" or "topic"; the text gives it with *name*.
+        noun: The kind of definition: "queue", "template", "subscription" or "topic". The error text
+            contains *noun* and *name*.
     """
     known = _OF_NOUN.get(noun, _KNOWN)[attribute]
     if known.quantity == "flag":
@@ -49,7 +50,7 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
 
 
 def label(attribute: str) -> str:
-    """Returns *attribute* as a text names it: without the unit, which values have."""
+    """Returns the name of *attribute* for texts. The unit is omitted because values include it."""
     return attribute.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
@@ -58,7 +59,7 @@ def _of(attribute: str, noun: str, name: str) -> str:
 
 
 def _fault(known: Attribute, name: str, value: Any) -> str:
-    """Returns what is wrong with *value*, or ""."""
+    """Returns a description of the error in *value*, or "" if *value* is valid."""
     if known.is_number:
         return _number_fault(known, value)
     if known.quantity == "choice":
@@ -92,8 +93,8 @@ def _queue_fault(name: str, value: Any) -> str:
     except RequestError as error:
         return error.text
     if not queue:
-        return f"{value} is filled by puts to remote queues such as QUEUE@{manager}"
-    return "that is the queue itself" if value == name else ""
+        return f"{value} receives messages only from puts to remote queues such as QUEUE@{manager}"
+    return "the value is the name of the queue itself" if value == name else ""
 
 
 def _backout_fault(attribute: str, value: Any) -> str:

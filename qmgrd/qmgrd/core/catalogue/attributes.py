@@ -1,4 +1,4 @@
-"""The attributes of each kind of queue: which exist, their defaults, and the errors of inhibits."""
+"""The attributes of each kind of queue, their defaults, and the errors for inhibited queues."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -26,10 +26,10 @@ _OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Publishers must not wait f
 
 
 def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Returns *given* after checking that each attribute exists for that kind and is in range.
+    """Returns *given* after checking that each attribute exists for *kind* and is in range.
 
     Raises:
-        RequestError: VALUE_INVALID, with the path of the attribute.
+        RequestError: VALUE_INVALID with the path of the attribute.
     """
     for attribute, value in given.items():
         _check_known(queue, attribute, kind)
@@ -43,10 +43,10 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
 
 
 def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the attributes of *given* that have a value, after checking them for a template.
+    """Returns the attributes in *given* that have a value, after checking them for a template.
 
     Raises:
-        RequestError: VALUE_INVALID, with the path of the attribute.
+        RequestError: VALUE_INVALID with the path of the attribute.
     """
     known = list(QUEUE_ATTRIBUTES)
     kept = {}
@@ -60,24 +60,24 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -> None:
-    """Raises VALUE_INVALID if *template* gives *queue* a value that is not valid for it."""
+    """Raises VALUE_INVALID if *template* sets an invalid value for *queue*."""
     if template is None or "backout_queue" in row:
         return
     if template.attributes.get("backout_queue") == queue:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"backout queue of queue {queue}: template {template.pattern} gives {queue}, which is "
-            "the queue itself; give that queue its own, or none, with: --backout-queue",
+            f"backout queue of queue {queue}: template {template.pattern} sets {queue}, which is "
+            "the queue itself; set another backout queue, or none, with: --backout-queue",
         )
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the given attributes that a row holds: an inhibit only if it is set."""
+    """Returns the given attributes that a row stores. An inhibit is stored only if it is set."""
     return {key: value for key, value in given.items() if key not in INHIBITS or value}
 
 
 def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the *row* of a queue with *changes*; None in *changes* stands for the default.
+    """Returns the *row* of a queue with *changes*. None in *changes* restores the default.
 
     Raises:
         RequestError: VALUE_INVALID.
@@ -88,7 +88,7 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
     if ALIAS_OF in changes and changes[ALIAS_OF] is None:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"queues.{queue}.{ALIAS_OF}: there is no default; give the name of a queue",
+            f"queues.{queue}.{ALIAS_OF}: this attribute has no default; give the name of a queue",
         )
     own = system.ATTRIBUTES.get(queue, {})  # A system queue has its own defaults.
     wanted = {key: own.get(key) if value is None else value for key, value in changes.items()}
@@ -98,7 +98,7 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
 
 
 def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the attributes in force for the queue of that *row*, with those of its template."""
+    """Returns the attributes in force for the queue of *row*, including those of its template."""
     held = bounds(config, row)
     return {
         attribute: row[ALIAS_OF] if attribute == ALIAS_OF else getattr(held, attribute)
@@ -107,15 +107,16 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def given_of(row: dict[str, Any]) -> list[str]:
-    """Returns the attributes that were given for the queue of that *row*; others are defaults."""
+    """Returns the attributes that were given for the queue of *row*. All others are defaults."""
     known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
     return [attribute for attribute in known if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
-    """Returns whether a definition by *given* would make a queue of the same *row*.
+    """Returns whether a definition with *given* would create a queue with the same *row*.
 
-    An inhibit that *given* does not mention makes no difference: an operator set it on purpose.
+    An inhibit that *given* does not mention makes no difference, because an operator set it on
+    purpose.
     """
     own = own_of(row)
     unmentioned = {key: own[key] for key in INHIBITS if key in own and key not in given}
@@ -157,14 +158,15 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
     if attribute == "unused_expiry_ms" and queue in system.ATTRIBUTES:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"queues.{queue}.{attribute}: the queue manager itself needs {queue}, used or not",
+            f"queues.{queue}.{attribute}: the queue manager itself needs {queue}, even if it is "
+            "unused",
         )
 
 
 def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
-    """Returns the error for an unknown *attribute*, with the closest one or all that exist."""
+    """Returns the error for an unknown *attribute*, with the closest or all known attributes."""
     near = get_close_matches(attribute, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known) or 'none'}"
+    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known) or 'none'}"
     return RequestError(
-        ErrorCode.VALUE_INVALID, f"{noun}.{name[:80]}.{attribute[:80]}: not known{hint}"
+        ErrorCode.VALUE_INVALID, f"{noun}.{name[:80]}.{attribute[:80]}: unknown attribute{hint}"
     )

@@ -1,4 +1,4 @@
-"""Begins a new boot on a store: checks whose store it is, and reads how the last run ended."""
+"""Begins a new boot on a store: checks the owner of the store and reads how the last run ended."""
 
 from dataclasses import dataclass
 
@@ -10,43 +10,43 @@ SECRET_BYTES = 32
 
 
 class StoreForeign(Exception):
-    """The store belongs to another queue manager, or was written by another version."""
+    """The store belongs to another queue manager, or another version wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """The facts that a start reads from the store: see :func:`boot`."""
+    """The facts that a start reads from the store. See :func:`boot`."""
 
     store_id: bytes
     number: int
-    clock_ms: int  # store clock at the last turn
-    wall_us: int  # wall clock at the last turn
+    clock_ms: int  # store clock at the last turn, in milliseconds
+    wall_us: int  # wall clock at the last turn, in microseconds
     stamp_us: int
     turn_number: int
     producers: int
     unclean: bool
-    salt: bytes  # differs at each start, also after the store was restored
-    secret: bytes  # of the store, for sessions and leases; never sent to anybody
+    salt: bytes  # random value that differs at each start, even after the store was restored
+    secret: bytes  # secret of the store, for sessions and leases; never sent to a peer
 
 
 def boot(
     tx: Transaction, name: str, new_id: bytes, new_secret: bytes, *, is_named: bool = True
 ) -> Boot:
-    """Raises the boot number in *tx* and returns how the last run ended.
+    """Raises the boot number in *tx* and returns the facts of the last run.
 
     Args:
-        name: of this queue manager: configured if *is_named*, otherwise a default.
-        new_id: 16 random bytes: the id of the store if it is new, and the salt of this start. Peers
-            receive both.
-        new_secret: 32 random bytes: the secret of a store that has none yet. Nobody receives it.
+        name: The name of this queue manager, from the configuration if *is_named*, else a default.
+            new_id: 16 random bytes: the id of a new store, and the salt of this start. Peers
+                receive both.
+            new_secret: 32 random bytes: the secret of a store that has none yet. It is never sent.
 
     Raises:
-        StoreForeign: the store belongs to another queue manager, or has a newer format.
-        RowDamaged: a row that is read here is damaged.
+        StoreForeign: The store belongs to another queue manager, or has a newer format.
+        RowDamaged: A row that a start reads is damaged.
     """
     if tx.get(keys.STORE) is None:
         if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
-            raise StoreForeign("the store is not empty, yet no store of qmgrd")
+            raise StoreForeign("the store is not empty and is not a store of qmgrd")
         _found(tx, name, new_id)
     store_id, number = _identify(tx, name, is_named=is_named)
     clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]
@@ -86,7 +86,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
         _, version, _ = keys.STORE_ROW.unpack_from(value)
         if version != keys.FORMAT:
             raise StoreForeign(
-                f"the store has format {version}, this qmgrd reads {keys.FORMAT}: "
+                f"the store has format {version}, but this qmgrd reads {keys.FORMAT}: "
                 "use the version that wrote it; if none did, it is damaged; "
                 "restore the store from a snapshot"
             )
@@ -100,7 +100,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
         )
     if owner != name:
         raise StoreForeign(
-            f"the store belongs to queue manager {owner}, the configuration says {name}: "
+            f"the store belongs to queue manager {owner}, but the configuration names {name}: "
             "correct queue_manager.name or queue_manager.data_dir"
         )
     return store_id, number
@@ -109,7 +109,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
 def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
     """Raises RowInvalid if a message has the next arrival number or a higher one.
 
-    A put would overwrite it. The check takes a seek for each priority in use, and one more.
+    A put would overwrite such a message. The check does one seek per priority in use, and one more.
     """
     start = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     stop = keys.after(start)
@@ -118,7 +118,7 @@ def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int)
         if arrival >= next_arrival:
             raise rows.RowInvalid(
                 f"the counters of queue {name} (id {queue_id})",
-                f"message {arrival} exists, yet the counters say that the next is {next_arrival}",
+                f"message {arrival} exists, but by the counters the next message is {next_arrival}",
             )
-        # Seek where this lane and priority must be empty: the result is in the next one.
+        # Seeks to keys that must not exist in this lane and priority, and so finds the next ones.
         start = found[0][:-8] + next_arrival.to_bytes(8, "big")

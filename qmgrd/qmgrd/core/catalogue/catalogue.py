@@ -1,4 +1,4 @@
-"""The queues that exist: their stored rows, and the objects made from them. And the links.
+"""The queues and links that exist: their stored rows, and the objects made from these rows.
 
     ORDERS        a local queue
     FLIGHTS@NYC   a remote queue: puts on it go to FLIGHTS on queue manager NYC
@@ -6,7 +6,7 @@
     SALES         an alias: another name for ORDERS, or for FLIGHTS@NYC
     B:late        a subscription (subscription.py)
 
-A queue id is assigned once and never used again. A name is free again when its queue is deleted.
+A queue id is assigned once and never used again. The name of a deleted queue can be used again.
 """
 
 from bisect import bisect_left, insort
@@ -48,9 +48,9 @@ from qmgrd.core.queue.references import References
 class Catalogue:
     """All definitions.
 
-    Invariant: ``by_id`` has those of ``queues`` that store messages. ``names`` has all but
-    subscriptions, in order. ``aliases`` has the aliases, ``remotes`` the remote queues and proxies.
-    No alias points to an alias.
+    Invariant: ``by_id`` contains the members of ``queues`` that store messages. ``names`` contains
+        all names except subscriptions, in order. ``aliases`` contains the aliases, ``remotes`` the
+        remote queues and proxies. No alias points to an alias.
     """
 
     def __init__(self, context: Context) -> None:
@@ -58,7 +58,7 @@ class Catalogue:
         self.queues: dict[str, Queue | Remote | Alias | ProxySubscription] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
-        self.routes: dict[str, Link] = {}  # by the queue manager that a route leads to
+        self.routes: dict[str, Link] = {}  # by the queue manager to which a route leads
         self.templates = Templates()
         self.topics = Topics(context)
         self.references = References()
@@ -68,10 +68,10 @@ class Catalogue:
         self.remotes = Remotes()
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
-        """Returns the local or transmission queue *name*, or the one behind an alias.
+        """Returns the local or transmission queue *name*, or the queue to which that alias points.
 
         Args:
-            gets: whether the caller gets messages: an alias may have its own get inhibit.
+            gets: Whether the caller receives messages. An alias may have its own get inhibit.
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
@@ -83,15 +83,15 @@ class Catalogue:
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
-                f"{found.name} is a remote queue: its messages wait on "
-                f"{route.link_to(self, found.manager).queue.name} and are got at {found.manager}",
+                f"{found.name} is a remote queue: its messages are on "
+                f"{route.link_to(self, found.manager).queue.name}; consume them at {found.manager}",
             )
         if gets and isinstance(known, Alias) and known.get_inhibit:
             raise attributes.get_inhibited(name)
         return found
 
     def named(self, name: str) -> Queue | Remote | Alias | ProxySubscription:
-        """Returns what *name* itself is. A system queue is created when it is first asked for.
+        """Returns the object named *name*. A system queue is created at its first use.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
@@ -110,7 +110,7 @@ class Catalogue:
         return found
 
     def find(self, name: str) -> Queue | Remote | ProxySubscription:
-        """Returns what *name* is, or what its alias points to.
+        """Returns the object named *name*, or the target if *name* is an alias.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
@@ -120,7 +120,7 @@ class Catalogue:
     def _resolved(
         self, known: Queue | Remote | Alias | ProxySubscription
     ) -> Queue | Remote | ProxySubscription:
-        """Returns what *known* is, or what it points to if it is an alias."""
+        """Returns *known*, or its target if *known* is an alias."""
         if not isinstance(known, Alias):
             return known
         if known.target not in self.queues and known.target not in system.ATTRIBUTES:
@@ -133,7 +133,7 @@ class Catalogue:
         """Returns the system queue *name*, created at its first use regardless of limits.
 
         Args:
-            name: one of those in system.py.
+            name: A name from system.py.
         """
         if name not in self.queues:
             row: dict[str, Any] = {"kind": "publications", "queue_id": keys.PUBLICATIONS_ID}
@@ -148,16 +148,16 @@ class Catalogue:
         """Returns the queue that stores a put to *name*, and the target for its link.
 
         For a publication the target is its topic. All messages of clients, units, links and jobs
-        come this way. Messages of the daemon itself use :meth:`own_queue`.
+        use this method. Messages of the daemon itself use :meth:`own_queue`.
 
         Raises:
-            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
-                QUEUE_IS_SYSTEM, PUT_INHIBITED, TOPIC_INVALID.
+            RequestError: The codes of :meth:`find`, QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
+                QUEUE_IS_SYSTEM, PUT_INHIBITED or TOPIC_INVALID.
         """
         if topic_names.is_topic(name):
             return self._publications(name[1:])
         found = self.queues.get(name)
-        if type(found) is not Queue:  # Most names are queues: one check is enough for them.
+        if type(found) is not Queue:  # Most names are queues, so one check is enough for them.
             found = self._open_to_puts(name)
         if isinstance(found, Remote):
             if found.target in system.ATTRIBUTES:
@@ -172,7 +172,7 @@ class Catalogue:
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} is filled by puts to remote queues such as QUEUE{name}",
+                f"{name} receives messages only from puts to remote queues such as QUEUE{name}",
             )
         elif found.name in system.ATTRIBUTES:
             raise system.no_puts(name, found.name)
@@ -183,7 +183,7 @@ class Catalogue:
         return queue, target
 
     def _open_to_puts(self, name: str) -> Queue | Remote | ProxySubscription:
-        """Returns what *name* leads to, unless its alias or remote queue is inhibited."""
+        """Returns the destination of *name*, unless its alias or remote queue is inhibited."""
         known = self.named(name)
         found = self._resolved(known)
         for each in (known, found):
@@ -209,10 +209,11 @@ class Catalogue:
         return self.own_queue(system.PUBLICATIONS), topic
 
     def storing_queue(self, name: str) -> Queue:
-        """Returns the queue that stores puts on *name*: for a remote queue, its link's.
+        """Returns the queue that stores puts on *name*. For a remote queue, this is its link's
+        queue.
 
         Raises:
-            RequestError: as :meth:`find`.
+            RequestError: The codes of :meth:`find`.
         """
         if topic_names.is_topic(name):
             return self.system(system.PUBLICATIONS)
@@ -220,11 +221,11 @@ class Catalogue:
         return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Defines a queue and returns its row. Repeating the same definition changes nothing.
+        """Defines a queue and returns its row. A repeated identical definition changes nothing.
 
         Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS with other attributes,
-                LINK_UNKNOWN for a remote queue, QUEUES_EXHAUSTED.
+            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS if the queue has other
+                attributes, LINK_UNKNOWN for a remote queue, or QUEUES_EXHAUSTED.
         """
         target, manager = names.split(name)
         if not target:
@@ -246,16 +247,16 @@ class Catalogue:
         return self.show_queue(name)
 
     def check_room(self) -> None:
-        """Raises QUEUES_EXHAUSTED if no further queue may be defined."""
+        """Raises QUEUES_EXHAUSTED if the limit of queues is reached."""
         limit = self._context.config.limits.queues_max
         count = len(self.names) - len(system.ATTRIBUTES.keys() & self.queues.keys())
         if count >= limit:
             raise RequestError(
-                ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')}, at most {limit}"
+                ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')} exist (the limit is {limit})"
             )
 
     def store_queue(self, name: str, row: dict[str, Any]) -> None:
-        """Defines a queue of that *row*."""
+        """Defines a queue with *row*."""
         self._write_queue(name, row)
         if row["kind"] not in KINDS:
             Counters().write(self._context.tx, row["queue_id"])
@@ -266,12 +267,13 @@ class Catalogue:
         self._context.wrote = True
 
     def add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
-        """Takes in the queue *name* of a stored *row*; if that raises, nothing has changed.
+        """Adds the queue *name* with its stored *row*. If this raises an error, nothing has
+        changed.
 
         Args:
-            name: of the queue.
-            row: as stored.
-            unclean: the last run was killed: older messages count as maybe delivered.
+            name: The name of the queue.
+            row: The stored row.
+            unclean: Whether the last run was killed. Older messages then count as maybe delivered.
         """
         if row["kind"] in KINDS:
             found: Queue | Remote | Alias | ProxySubscription = named(name, row)
@@ -306,7 +308,7 @@ class Catalogue:
         )
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
-        """Returns the bounds of the queue of that *row*, and remembers its template."""
+        """Returns the bounds of the queue with *row*, and remembers its template."""
         if row["kind"] == "local":
             self.templates.apply(name)
         return attributes.bounds(self._context.config, self._full(name, row))
@@ -331,10 +333,10 @@ class Catalogue:
         queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Changes attributes of a queue for good; returns the changed ones as [old, new].
+        """Changes attributes of a queue permanently. Returns the changed ones as [old, new].
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN or VALUE_INVALID.
         """
         known, old, config = self.named(name), self._rows[name], self._context.config
         row = attributes.altered(name, old, changes)
@@ -356,18 +358,18 @@ class Catalogue:
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
     def row(self, name: str) -> dict[str, Any]:
-        """Returns the row of *name*, which exists."""
+        """Returns the row of *name*, which must exist."""
         return self._rows[name]
 
     def store_row(self, name: str, row: dict[str, Any]) -> None:
-        """Replaces the row of *name* by *row*."""
+        """Replaces the row of *name* with *row*."""
         self._rows[name] = row
         self._write_queue(name, row)
         if (found := self.topics.subscriptions.get(name)) is not None:
             found.row = row
 
     def remove_queue(self, name: str) -> None:
-        """Forgets *name*. A job removes what the store has under its id."""
+        """Forgets *name*. A job removes the rows that the store has under its id."""
         if name in self.topics.subscriptions:
             self.topics.remove(name)
         else:
@@ -406,7 +408,7 @@ class Catalogue:
         return shown | known.describe()
 
     def remotes_of(self, manager: str) -> Iterator[str]:
-        """Yields the names that lead over the link to *manager*: remote queues and proxies."""
+        """Yields the names that use the link to *manager*: remote queues and proxies."""
         for bound_for in self.remotes.managers():
             if route.link_to(self, bound_for).name == manager:
                 yield from self.remotes.of(bound_for)

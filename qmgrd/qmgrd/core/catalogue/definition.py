@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
-    """Raises VALUE_INVALID if an alias *name* of *target* would make an alias of an alias."""
+    """Raises VALUE_INVALID if the alias *name* of *target* would be an alias of an alias."""
     known = catalogue.queues.get(target)
     fault = ""
     if isinstance(known, Alias):
-        fault = f"{target} is an alias itself, of {known.target}; name that"
+        fault = f"{target} is itself an alias of {known.target}; use that name instead"
     if (other := catalogue.aliases.first_of(name)) is not None:
-        fault = f"{name} is to be an alias, and {other} is an alias of it"
+        fault = f"{name} cannot become an alias because {other} is an alias of {name}"
     if fault:
         raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
 
@@ -27,7 +27,7 @@ def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
 def check_new(
     catalogue: "Catalogue", own: str, name: str, given: dict[str, Any], kind: str
 ) -> None:
-    """Refuses a new queue *name* that cannot exist together with others here at *own*."""
+    """Raises an error if a new queue *name* conflicts with the definitions at *own*."""
     if kind == "remote":
         target, manager = names.split(name)
         if manager == own:

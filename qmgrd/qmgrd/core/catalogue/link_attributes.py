@@ -1,4 +1,4 @@
-"""The attributes of a link: its peer's addresses, connections, order, routes; with their checks."""
+"""The attributes of a link (the peer's addresses, connections, order, routes) and their checks."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -40,7 +40,7 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
     """Returns the *given* attributes of a link after checking them.
 
     Raises:
-        RequestError: VALUE_INVALID, also if an attribute is not *known*.
+        RequestError: VALUE_INVALID, also for an attribute that is not in *known*.
     """
     for attribute, value in given.items():
         if attribute not in known:
@@ -53,7 +53,7 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
 
 def _addresses(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
-        return f"give up to {ADDRESSES_MAX} of host:port or unix:/path; none: the peer dials"
+        return f"give up to {ADDRESSES_MAX} of host:port or unix:/path, or none if the peer dials"
     wrong = [address for address in value if not _is_address(address)]
     return f"{str(wrong[0])[:80]!r} is not host:port or unix:/path" if wrong else ""
 
@@ -75,7 +75,7 @@ def _connections(value: Any) -> str:
 
 def _routes(value: Any) -> str:
     if type(value) is not list or len(value) > ROUTES_MAX:
-        return f"give up to {ROUTES_MAX} names of queue managers, or {ANY!r} for all others"
+        return f"give at most {ROUTES_MAX} names of queue managers, or {ANY!r} for all others"
     for manager in value:
         try:
             if manager != ANY:

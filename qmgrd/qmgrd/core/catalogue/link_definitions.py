@@ -1,4 +1,4 @@
-"""Creates, alters and removes links: their rows, and the objects made from them.
+"""Creates, alters and removes links: their rows, and the objects made from these rows.
 
 A link is created and deleted together with its transmission queue.
 """
@@ -17,7 +17,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link, LinkState
 
-# Reasons for refusing a link that can be solved by accepting the peer with a new stream.
+# The reasons for refusing a link that accepting the peer with a new stream resolves.
 ACCEPTABLE = frozenset(
     {
         ErrorCode.PEER_STORE_CHANGED,
@@ -36,14 +36,15 @@ class LinkDefinitions:
         self._catalogue = catalogue
 
     def load(self, name: str, row: dict[str, Any]) -> None:
-        """Makes the link *name* from a stored *row*, after the queues have been read."""
+        """Creates the link *name* from a stored *row*, after the queues have been read."""
         self._add(name, row)
 
     def create(self, name: str, given: dict[str, Any]) -> Link:
-        """Defines a link and its transmission queue. Repeating the same definition changes nothing.
+        """Defines a link and its transmission queue. A repeated identical definition changes
+        nothing.
 
         Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
+            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED or PEER_WRONG.
         """
         row = link_attributes.created(name, given)
         known = self._catalogue.links.get(name)
@@ -51,15 +52,15 @@ class LinkDefinitions:
             if known.addresses != row["addresses"]:
                 raise RequestError(
                     ErrorCode.LINK_EXISTS,
-                    f"link {name} exists, to {', '.join(known.addresses)}, not to "
-                    f"{', '.join(row['addresses'])}; alter its addresses",
+                    f"link {name} already exists, with addresses {', '.join(known.addresses)}, not "
+                    f"{', '.join(row['addresses'])}; alter its addresses instead",
                 )
             for attribute, default in link_attributes.DEFAULTS.items():
                 before, after = (x.get(attribute, default) for x in (known.row, row))
                 if before != after:
                     raise RequestError(
                         ErrorCode.LINK_EXISTS,
-                        f"link {name} exists, with {attribute} {_shown(before)}, not "
+                        f"link {name} already exists, with {attribute} {_shown(before)}, not "
                         f"{_shown(after)}; alter it instead",
                     )
             return known
@@ -73,7 +74,7 @@ class LinkDefinitions:
         if len(self._catalogue.links) >= limit:
             raise RequestError(
                 ErrorCode.LINKS_EXHAUSTED,
-                f"{amount(len(self._catalogue.links), 'link')}, at most {limit}",
+                f"{amount(len(self._catalogue.links), 'link')} exist (the limit is {limit})",
             )
         self._catalogue.check_room()
         row["queue_id"] = self._catalogue.next_queue_id()
@@ -101,16 +102,17 @@ class LinkDefinitions:
         self._context.wrote = True
 
     def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Changes attributes of a link permanently; returns the changed ones as [old, new].
+        """Changes attributes of a link permanently. Returns the changed ones as [old, new].
 
         Raises:
-            RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
+            RequestError: NAME_INVALID, LINK_UNKNOWN or VALUE_INVALID.
         """
         link = self.find(name)
         if not changes:
             known = ", ".join(link_attributes.ALTERABLE)
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"links.{name}: nothing to alter; give some of {known}"
+                ErrorCode.VALUE_INVALID,
+                f"links.{name}: nothing to alter; give at least one of {known}",
             )
         before = link_attributes.DEFAULTS | link.row
         changed = {
@@ -124,22 +126,23 @@ class LinkDefinitions:
         link.row |= {attribute: after for attribute, (_, after) in changed.items()}
         self._set_routes()
         try:
-            for _ in self._catalogue.remotes_of(name):  # Each must still have a link.
+            for _ in self._catalogue.remotes_of(name):  # Each name must still have a link.
                 pass
         except RequestError as error:
             link.row.clear()
             link.row |= row_before
             self._set_routes()
-            why = f"links.{name}.routes: remote queues need them: {error.text}"
+            why = f"links.{name}.routes: remote queues still need these routes: {error.text}"
             raise RequestError(ErrorCode.VALUE_INVALID, why) from None
         self.store(name, link.row)
         return changed
 
     def accept_peer(self, name: str) -> None:
-        """Lets a refused link continue with its peer's present store, as a new stream.
+        """Lets a refused link continue with its peer's present store in a new stream.
 
         Raises:
-            RequestError: LINK_UNKNOWN; VALUE_INVALID if that would not help the link.
+            RequestError: LINK_UNKNOWN, or VALUE_INVALID if accepting the peer would not help the
+                link.
         """
         link = self.find(name)
         if link.state is not LinkState.REFUSED:

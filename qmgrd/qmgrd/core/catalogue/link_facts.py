@@ -1,4 +1,4 @@
-"""Describes a link that leads from here to operators."""
+"""Describes a link of this queue manager to operators."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from qmgrd.core.link.path import LinkState
 
 
 def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]:
-    """Returns the row of *link* as shown to operators, at time *now_ms* of the store's clock."""
+    """Returns the row of *link* for operators at the store clock time *now_ms*."""
     idle = _waits_for(link, is_maintenance=is_maintenance)
     outbox, at_ms = link.outbox, link.retry_at_ms
     down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
@@ -49,11 +49,11 @@ def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]
 
 
 def _waits_for(link: Link, *, is_maintenance: bool) -> str:
-    """Returns what a link that does not dial by itself waits for, or ""."""
+    """Returns the reason why an idle link does not dial, or ""."""
     if link.state is not LinkState.WAITING:
         return ""
     if not link.addresses:
-        return f"it has no address: {link.name} is to dial, and to fetch"
+        return f"the link has no address: {link.name} must dial, and fetch"
     if is_maintenance:
         return (
             "in maintenance: the daemon dials no link; restart it without --maintenance, or "

@@ -1,4 +1,4 @@
-"""Errors for names that do not exist, or are of another kind, with the most similar name."""
+"""Errors for names that do not exist or are of another kind, with the most similar name."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -21,7 +21,7 @@ def no_subscription(name: str, known: Iterable[str]) -> RequestError:
     hint = f"; did you mean {similar}?" if similar else ""
     return RequestError(
         ErrorCode.SUBSCRIPTION_UNKNOWN,
-        f"subscription {name[:150]} does not exist here, or has ended{hint}",
+        f"subscription {name[:150]} does not exist here or has ended{hint}",
     )
 
 
@@ -35,28 +35,33 @@ def no_target(alias: str, target: str) -> RequestError:
 
 
 def no_link(name: str, *, leads_here: bool = False) -> RequestError:
-    """Returns the error for an unknown link *name*; *leads_here*: its peer may open links."""
+    """Returns the error for an unknown link *name*.
+
+    Args:
+        name: The name of the link.
+        leads_here: Whether the queue manager of that name may open links to this one.
+    """
     if leads_here:
         return RequestError(
             ErrorCode.LINK_UNKNOWN,
-            f"no link leads from here to {name}, but {name} is allowed to open links to here; "
-            "disallow it to end that",
+            f"no link to {name} exists here, but {name} may open links to this queue manager; "
+            "disallow it to end these links",
         )
-    return RequestError(ErrorCode.LINK_UNKNOWN, f"there is no link to {name}; create it")
+    return RequestError(ErrorCode.LINK_UNKNOWN, f"link {name} does not exist; create it")
 
 
 def no_template(pattern: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown template, with the closest of the *known* patterns."""
     similar = nearest(pattern, known)
     hint = f"; did you mean {similar}?" if similar else ""
-    return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}{hint}")
+    return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"template {pattern} does not exist{hint}")
 
 
 def is_published(name: str) -> RequestError:
     """Returns the error for a put to the subscription *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_SUBSCRIPTION,
-        f"{name} is filled by publications only: put to a topic, such as /flights/JFK",
+        f"{name} receives only publications: put to a topic such as /flights/JFK",
     )
 
 

@@ -1,4 +1,4 @@
-"""Names without a queue here: remote queues, aliases and proxies. They have no queue id."""
+"""Names without a local queue: remote queues, aliases and proxies. They have no queue id."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from qmgrd.core.catalogue.attribute import ALIAS_OF
 
 
 class Remote(NamedTuple):
-    """A remote queue: the queue and the queue manager to which its messages go."""
+    """A remote queue: the queue and the queue manager that receive its messages."""
 
     name: str
     target: str
@@ -16,7 +16,7 @@ class Remote(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """Another name for a local or remote queue, which may not exist; never for an alias."""
+    """Another name for a local or remote queue, which may not exist yet; never for an alias."""
 
     name: str
     target: str
@@ -25,7 +25,7 @@ class Alias(NamedTuple):
 
 
 class ProxySubscription(NamedTuple):
-    """A subscription whose publications are sent on to another queue manager."""
+    """A subscription whose publications are forwarded to another queue manager."""
 
     name: str
     manager: str

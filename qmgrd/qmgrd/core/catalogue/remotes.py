@@ -17,7 +17,7 @@ class Remotes:
             self._names.setdefault(found.manager, {})[found.name] = None
 
     def remove(self, found: object) -> None:
-        """Removes *found*, which was added, if it is a remote queue or a proxy."""
+        """Removes *found*, which was added before, if it is a remote queue or a proxy."""
         if isinstance(found, Remote | ProxySubscription):
             names = self._names[found.manager]
             del names[found.name]
@@ -29,5 +29,5 @@ class Remotes:
         return self._names.keys()
 
     def of(self, manager: str) -> Iterable[str]:
-        """Returns the names of those for *manager*, the oldest first."""
+        """Returns the names of the remote queues and proxies for *manager*, the oldest first."""
         return self._names.get(manager, {}).keys()

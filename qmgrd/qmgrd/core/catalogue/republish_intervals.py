@@ -1,8 +1,8 @@
-"""Counts the intervals at which topics republish parked publications, as topics change.
+"""Counts the intervals at which topics republish parked publications.
 
-A topic inherits what it does not define. So a change of one topic affects that topic and those
-defined below it. Only topics that define a policy or an interval themselves are counted: all others
-have what the topic above them has.
+A topic inherits attributes that it does not define. So a change of one topic affects that topic and
+the topics below it. Only topics that define a policy or an interval themselves are counted. All
+other topics inherit from the topic above them.
 """
 
 from collections import Counter
@@ -18,17 +18,17 @@ POLICY, INTERVAL = "republish", "republish_interval_ms"
 class RepublishIntervals:
     """The intervals that are in force.
 
-    Invariant: ``in_force`` counts ``_by_topic``, which has each topic that republishes by schedule
-    and defines the policy or the interval itself.
+    Invariant: ``in_force`` counts ``_by_topic``, which contains each topic that republishes by
+        schedule and defines the policy or the interval itself.
     """
 
     def __init__(self, topics: "Topics") -> None:
-        self.in_force: Counter[int] = Counter()  # how many topics have each interval
+        self.in_force: Counter[int] = Counter()  # number of topics by interval
         self._topics = topics
         self._by_topic: dict[str, int] = {}
 
     def look_up(self, topic: str) -> set[int]:
-        """Updates *topic*, whose row changed; returns the intervals that may have come or gone."""
+        """Updates *topic*, whose row changed. Returns the intervals whose use may have changed."""
         before = self._by_topic.pop(topic, None)
         row = self._topics.rows.get(topic, {})
         after = None

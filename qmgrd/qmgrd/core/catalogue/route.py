@@ -1,9 +1,9 @@
-"""Finds the link to another queue manager, and detects messages that run in a circle.
+"""Finds the link to another queue manager, and detects messages that travel in a circle.
 
-A message from a link may be bound for a queue of a third queue manager. It is sent on over the link
-to that one, or over a link with a route to it, if that link allows ``transit``. Its note lists the
-queue managers that it came through. If it comes to one of them again, or to a seventeenth, it
-becomes a dead letter.
+A message from a link may be addressed to a queue of a third queue manager. It is forwarded over the
+link to that queue manager, or over a link with a route to it, if that link allows ``transit``. The
+note of the message lists the queue managers that it passed. If the message reaches one of them
+again, or a seventeenth, it becomes a dead letter.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def link_to(catalogue: "Catalogue", manager: str) -> "Link":
-    """Returns the link for messages to *manager*: its own, or one with a route.
+    """Returns the link for messages to *manager*: its own link, or one with a route.
 
     Raises:
         RequestError: LINK_UNKNOWN.
@@ -39,10 +39,10 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
 
 
 def route_to(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
-    """Returns the queue here for messages to *target* at *manager*, and the target for its link.
+    """Returns the local queue for messages to *target* at *manager*, and the target for its link.
 
     Raises:
-        RequestError: as :func:`link_to`.
+        RequestError: The codes of :func:`link_to`.
     """
     link = link_to(catalogue, manager)
     return link.queue, target if link.name == manager else f"{target}@{manager}"
@@ -52,7 +52,7 @@ def check_proxies(catalogue: "Catalogue", topic: str) -> None:
     """Raises QUEUE_FULL if a link that carries publications to *topic* has no room for more.
 
     Raises:
-        RequestError: also LINK_UNKNOWN.
+        RequestError: Also LINK_UNKNOWN.
     """
     for found in catalogue.topics.proxies_of(topic):
         queue = link_to(catalogue, found.manager).queue
@@ -61,15 +61,16 @@ def check_proxies(catalogue: "Catalogue", topic: str) -> None:
 
 
 def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
-    """Returns the queue here for a link's message to *name*, and the target for the next link.
+    """Returns the local queue for a link's message to *name*, and the target for the next link.
 
     Args:
-        catalogue: the definitions of this queue manager.
-        name: a queue here, or QUEUE@MANAGER of another queue manager.
-        own: name of this queue manager.
+        catalogue: The definitions of this queue manager.
+            name: A local queue, or QUEUE@MANAGER of another queue manager.
+            own: The name of this queue manager.
 
     Raises:
-        RequestError: as :meth:`Catalogue.destination`; QUEUE_IS_REMOTE if it may not be sent on.
+        RequestError: The codes of :meth:`Catalogue.destination`, or QUEUE_IS_REMOTE if the message
+            may not be forwarded.
     """
     is_topic = topics.is_topic(name)
     target, manager = name.partition("@")[::2] if is_topic else names.split(name)
@@ -84,8 +85,8 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
     if not link.row.get("transit", False):
         raise RequestError(
             ErrorCode.QUEUE_IS_REMOTE,
-            f"{name} is a remote queue here, and messages from links are not sent on over link "
-            f"{link.name}; set its attribute transit to send them on",
+            f"{name} is a remote queue here, and messages from links are not forwarded over link "
+            f"{link.name}; set its attribute transit to forward them",
         )
     if link.queue.bounds.put_inhibit:
         raise attributes.put_inhibited(link.queue.name)
@@ -93,7 +94,7 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
 
 
 def may_forward(name: str, own: str) -> bool:
-    """Returns whether a message to *name* may be sent on from this queue manager, *own*.
+    """Returns whether the queue manager *own* may forward a message to *name*.
 
     This is the case if *name* belongs to another queue manager or is a topic.
     """
@@ -104,12 +105,12 @@ def may_forward(name: str, own: str) -> bool:
 
 
 def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestError | None]]:
-    """Yields *put* in runs that may be sent on, and each record that may not, with the reason.
+    """Yields runs of *put* that may be forwarded, and each record that may not, with the reason.
 
     Args:
-        put: as it came over the link of *peer*.
-        peer: the queue manager that sent it.
-        own: name of this queue manager.
+        put: The put that arrived over the link of *peer*.
+            peer: The queue manager that sent *put*.
+            own: The name of this queue manager.
     """
     extras: dict[int, dict[str, Any]] = dict(put.extras)
     first, of_run = 0, list[list[Any]]()
@@ -133,7 +134,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
 
 
 def arrived(put: m.Put) -> m.Put:
-    """Returns *put* for a queue of this queue manager, without the way it came."""
+    """Returns *put* for a queue of this queue manager, without the list of passed managers."""
     extras = [[index, _arrived(extra)] for index, extra in put.extras]
     return put._replace(extras=extras) if extras else put
 
@@ -153,8 +154,8 @@ def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:
 
 def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
     if not notes.is_way(hops):
-        text = f"a message for {put.queue} has no valid list of the queue managers it came through"
+        text = f"a message for {put.queue} has no valid list of the queue managers that it passed"
         return RequestError(ErrorCode.ROUTE_LOOP, text)
     route_to = " -> ".join(str(hop) for hop in [*hops, own])
-    why = "was here before" if own in hops else f"came through {len(hops)} queue managers"
+    why = "was already here" if own in hops else f"came through {len(hops)} queue managers"
     return RequestError(ErrorCode.ROUTE_LOOP, f"a message for {put.queue} {why}: {route_to}")

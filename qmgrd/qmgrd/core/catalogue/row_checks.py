@@ -1,7 +1,7 @@
-"""Checks that a stored row makes sense: values have the right types and are in bounds.
+"""Checks that a stored row is valid: its values have the right types and are in bounds.
 
-A checksum only shows that a row is as it was written. A row that passes these checks cannot make a
-start or a turn fail, whoever wrote it. Unknown fields belong to newer versions and are kept.
+A checksum only shows that a row was not altered. A row that passes these checks cannot make a start
+or a turn fail, whoever wrote it. Unknown fields belong to newer versions and are kept.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,15 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.value_checks import NUMBER_MAX, number, typed
 
-_KINDS = ("local", "remote", "transmission")  # in the order of the forms of their names
+# In the order in which the forms of their names are numbered.
+_KINDS = ("local", "remote", "transmission")
 _LINK_ATTRIBUTES = ("addresses", "connections", "ordered", "fetch", "routes", "transit")
 
 
 def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
     """Checks the types of the *known* attributes in *row*, but not their limits.
 
-    Limits may have changed since: a value that was within the limits of its time stays in force.
+    The limits may have changed since the row was written. An accepted value stays in force.
     """
     for name in known.keys() & row.keys():
         value, attribute = row[name], known[name]
@@ -50,10 +51,10 @@ def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
 
 
 def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
-    """Returns the *row* that defines the queue or subscription *name*.
+    """Returns the *row* that defines the queue or subscription *name*, after checking it.
 
     Raises:
-        ValueError, KeyError, RequestError: the row makes no sense.
+        ValueError, KeyError, RequestError: The row is invalid.
     """
     typed(dict, row, "the row")
     kind = row["kind"]
@@ -98,29 +99,29 @@ def counters(found: Counters) -> None:
 
 
 def template(pattern: str, row: Any) -> dict[str, Any]:
-    """Returns the *row* that defines the template *pattern*. Raises the errors of :func:`queue`."""
+    """Returns the *row* of the template *pattern*. Raises the same errors as :func:`queue`."""
     check_pattern(pattern)
     _attributes(typed(dict, row, "the row"), QUEUE_ATTRIBUTES)
     return dict(row)
 
 
 def topic(name: str, row: Any) -> dict[str, Any]:
-    """Returns the *row* defined for the topic *name*. Raises the errors of :func:`queue`."""
+    """Returns the *row* of the topic *name*. Raises the same errors as :func:`queue`."""
     topics.levels_of(name)
     _attributes(typed(dict, row, "the row"), TOPIC_ATTRIBUTES)
     return dict(row)
 
 
 def link(name: str, row: Any) -> dict[str, Any]:
-    """Returns the *row* that defines the link *name*. Raises the errors of :func:`queue`."""
+    """Returns the *row* of the link *name*. Raises the same errors as :func:`queue`."""
     names.check(name)
     typed(dict, row, "the row")
-    typed(bool, row["stopped"], "whether it is stopped")
+    typed(bool, row["stopped"], "stopped")
     number(row["queue_id"], "the queue id", 1, keys.QUEUE_ID_MAX)
     number(row.get("stream", 0), "the number of its stream")
     number(row.get("base_id", 1), "the first id of its stream")
-    number(row.get("lost", 0), "how many were lost")
-    number(row.get("lost_us") or 0, "when they were lost")
+    number(row.get("lost", 0), "the number of lost messages")
+    number(row.get("lost_us") or 0, "the time of the loss")
     given = {key: row[key] for key in _LINK_ATTRIBUTES if key in row}
     altered(name, {"addresses": row["addresses"]} | given)
     return dict(row)

@@ -1,8 +1,8 @@
-"""A subscription: a queue that is filled by publications to the topics its filter matches.
+"""A subscription: a queue that receives publications to the topics that its filter matches.
 
 durable       CLIENT:NAME, or :NAME of an administrator; exists until someone ends it
-not durable   ~LIFE.NUMBER: a name that was never used before; ends with its connection
-proxy         :NAME@MANAGER: no queue here; its publications go over the link to that manager
+not durable   ~LIFE.NUMBER: a name that was never used before; it ends with its connection
+proxy         :NAME@MANAGER: no queue here; its publications are sent over the link to MANAGER
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import compiled
 from qmgrd.core.selector.selector import Selector
 
-# The fields of its row in addition to its attributes.
+# The fields of the row that are not attributes.
 OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 
 
@@ -22,7 +22,7 @@ class Subscription:
     __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue | None) -> None:
-        """Makes the subscription of a *row*; *queue* is None for a proxy."""
+        """Creates the subscription of a *row*. *queue* is None for a proxy."""
         self.name = name
         self.row = row
         self.queue = queue
@@ -40,12 +40,12 @@ class Subscription:
 
     @property
     def is_durable(self) -> bool:
-        """Whether it outlives its connection."""
+        """Whether the subscription outlives its connection."""
         return is_durable(self.name)
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it receives nothing until it is reported to be healthy again."""
+        """Whether the subscription receives nothing until it is reported as healthy."""
         return bool(self.row.get("suspended"))
 
 

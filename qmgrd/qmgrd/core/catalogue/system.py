@@ -1,14 +1,14 @@
-"""The queues that the queue manager creates for itself, each at its first use."""
+"""The queues that the queue manager creates for itself, each one at its first use."""
 
 from typing import Any
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-PREFIX = "SYSTEM."  # of names that only the queue manager may define
+PREFIX = "SYSTEM."  # start of the names that only the queue manager may define
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 EVENTS = "SYSTEM.EVENTS"
-PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # each publication, while a subscription holds it
-# Their attributes. Events that nobody reads are evicted by newer ones.
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # stores each publication while a subscription needs it
+# Their attributes. Newer events evict unread ones.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     DEAD_LETTERS: {},
     EVENTS: {"depth_max": 10_000, "overflow": "discard-oldest"},
@@ -27,11 +27,11 @@ def check_free(name: str) -> None:
 
 
 def no_puts(name: str, queue: str) -> RequestError:
-    """Returns the error for a put of a client or link on the system queue *queue*."""
+    """Returns the error for a put by a client or link on the system queue *queue*."""
     what = name if name == queue else f"{name} leads to {queue}, which"
     return RequestError(
         ErrorCode.QUEUE_IS_SYSTEM,
-        f"{what} accepts messages only from the queue manager; put on a queue of your own",
+        f"{what} accepts messages only from the queue manager; put on another queue",
     )
 
 
@@ -40,8 +40,8 @@ def check_deletable(name: str) -> None:
     if name in ATTRIBUTES:
         how = "purge it instead"
         if name == PUBLICATIONS:
-            how = "a publication is deleted with the last subscription that holds it"
+            how = "each publication is deleted after its last subscriber"
         raise RequestError(
             ErrorCode.QUEUE_IS_SYSTEM,
-            f"{name} is needed by the queue manager itself and cannot be deleted; {how}",
+            f"{name} cannot be deleted because the queue manager itself needs it; {how}",
         )

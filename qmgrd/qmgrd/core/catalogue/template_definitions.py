@@ -23,12 +23,12 @@ class TemplateDefinitions:
         self._catalogue = catalogue
 
     def set(self, pattern: str, given: dict[str, Any]) -> tuple[Template | None, Template]:
-        """Defines a template for good; returns it as it was and as it is.
+        """Defines a template permanently. Returns the template before and after the change.
 
-        A pass over the existing queues applies it to them (template_pass.py).
+        A pass over the existing queues applies the template to them (template_pass.py).
 
         Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, TEMPLATES_EXHAUSTED; nothing is changed.
+            RequestError: NAME_INVALID, VALUE_INVALID or TEMPLATES_EXHAUSTED. Nothing is changed.
         """
         check_pattern(pattern)
         templates = self._catalogue.templates
@@ -37,7 +37,7 @@ class TemplateDefinitions:
         if before is None and len(templates) >= TEMPLATES_MAX:
             raise RequestError(
                 ErrorCode.TEMPLATES_EXHAUSTED,
-                f"{amount(len(templates), 'template')}, at most {TEMPLATES_MAX}",
+                f"{amount(len(templates), 'template')} exist (the limit is {TEMPLATES_MAX})",
             )
         if after == before:
             return before, before
@@ -58,7 +58,7 @@ class TemplateDefinitions:
     def _check_backout_queue(self, template: Template) -> None:
         """Raises VALUE_INVALID if *template* would make a queue its own backout queue.
 
-        No other fault of a template depends on the queue.
+        Other errors of a template do not depend on the queue.
         """
         name = template.attributes.get("backout_queue", "")
         if self._catalogue.templates.of(name) is template:
@@ -68,8 +68,8 @@ class TemplateDefinitions:
         """Deletes a template.
 
         Raises:
-            RequestError: NAME_INVALID; TEMPLATE_UNKNOWN; VALUE_INVALID if the template that would
-                apply instead is not valid for one of its queues. Nothing is changed.
+            RequestError: NAME_INVALID, TEMPLATE_UNKNOWN, or VALUE_INVALID if the template that
+                would apply instead is not valid for one of the queues. Nothing is changed.
         """
         check_pattern(pattern)
         templates = self._catalogue.templates
@@ -96,5 +96,5 @@ class TemplateDefinitions:
 
 
 def describe(template: Template, queues: int) -> dict[str, Any]:
-    """Returns a template's row."""
+    """Returns the row of a template for operators."""
     return {"pattern": template.pattern, "attributes": template.attributes, "queues": queues}

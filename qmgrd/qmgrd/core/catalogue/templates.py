@@ -1,11 +1,11 @@
 """Templates: attributes for all queues whose names match a pattern.
 
-    APP.*        a pattern: characters of names, and * for any run of them, also an empty one
+    APP.*        a pattern: characters of names, and * for any number of characters, including none
 
-If a name matches several patterns, the one with the most characters other than * is in force, or
-the first of these in alphabetical order. The queue manager's own queues (SYSTEM.) use only patterns
-that start as their names do: attributes meant for all application queues must not change dead
-letters.
+If a name matches several patterns, the pattern with the most characters other than * is in force.
+If several have the same number, the first in alphabetical order is in force. Patterns apply to the
+queue manager's own queues (SYSTEM.) only if they start with SYSTEM. as well: attributes meant for
+all application queues must not change dead letters.
 """
 
 import re
@@ -22,19 +22,19 @@ _PATTERN = re.compile(rf"[A-Za-z0-9._*-]{{1,{PATTERN_MAX}}}")
 
 
 class Template(NamedTuple):
-    """A template: the pattern and the attributes that it gives."""
+    """A template: a pattern and the attributes for the queues that match it."""
 
     pattern: str
     attributes: dict[str, Any]
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Its rank among templates that match one name: the lowest is in force."""
+        """The rank among the templates that match one name. The lowest rank is in force."""
         return -len(self.pattern.replace("*", "")), self.pattern
 
 
 class Templates:
-    """All templates, and which of them was last applied to each queue.
+    """All templates, and the template that was last applied to each queue.
 
     Invariant: templates are grouped by the part of the pattern before the first *. ``_counts``
     counts ``_held`` by pattern.
@@ -43,7 +43,7 @@ class Templates:
     def __init__(self) -> None:
         self._by_pattern: dict[str, Template] = {}
         self._by_prefix: dict[str, dict[str, Template]] = {}
-        self._held: dict[str, Template] = {}  # by queue
+        self._held: dict[str, Template] = {}  # applied template by queue name
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class Templates:
         return self._held.get(name)
 
     def count(self, pattern: str) -> int:
-        """Returns how many queues have the template of *pattern*."""
+        """Returns the number of queues to which the template of *pattern* is applied."""
         return self._counts[pattern]
 
     def add(self, template: Template) -> None:
@@ -101,7 +101,7 @@ class Templates:
         self._by_prefix.setdefault(prefix, {})[template.pattern] = template
 
     def remove(self, pattern: str) -> Template:
-        """Removes and returns the template of *pattern*, which exists."""
+        """Removes and returns the template of *pattern*, which must exist."""
         prefix = pattern.partition("*")[0]
         del self._by_prefix[prefix][pattern]
         if not self._by_prefix[prefix]:
@@ -114,7 +114,8 @@ def check_pattern(text: str) -> None:
     if not _PATTERN.fullmatch(text):
         raise RequestError(
             ErrorCode.NAME_INVALID,
-            f"{text[:80]!r} is not a pattern: 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - and * for "
+            f"{text[:80]!r} is not a valid pattern: use 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - "
+            "and * for "
             "any run of these",
         )
 
@@ -122,8 +123,9 @@ def check_pattern(text: str) -> None:
 def fits(pattern: str, name: str) -> bool:
     """Returns whether *name* matches *pattern*.
 
-    Each piece between two * matches at its first occurrence: a later one leaves less for the rest.
-    So the time is proportional to the name, where a regular expression might try all places.
+    Each piece between two * matches at its first occurrence, because later occurrences leave less
+    for the rest. So the time is proportional to the length of the name, while a regular expression
+    might try all positions.
     """
     if name.startswith(system.PREFIX) and not pattern.startswith(system.PREFIX):
         return False

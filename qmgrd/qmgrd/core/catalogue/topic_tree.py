@@ -1,20 +1,20 @@
-"""Matches topics with filters: a tree of levels, so that only filters that match are visited.
+"""Matches topics with filters: a tree of levels, in which only matching filters are visited.
 
     flights/JFK/UA ──▶ flights ─┬─ JFK ─┬─ UA   subscribers to that topic
-                                │       └─ #    subscribers to all below flights/JFK
-                                └─ +  ─── UA    subscribers to UA of any airport
+                                │       └─ #    subscribers to all topics below flights/JFK
+                                └─ +  ─── UA    subscribers to UA at any airport
 
-Each level of the topic is looked up at the nodes that the levels before it led to: by its name, and
-by + for any name. The answer for a topic is cached until a filter is added or removed.
+Each level of the topic is looked up at the nodes that the previous levels reached: by its name, and
+by + for any name. The result for a topic is cached until a filter is added or removed.
 
-If a node has both a name and + below it, a topic leads to both: k such levels lead to 2**k nodes,
-even if no filter matches in the end. So each node knows the most nodes that one topic visits from
-there on, its *reach*:
+If a node has both a name and + below it, a topic visits both. So k such levels lead to 2**k nodes,
+even if no filter matches in the end. Therefore each node stores the maximum number of nodes that
+one topic visits from there on, its *reach*:
 
     reach = 1 + reach of + below it + the largest reach of a name below it
 
-A filter that would raise the reach of the root above a limit is refused. Each node counts its names
-by reach, to find the largest reach.
+A filter that would raise the reach of the root above a limit is refused. Each node counts the names
+below it by reach, to find the largest reach.
 """
 
 from collections.abc import Iterator
@@ -22,21 +22,23 @@ from typing import Generic, TypeVar
 
 from qmgr_protocol.topic import MANY, ONE
 
-KNOWN_MAX = 10_000  # topics with a cached answer
-KNOWN_THINGS_MAX = 500_000  # in all cached answers
+KNOWN_MAX = 10_000  # number of topics with a cached result
+KNOWN_THINGS_MAX = 500_000  # total number of things in all cached results
 
 T = TypeVar("T")
 
 
 class _Node(Generic[T]):
-    """A level of filters. Invariant: ``reaches`` counts the names in ``below`` by their reach."""
+    """A node for one level of filters. Invariant: ``reaches`` counts the names in ``below`` by
+    reach.
+    """
 
     __slots__ = ("below", "ends", "many", "reach", "reaches")
 
     def __init__(self) -> None:
         self.below: dict[str, _Node[T]] = {}
-        self.ends: dict[str, T] = {}  # by name: things whose filter ends here
-        self.many: dict[str, T] = {}  # things whose filter matches everything from here on
+        self.ends: dict[str, T] = {}  # things whose filter ends here, by name
+        self.many: dict[str, T] = {}  # things whose filter matches everything below here, by name
         self.reaches: dict[int, int] = {}
         self.reach = 1
 
@@ -48,7 +50,7 @@ class _Node(Generic[T]):
         return 1 + (0 if one is None else one.reach) + max(reach, max(self.reaches, default=0))
 
     def count(self, level: str, before: int, after: int) -> None:
-        """Updates the reach after that of *level* below this node changed; 0 means no node."""
+        """Updates the reach after the reach of *level* below this node changed; 0 means no node."""
         if level != ONE:
             if before:
                 self.reaches[before] -= 1
@@ -66,16 +68,16 @@ class _Node(Generic[T]):
 
 
 class TopicTree(Generic[T]):
-    """Things by name, each with a filter of topics."""
+    """Things by name, each with a topic filter."""
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._known: dict[tuple[str, ...], tuple[T, ...]] = {}
-        self._things = 0  # in the cached answers
-        self.visited = 0  # nodes and answers visited since the caller set this to 0
+        self._things = 0  # number of things in the cached results
+        self.visited = 0  # nodes and results visited since the caller set this to 0
 
     def reach_with(self, filter_: tuple[str, ...]) -> int:
-        """Returns the most nodes that a topic would visit if *filter_* were added."""
+        """Returns the maximum number of nodes that a topic would visit if *filter_* were added."""
         levels = _named(filter_)
         path: list[_Node[T] | None] = [self._root]
         for level in levels:
@@ -91,7 +93,7 @@ class TopicTree(Generic[T]):
         return not self._root.is_empty
 
     def add(self, filter_: tuple[str, ...], name: str, thing: T) -> None:
-        """Adds *thing*, to be found by the topics that *filter_* matches."""
+        """Adds *thing* for the topics that *filter_* matches."""
         node, path = self._root, list[tuple[_Node[T], str, _Node[T], int]]()
         for level in _named(filter_):
             below = node.below.get(level)
@@ -106,7 +108,7 @@ class TopicTree(Generic[T]):
         self._known.clear()
 
     def remove(self, filter_: tuple[str, ...], name: str) -> None:
-        """Removes the thing of that *name*, which was added with *filter_*."""
+        """Removes the thing named *name*, which was added with *filter_*."""
         path = [self._root]
         for level in _named(filter_):
             path.append(path[-1].below[level])
@@ -147,7 +149,7 @@ class TopicTree(Generic[T]):
                         further.append(below)
             nodes = further
         for node in nodes:
-            yield from node.many.values()  # # also matches no level.
+            yield from node.many.values()  # The # also matches zero levels.
             yield from node.ends.values()
 
 

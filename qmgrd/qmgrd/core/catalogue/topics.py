@@ -1,8 +1,8 @@
 """Topics: their definitions, subscriptions and retained publications.
 
 A topic needs no definition. A definition applies to its topic and all topics below it, unless a
-nearer one overrides it: ``flights/JFK/UA`` uses what ``flights/JFK`` defines, then ``flights``,
-then the default.
+nearer definition overrides it. For example, ``flights/JFK/UA`` uses the values of ``flights/JFK``,
+then those of ``flights``, then the defaults.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.limits.page import below_of
 from qmgrd.core.limits.sorted_map import SortedMap
 
-TOPICS_MAX = 10_000  # with a definition
-VISITS_PER_ROW = 10  # nodes and answers of a match that take as long as one row of the store
+TOPICS_MAX = 10_000  # maximum number of topics with a definition
+VISITS_PER_ROW = 10  # visited nodes and results that take as long as one row of the store
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": 5,
     "republish": "manual",
@@ -35,7 +35,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Topics:
-    """All topics. Invariant: ``tree`` has each of ``subscriptions``, by its filter."""
+    """All topics. Invariant: ``tree`` contains all ``subscriptions``, by filter."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -44,11 +44,12 @@ class Topics:
         self.tree: TopicTree[Subscription] = TopicTree()
         self.subscriptions = SortedMap[str, Subscription]()  # by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
-        self.awaited: set[int] = set()  # subscriptions with messages that may await their return
-        self.next_out = 0  # the first publication that is not completely sent out
+        # Ids of subscriptions with messages that may wait for the subscriber's return.
+        self.awaited: set[int] = set()
+        self.next_out = 0  # the first publication that has not been completely sent to subscribers
 
     def load(self) -> None:
-        """Reads the definitions. A row that makes no sense is set aside."""
+        """Reads the definitions. An invalid row is set aside."""
         context = self._context
         for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
             with context.aside.guard(context, key):
@@ -58,7 +59,7 @@ class Topics:
             self.intervals.look_up(topic)
 
     def add(self, subscription: Subscription) -> None:
-        """Adds *subscription*: publications that match its filter are sent to it."""
+        """Adds *subscription*, which then receives publications that match its filter."""
         self.subscriptions[subscription.name] = subscription
         if subscription.manager:
             self.proxies.add(subscription.filter, subscription.name, subscription)
@@ -72,28 +73,29 @@ class Topics:
         self.tree.remove(found.filter, name)
 
     def match(self, topic: str) -> tuple[Subscription, ...]:
-        """Returns the subscriptions that match *topic*, which is well-formed."""
+        """Returns the subscriptions that match *topic*, which must be well-formed."""
         return self._match(self.tree, topic)
 
     def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
         found = tree.match(topics.levels_of(topic))
-        if tree.visited:  # Otherwise the answer was cached.
+        if tree.visited:  # Otherwise the result was cached.
             self._context.count_read(1 + tree.visited // VISITS_PER_ROW, 0)
             tree.visited = 0
         return found
 
     def proxies_of(self, topic: str) -> tuple[Subscription, ...]:
-        """Returns the proxies that match *topic*: each gets a copy of its publications."""
+        """Returns the proxies that match *topic*. Each proxy gets a copy of its publications."""
         return self._match(self.proxies, topic) if self.proxies else ()
 
     def check_filter(self, filter_: tuple[str, ...]) -> None:
-        """Raises FILTERS_EXHAUSTED if a topic would visit too many nodes with *filter_*."""
+        """Raises FILTERS_EXHAUSTED if *filter_* would make a topic visit too many nodes."""
         limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
         if reach > limit:
             raise RequestError(
                 ErrorCode.FILTERS_EXHAUSTED,
-                f"with filter {topics.MARK.join(filter_)} one topic may lead to {reach} branches "
-                f"of all filters, at most {limit}: subscribe with fewer levels of {topics.ONE}, or "
+                f"with filter {topics.MARK.join(filter_)} one topic could match {reach} branches "
+                f"of all filters (the limit is {limit}): subscribe with fewer {topics.ONE} levels, "
+                "or "
                 "raise limits.match_visits_max",
             )
 
@@ -112,12 +114,12 @@ class Topics:
         return {attribute: self.value(topic, attribute) for attribute in TOPIC_ATTRIBUTES}
 
     def check_put(self, topic: str) -> None:
-        """Raises TOPIC_INVALID or PUT_INHIBITED if nothing can be published to *topic* now."""
+        """Raises TOPIC_INVALID or PUT_INHIBITED if publications to *topic* are refused."""
         topics.levels_of(topic)
         if self.rows and self.value(topic, "put_inhibit"):
             raise RequestError(
                 ErrorCode.PUT_INHIBITED,
-                f"puts are inhibited on topic {topic}, or one above it",
+                f"puts are inhibited on topic {topic} or a topic above it",
                 1_000,
             )
 
@@ -125,10 +127,10 @@ class Topics:
         """Defines attributes for *topic* and all topics below it.
 
         Returns:
-            The intervals of republishing that may have come or gone.
+            The intervals of republishing whose use may have changed.
 
         Raises:
-            RequestError: TOPIC_INVALID, VALUE_INVALID.
+            RequestError: TOPIC_INVALID or VALUE_INVALID.
         """
         topics.levels_of(topic)
         row = {}
@@ -160,7 +162,8 @@ class Topics:
         return set().union(*map(self.intervals.look_up, known))
 
     def undefine(self, topic: str) -> set[int]:
-        """Deletes the definition of *topic*, which then inherits; returns as :meth:`define`.
+        """Deletes the definition of *topic*, which then inherits. Returns the same as
+        :meth:`define`.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.
@@ -173,20 +176,20 @@ class Topics:
         return self._look_up_intervals(topic, before, {})
 
     def show(self, topic: str) -> dict[str, Any]:
-        """Returns the attributes of *topic*, and what it retained."""
+        """Returns the attributes of *topic*, and whether it retains a publication."""
         row: dict[str, Any] = {"topic": topic, "given": sorted(self.rows.get(topic, {}))}
         arrival = retained(self._context.tx, topic)
         return row | self.in_force(topic) | {"retained": arrival is not None}
 
 
 def retained(tx: Transaction, topic: str) -> int | None:
-    """Returns the arrival number of the publication that *topic* retained, or None."""
+    """Returns the arrival number of the publication that *topic* retains, or None."""
     row = rows.find(tx, keys.SPACE_RETAINED + topic.encode())
     return None if row is None else int.from_bytes(row, "big")
 
 
 def retain(tx: Transaction, topic: str, arrival: int) -> None:
-    """Sets the publication that *topic* retains by its *arrival* number; 0 for none."""
+    """Sets the *arrival* number of the publication that *topic* retains; 0 means none."""
     key = keys.SPACE_RETAINED + topic.encode()
     if arrival:
         rows.put(tx, key, arrival.to_bytes(8, "big"))

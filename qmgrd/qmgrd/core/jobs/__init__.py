@@ -1,17 +1,18 @@
-"""Jobs: long work on queues, done one slice per turn, that survives a restart.
+"""Jobs: long work on queues, done in one slice per turn. Jobs continue after a restart.
 
-* `job.py` says what a job is: its states, its stored row, what operators see. `jobs.py` runs all
-  jobs in rotation, answers at their ends and keeps the ended ones for an hour. `slice.py` reads the
-  rows that a job works on in a turn.
+* `job.py` defines a job: its states, its stored row and its description for operators. `jobs.py`
+  runs all jobs in rotation, replies when they end and keeps ended jobs for an hour. `slice.py`
+  reads the rows that a job processes in a turn.
 * Operators start `purge.py`, `move.py` (with `retry.py` for dead letters that return to their
   queues) and `republish.py` (parked publications).
-* The daemon starts the others: `drop.py` removes what a deleted queue left, `sweep.py` messages
+* The daemon starts the others: `drop.py` removes the rows of a deleted queue, `sweep.py` messages
   that did not survive a restart, `retention.py` idle producers, `origin_eviction.py` unused
-  origins. `retained.py` gives a new subscription its retained publications.
-* Groups: `group_end.py` removes a group that is not consumed, `group_watch.py` looks at the groups
-  of a queue, `group_refresh.py` updates the groups that a turn changed.
-* `due_work.py` is not a job. It does what the schedule has due: delays, expiry, forgotten UIDs.
+  origins. `retained.py` sends the retained publications to a new subscription.
+* Groups: `group_end.py` removes a group that cannot be consumed, `group_watch.py` examines the
+  groups of a queue, `group_refresh.py` updates the groups that a turn changed.
+* `due_work.py` is not a job. It does the work that is due by the schedule: delays, expiry,
+  forgotten UIDs.
 
-Invariant: everything before a job's cursor is done. A slice commits in one transaction with its new
-cursor, so nothing is done twice or left out, whenever the daemon stops.
+Invariant: all work before a job's cursor is done. A slice and its new cursor commit in one
+transaction. So no work is done twice or left out, even if the daemon stops in between.
 """

@@ -1,4 +1,4 @@
-"""Removes what a deleted queue left behind, in the order of the keys."""
+"""Removes the rows of a deleted queue, in the order of the keys."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.queue import Queue
 
-# All rows of a queue, except those in the schedule, which find no message when they are due.
+# All rows of a queue, except its rows in the schedule, which find no message when they are due.
 _OF_A_QUEUE = (
     keys.SPACE_COUNTERS,
     keys.SPACE_MESSAGE,
@@ -28,7 +28,7 @@ _OF_A_QUEUE = (
 
 
 def facts_of(queue: Queue) -> dict[str, Any]:
-    """Returns what the job needs to know about *queue*, which is about to be deleted."""
+    """Returns the facts about *queue*, which is about to be deleted, for the job."""
     return {"queue": queue.name, "queue_id": queue.id, "accounts": queue.account is not None}
 
 

@@ -1,8 +1,8 @@
 """Does the work that is due: ends delays, expires messages, forgets UIDs.
 
-A turn does a slice of the schedule. So nothing is searched, and no turn is long even if much is due
-at once. A leased message does not expire until it returns: it is checked again, less and less often
-the longer it is leased.
+A turn does a slice of the schedule. So nothing is searched, and no turn is long even if much work
+is due at once. A leased message does not expire until it returns. The daemon checks it again, less
+and less often the longer it is leased.
 """
 
 from qmgr_protocol import history
@@ -22,10 +22,10 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 SLICE_ROWS = 500
-ROWS_EACH = 4  # of most messages that expire: two of the schedule, the entry, its UID
-# Until a leased or sent message is checked again, at least and at most.
+ROWS_EACH = 4  # rows of most expiring messages: two of the schedule, the entry, the UID
+# Minimum and maximum time until a leased or sent message is checked again.
 POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
-NO_PLACE_MS = 10_000  # until a message that no dead-letter queue takes is tried again
+NO_PLACE_MS = 10_000  # time until the next try if no dead-letter queue accepts a message
 
 
 class DueWork:
@@ -53,7 +53,7 @@ class DueWork:
             _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
             queue = self._catalogue.by_id.get(queue_id)
             if queue is None:
-                continue  # It was deleted with the message.
+                continue  # The queue was deleted with the message.
             context.dirty_queues[queue.id] = queue
             if lane_ == keys.LANE_GROUP:
                 self._look_at_group(queue, value)
@@ -67,14 +67,14 @@ class DueWork:
         context.schedule.load(context.tx)  # The first row may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:
-        """Does what is due for the message under *key*, whose row in the schedule is deleted."""
+        """Does the work due for the message under *key*, whose row in the schedule is deleted."""
         context, (_, arrival) = self._context, keys.place(key)
         value = context.tx.get(key)
         entry = None if value is None else entries.decode(value)
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
         if queue.is_lost(entry, arrival):
-            # A job would remove it later; it is counted already.
+            # A job would remove the message later. It is already counted as lost.
             lane.lose(queue, context.tx, key, value)
             return
         is_expired = 0 < entry.expires_ms <= context.now.ms
@@ -92,7 +92,7 @@ class DueWork:
             self._expire(queue, key, value, entry)
 
     def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
-        """Expires a group that was incomplete for too long, or forgets an empty one."""
+        """Expires a group that was incomplete for too long, or forgets an empty group."""
         context = self._context
         context.mark_changed(queue)
         if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
@@ -101,7 +101,7 @@ class DueWork:
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
         if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
-            # Its row in the schedule is deleted already: bury must not delete another one.
+            # The schedule row is already deleted: bury must not delete another row.
             if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
                 return
             lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
@@ -120,7 +120,7 @@ class DueWork:
             self._report(queue, record)
 
     def _report(self, queue: Queue, record: bytes) -> None:
-        """Sends the report of the expiry of *record* to its reply queue, as its producer could."""
+        """Sends the report that *record* expired to its reply queue, on behalf of its producer."""
         context = self._context
         try:
             fields = records.decode(record)
@@ -138,7 +138,7 @@ class DueWork:
 
 
 def _report_of(queue: str, uid: Uid, correlation_id: bytes) -> bytes:
-    """Returns the record of the report that a message expired."""
+    """Returns the record of the report about an expired message."""
     headers = {"report": ErrorCode.MESSAGE_EXPIRED.name, "uid": str(uid), "queue": queue}
     envelope = {records.HEADERS: headers}
     return records.encode(Fields(b"", correlation_id=correlation_id, envelope=envelope))

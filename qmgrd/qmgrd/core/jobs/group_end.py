@@ -1,9 +1,9 @@
-"""Removes a group that is not consumed from its queue, member by member in order.
+"""Removes a group that cannot be consumed from its queue, member by member in order.
 
-    a member failed too often ──▶ parked ──▶ it is complete, or it was closed ──▶ backout queue
+    a member failed too often ──▶ parked ──▶ the group is complete or was closed ──▶ backout queue
     incomplete for too long ─────────────────────────────────────────▶ discarded, or dead letters
 
-This is a job because a group may have any number of members. It waits for leased members.
+This is a job because a group may have any number of members. The job waits for leased members.
 """
 
 from itertools import islice
@@ -23,8 +23,8 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-LEASED_MS = 1_000  # until the next try if a member is leased
-NO_PLACE_MS = 10_000  # until the next try if no queue accepts its members
+LEASED_MS = 1_000  # time until the next try if a member is leased
+NO_PLACE_MS = 10_000  # time until the next try if no queue accepts the members
 ROWS_EACH = 8
 
 
@@ -36,7 +36,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     group_id = job.row["group"]
     row = queue.groups.row(context.tx, group_id)
     if row is None or not row.parked_number:
-        return DONE._replace(text="the group is gone, or goes on")
+        return DONE._replace(text="the group was removed, or continues")
     prefix = group_index.prefix_of(queue.id, group_id)
     is_first = not job.row["cursor"]
     found = group_index.under(context.tx, prefix, job.row["cursor"])
@@ -53,7 +53,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     if len(members) == count:
         return MORE
     if not row.is_empty and (members or not is_first):
-        job.row["cursor"] = b""  # More members arrived, with lower numbers.
+        job.row["cursor"] = b""  # More members with lower numbers arrived.
         return MORE
     queue.groups.end(context.tx, group_id, row)
     return DONE
@@ -68,7 +68,7 @@ def _end(
     key: bytes,
     position: bytes,
 ) -> JobStep | None:
-    """Removes a member from its queue; returns why to try again, or None."""
+    """Removes a member from its queue. Returns the job's state if it must try again, else None."""
     number, arrival = keys.number_of(key), keys.arrival_of(position)
     if arrival in queue.leases:
         text = f"number {number} is leased"
@@ -76,13 +76,13 @@ def _end(
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
     context.count_read(1, 0)
-    if value is None:  # The store is damaged: nothing else would correct the counts.
+    if value is None:  # The store is damaged, and only this call corrects the counts.
         member = Member(key[keys.GROUP_ID], number)
         queue.groups.leave(context.tx, member, position, for_good=False)
         return None
     entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
-        is_lost = queue.is_lost(entry, arrival)  # It was counted when it was lost.
+        is_lost = queue.is_lost(entry, arrival)  # The message was counted when it was lost.
         lane.remove(queue, context.tx, entry_key, value)
         if is_lost:
             queue.record_history(history.LOST, entry_key, entry)
@@ -90,12 +90,12 @@ def _end(
             queue.record_history(history.EXPIRED, entry_key, entry, code=row.parked_code)
             queue.counters.count_expired()
         return None
-    # A member that failed may have rotted since, and its number may have been put again.
+    # A failed member may have become unreadable since, and its number may have been put again.
     is_cause = is_expired or (number == row.parked_number and entry.delivered)
     cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
-    # All members go to one queue: the first of the others that has room now.
+    # All members go to one queue. Others follow the first member that finds room.
     to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])
     if to:
         job.row["target"] = to
         return None
-    return JobStep("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)
+    return JobStep("waiting", "no queue accepts its members", context.now.ms + NO_PLACE_MS)

@@ -6,7 +6,7 @@ from qmgrd.core.jobs.jobs import Jobs
 
 
 def refresh_groups(context: Context, jobs: Jobs) -> None:
-    """Puts the groups that this turn changed into their lines, and wakes their consumers."""
+    """Moves the groups that this turn changed to the right lines, and wakes their consumers."""
     for queue in {**context.dirty_queues, **context.awake_queues}.values():
         if queue.groups.is_fresh:
             continue
@@ -19,7 +19,7 @@ def refresh_groups(context: Context, jobs: Jobs) -> None:
         for group_id in queue.groups.restored:
             context.note(
                 "error",
-                "what was stored of a group made no sense: counted anew",
+                "the stored state of a group was invalid: counted again",
                 queue=queue.name,
                 group=shown(group_id),
             )

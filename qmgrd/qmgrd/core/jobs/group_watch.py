@@ -1,7 +1,8 @@
-"""Looks at all groups of a queue: what is due of each, and which of them have to leave it.
+"""Examines all groups of a queue: finds work that is due and groups that have to leave.
 
-Nothing else looks at an idle group. This job does if a change of the queue's settings moves the
-groups' deadlines. It also runs if more groups have to leave than may at once (ENDING_MAX).
+No other code examines an idle group. This job runs if a change of the queue's settings moves the
+deadlines of groups. It also runs if more groups have to leave than the limit (ENDING_MAX) allows at
+once.
 """
 
 from collections.abc import Collection
@@ -14,14 +15,17 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.group.groups import ROWS_OF_A_GROUP
 from qmgrd.core.queue.group.row import GroupRow
 
-ENDING_MAX = 100  # groups of all queues that may leave at the same time, each by a job
-FULL_MS = 1_000  # until the next try if as many leave already
+ENDING_MAX = 100  # groups of all queues that may leave at the same time, with one job each
+FULL_MS = 1_000  # time until the next try if the maximum number of groups is leaving
 
 
 def step(
     context: Context, catalogue: Catalogue, job: Job, ending: Collection[tuple[int, bytes]]
 ) -> JobStep:
-    """Looks at a slice of the groups. *ending* are the groups that leave, by queue id."""
+    """Examines a slice of the groups.
+
+    *ending* contains the groups that are leaving, by queue id.
+    """
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -38,11 +42,11 @@ def step(
         try:
             row = GroupRow.decode(rows.unseal(key, value, queue.name))
         except rows.NONSENSE:
-            continue  # Its next use reports the damage.
+            continue  # The next use of the group reports the damage.
         if row.must_end and (queue.id, group_id) not in ending:
             if not free:
                 job.row["cursor"] = key
-                text = f"{len(ending)} groups leave already"
+                text = f"{len(ending)} groups are already leaving"
                 return JobStep("waiting", text, context.now.ms + FULL_MS)
             free -= 1
         queue.groups.mark_changed(group_id)

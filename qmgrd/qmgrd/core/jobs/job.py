@@ -1,10 +1,10 @@
-"""A job: work that may exceed a turn. It does one slice per turn, and survives a restart.
+"""A job: work that may be too long for one turn. It does one slice per turn and survives a restart.
 
-    running ──▶ done            everything is done
-       │  ▲  ──▶ cancelled      by an operator; what is done stays done
-       ▼  │  ──▶ failed         it can never be done
-    waiting                     for room, for example: tried again each second
-    aside                       a slice failed twice by a bug: waits for an operator (aside.py)
+    running ──▶ done            all work is done
+       │  ▲  ──▶ cancelled      by an operator; finished work is not undone
+       ▼  │  ──▶ failed         it can never be completed
+    waiting                     for room, for example: retried every second
+    aside                       a bug made a slice fail twice: it waits for an operator (aside.py)
 
 A job is a stored row with a cursor. A slice commits in one transaction with its new cursor.
 """
@@ -16,15 +16,16 @@ from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500
-SHOWN_IN_LIST = 200  # characters of a selector and of a text
-WHYS_MAX = 3  # reasons for messages that stayed, before "other reasons"
+SHOWN_IN_LIST = 200  # maximum length of a selector or text in a list, in characters
+WHYS_MAX = 3  # number of separate reasons for messages that stayed, before "other reasons"
 OTHERS = "other reasons"
 MOVES = ("move", "copy", "retry")
 REPUBLISHES = ("republish", "republish-drop")
 # The jobs that an operator may end. The others would leave rows that nothing else removes.
 CANCELLABLE = ("purge", *MOVES, *REPUBLISHES)
 KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch", "retained")
-NEEDED = ("drop", "sweep")  # An unfinished one would leave rows in the store, wrongly counted.
+# An unfinished job of these kinds would leave wrongly counted rows in the store.
+NEEDED = ("drop", "sweep")
 ASIDE = "aside"
 _SHOWN = (
     "kind",
@@ -64,7 +65,7 @@ class JobStep(NamedTuple):
 
     state: str = "running"
     text: str = ""
-    wake_ms: int = 0  # time of its next slice, by the store's clock; 0: the next turn
+    wake_ms: int = 0  # store clock time of the next slice; 0 means the next turn
 
 
 MORE = JobStep()
@@ -72,15 +73,16 @@ DONE = JobStep("done")
 
 
 class Job:
-    """One job. Invariant: everything before ``row["cursor"]`` is done."""
+    """A single job. Invariant: all work before ``row["cursor"]`` is done."""
 
     def __init__(self, job_id: int, row: dict[str, Any], stored: bytes = b"") -> None:
         self.id = job_id
         self.row = row
-        self.stored = stored  # the row as the store has it
-        self.waiting: tuple[int, int] | None = None  # connection and request to answer at its end
-        self.wanted: Selection | None = None  # its selector, compiled, while it runs
-        self.paced_ms = 0.0  # when its rate allows more, by the store's clock
+        self.stored = stored  # the row as it is stored
+        # Connection and request to reply to when the job ends.
+        self.waiting: tuple[int, int] | None = None
+        self.wanted: Selection | None = None  # the compiled selector while the job runs
+        self.paced_ms = 0.0  # store clock time at which the job's rate allows more messages
 
     @property
     def is_over(self) -> bool:
@@ -92,7 +94,7 @@ class Job:
         self.row[what] += 1
 
     def count_stayed(self, why: str) -> None:
-        """Counts one more message that could not leave, and *why*."""
+        """Counts one more message that could not leave, with the reason *why*."""
         whys = self.row["whys"]
         if why not in whys and len(whys) >= WHYS_MAX:
             why = OTHERS
@@ -100,22 +102,22 @@ class Job:
         self.count("stayed")
 
     def stayed_text(self) -> str:
-        """Returns why messages stayed, with a count for each reason; "" if none stayed."""
+        """Returns the reasons why messages stayed, each with a count, or "" if none stayed."""
         return "; ".join(f"{count} stayed: {why}" for why, count in self.row["whys"].items())
 
     def describe(self) -> dict[str, Any]:
-        """Returns the row as shown to operators."""
+        """Returns the row for operators."""
         shown = {"job": self.id} | {key: self.row[key] for key in _SHOWN}
         return shown | {"ended_us": self.row["ended_us"] or None}
 
     def describe_short(self) -> dict[str, Any]:
-        """Returns the same with shortened texts, as a list shows all jobs."""
+        """Returns the row for operators with shortened texts, for a list of all jobs."""
         shown = self.describe()
         return shown | {key: shown[key][:SHOWN_IN_LIST] for key in ("where", "text")}
 
 
 def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]:
-    """Returns the row of a new job of that *kind*."""
+    """Returns the row of a new job of *kind*."""
     row: dict[str, Any] = {
         "kind": kind,
         "state": "running",
@@ -146,15 +148,15 @@ def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]
 
 
 def read_row(row: Any) -> dict[str, Any]:
-    """Returns the stored *row* of a job with defaults for the facts it lacks.
+    """Returns the stored *row* of a job, with defaults for missing facts.
 
     Raises:
-        KeyError, TypeError, ValueError: The row cannot be that of a job.
+        KeyError, TypeError, ValueError: The row is not a valid row of a job.
     """
     typed(dict, row, "the row")
     kind = row["kind"]
     if kind not in KINDS:
-        raise ValueError(f"no job is {str(kind)[:80]!r}")
+        raise ValueError(f"{str(kind)[:80]!r} is not a kind of job")
     whole = new_row(kind, 0, row)
     types = {name: type(value) for name, value in new_row(kind, 0, {}).items()} | _FACTS
     for name in types.keys() & whole.keys():
@@ -162,14 +164,14 @@ def read_row(row: Any) -> dict[str, Any]:
         if types[name] is int:
             number(whole[name], name)
     if whole["state"] not in STATES:
-        raise ValueError(f"no job is {whole['state']!r}")
+        raise ValueError(f"{whole['state']!r} is not a state of a job")
     number(whole["queue_id"], "the queue id", 0, keys.QUEUE_ID_MAX)
     if kind == "sweep":
         number(row["first"], "its first message")
     if kind == "group" and len(whole["group"]) != keys.GROUP_ID_BYTES:
         raise ValueError("its group has no id")
     for why, count in whole["whys"].items():
-        number(count, f"how many stayed as {why}")
+        number(count, f"the number of messages that stayed because {why}")
     for name in whole.get("subscriptions", ()):
         typed(str, name, "the name of a subscription")
     return whole

@@ -1,7 +1,7 @@
-"""Runs all jobs: decides which has the next slice, which waits, and answers at their ends.
+"""Runs all jobs: chooses the next slice, wakes waiting jobs, and replies when jobs end.
 
-Each turn gives every runnable job a share of its rows. The last hundred jobs that ended are kept
-for an hour, for operators. `job.py` says what a job is.
+Each turn gives every runnable job a share of its rows. The last hundred ended jobs are kept for an
+hour, for operators. `job.py` defines a job.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from qmgrd.core.layout.value_checks import number
 from qmgrd.core.queue.queue import Queue
 
 RUNNING_MAX = 1_000
-SLICE_COST_ROWS = 10  # that a slice costs a turn, whatever it finds
+SLICE_COST_ROWS = 10  # cost of a slice in rows, even if the slice finds nothing
 ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], JobStep]
@@ -60,21 +60,21 @@ _WORK: dict[str, _Work] = {
 
 
 class Jobs:
-    """All jobs. Invariant: jobs in ``_ready`` are in ``running``, and none is in ``ended``."""
+    """All jobs. Invariant: all jobs in ``_ready`` are in ``running``, and none is in ``ended``."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
         self.running: dict[int, Job] = {}
-        self.ended: dict[int, Job] = {}  # the one that ended first comes first
+        self.ended: dict[int, Job] = {}  # the job that ended first comes first
         self._ready: dict[int, Job] = {}  # in the order of their next slices
-        self._ending: dict[tuple[int, bytes], Job] = {}  # by the group that leaves its queue
-        self._watching: dict[int, Job] = {}  # by the queue whose groups are looked at
-        self.producers_in_use: dict[bytes, int] = {}  # kept regardless of their age
-        self.producers_gone = 0  # rows that retention removed in this turn
+        self._ending: dict[tuple[int, bytes], Job] = {}  # by the group that is leaving its queue
+        self._watching: dict[int, Job] = {}  # by the queue whose groups are examined
+        self.producers_in_use: dict[bytes, int] = {}  # producers that are kept regardless of age
+        self.producers_gone = 0  # number of rows that retention removed in this turn
 
     def load(self) -> None:
-        """Reads the jobs that the last stop left unfinished, and those that had ended."""
+        """Reads the jobs that were unfinished at the last stop, and the jobs that had ended."""
         ended = []
         for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
             with self._context.aside.guard(self._context, key):
@@ -99,13 +99,13 @@ class Jobs:
             self._watching[queue_id] = job
 
     def forget(self, job: Job) -> None:
-        """Deletes the row of *job*, which runs."""
+        """Deletes the row of the running job *job*."""
         del self.running[job.id]
         self._ready.pop(job.id, None)
         self._stop(job)
 
     def dropped(self) -> set[int]:
-        """Returns the ids of deleted queues that may have rows left."""
+        """Returns the ids of deleted queues that may still have rows."""
         return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
 
     @property
@@ -114,17 +114,21 @@ class Jobs:
         return bool(self._ready)
 
     def check_room(self) -> None:
-        """Raises JOBS_EXHAUSTED if no further job may begin. Groups that leave do not count."""
+        """Raises JOBS_EXHAUSTED if no further job may begin.
+
+        Groups that are leaving do not count.
+        """
         count = len(self.running) - len(self._ending) - len(self._watching)
         if count >= RUNNING_MAX:
             raise RequestError(
                 ErrorCode.JOBS_EXHAUSTED,
-                f"{count} jobs run, at most {RUNNING_MAX}; wait for one to end, or cancel one",
+                f"{count} jobs run (the limit is {RUNNING_MAX}); wait for one to end, or cancel "
+                "one",
                 1_000,
             )
 
     def start(self, kind: str, **facts: Any) -> Job:
-        """Begins a job of that *kind* (see job.py) in this turn."""
+        """Begins a job of *kind* (see job.py) in this turn."""
         if kind in REPUBLISHES:
             facts["before"] = self._context.turn_number  # Parked messages are ordered by turn.
         row = new_row(kind, self._context.now.wall_us, facts)
@@ -134,7 +138,10 @@ class Jobs:
         return job
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
-        """Starts to remove a group from *queue*, or later if too many groups leave already."""
+        """Starts to remove a group from *queue*.
+
+        If too many groups are leaving, it starts later.
+        """
         if (queue.id, group_id) in self._ending:
             return
         if len(self._ending) >= group_watch.ENDING_MAX:
@@ -143,7 +150,7 @@ class Jobs:
         self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
 
     def watch_groups(self, queue: Queue) -> None:
-        """Starts to look at all groups of *queue*, or once more if that job already runs."""
+        """Starts to examine all groups of *queue*. If that job already runs, it runs once more."""
         job = self._watching.get(queue.id)
         if job is None:
             self.start("watch", queue=queue.name, queue_id=queue.id)
@@ -161,8 +168,8 @@ class Jobs:
         if job is None:
             raise RequestError(
                 ErrorCode.JOB_UNKNOWN,
-                f"job {job_id} does not exist, or is forgotten: "
-                f"the last {ENDED_MAX} that ended are kept for an hour",
+                f"job {job_id} does not exist or is forgotten: "
+                f"the last {ENDED_MAX} ended jobs are kept for an hour",
             )
         return job
 
@@ -171,18 +178,18 @@ class Jobs:
         return sorted([*self.running.values(), *self.ended.values()], key=lambda job: job.id)
 
     def cancel(self, job_id: int) -> Job:
-        """Ends a job before it is done. A job that has ended stays as it is.
+        """Ends a job before it is done. An ended job does not change.
 
         Raises:
-            RequestError: JOB_UNKNOWN; VALUE_INVALID if the daemon itself needs the job.
+            RequestError: JOB_UNKNOWN, or VALUE_INVALID if the daemon itself needs the job.
         """
         job = self.find(job_id)
         kind = job.row["kind"]
         if kind not in CANCELLABLE:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"job {job_id} is a {kind}, which the queue manager needs to finish; only "
-                f"these can be cancelled: {', '.join(CANCELLABLE)}",
+                f"the queue manager needs job {job_id} ({kind}) to finish; only "
+                f"these kinds can be cancelled: {', '.join(CANCELLABLE)}",
             )
         if not job.is_over:
             self._end(job, "cancelled", "")
@@ -198,7 +205,8 @@ class Jobs:
                 del self._ready[job.id]
                 continue
             context.count_read(SLICE_COST_ROWS, 0)
-            self._ready[job.id] = self._ready.pop(job.id)  # It has its next slice after the others.
+            # The next slice of this job comes after the other jobs.
+            self._ready[job.id] = self._ready.pop(job.id)
             self._settle(job, self._work(job))
 
     def _work(self, job: Job) -> JobStep:
@@ -237,11 +245,11 @@ class Jobs:
         self._ready.clear()
 
     def set_aside(self, job_id: int, why: str) -> None:
-        """Gives a running job no further slice, also after restarts."""
+        """Stops a running job from receiving further slices, even after restarts."""
         job = self.running.get(job_id)
         if job is not None:
             self._ready.pop(job_id, None)
-            job.row |= {"state": ASIDE, "text": f"its slice failed twice: {why}"}
+            job.row |= {"state": ASIDE, "text": f"a slice of the job failed twice: {why}"}
             self._store(job)
 
     def resume(self, job_id: int) -> None:
@@ -256,7 +264,7 @@ class Jobs:
         """Ends a job that was set aside.
 
         Raises:
-            RequestError: VALUE_INVALID if only this job can remove the rows that it would leave.
+            RequestError: VALUE_INVALID if only this job can remove the remaining rows.
         """
         job = self.running.get(job_id)
         if job is None:
@@ -264,7 +272,7 @@ class Jobs:
         if job.row["kind"] in NEEDED:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"job {job_id} is a {job.row['kind']}, which alone can remove what is left of "
+                f"only job {job_id} ({job.row['kind']}) can remove the remaining rows of "
                 f"queue {job.row['queue']}; retry it instead",
             )
         self._end(job, "failed", job.row["text"])
@@ -302,7 +310,7 @@ class Jobs:
         self._context.send(connection, answer)
 
     def _forget_ended(self) -> None:
-        """Forgets the jobs that ended an hour ago."""
+        """Forgets the jobs that ended more than an hour ago."""
         limit_ms = self._context.now.ms - ENDED_KEPT_MS
         for job in [job for job in self.ended.values() if job.row["ended_ms"] <= limit_ms]:
             self._forget(job.id)
@@ -313,7 +321,7 @@ class Jobs:
         self._context.wrote = True
 
     def _store(self, job: Job) -> None:
-        """Writes the row of *job* if it changed: a job that waits writes nothing."""
+        """Writes the row of *job* if it changed. A waiting job writes nothing."""
         row = pack(job.row)
         if row != job.stored:
             job.stored = row

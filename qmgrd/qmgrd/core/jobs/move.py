@@ -1,15 +1,16 @@
-"""Moves or copies messages to another queue: those that arrived before the job began.
+"""Moves or copies to another queue the messages that arrived before the job began.
 
     not selected                            stays
-    leased; when copying: already there     stays, counted as skipped
+    leased; for a copy: already in target   stays, counted as skipped
     too long for the target; a member of    stays, counted as stayed
     a group with leased or delayed members;
     dead letters that retry.py keeps
     the target refuses messages for now     the job waits, and tries this message again
     otherwise                               moves, counted as done
 
-Each slice commits with the cursor, so no message is lost or moved twice, whenever the daemon stops.
-A job waits for a full target, even if puts would evict old messages there.
+Each slice and the cursor commit in one transaction. So no message is lost or moved twice, even if
+the daemon stops in between. A job waits for a full target, even if puts would evict old messages
+there.
 """
 
 from qmgr_protocol import history
@@ -30,15 +31,15 @@ from qmgrd.core.queue.take import is_available
 from qmgrd.core.returns.transfer import Copied, Destination, copy, transfer
 
 TRY_AGAIN_MS = 1_000
-RATE_SLICES = 10  # per second, of a job with a rate
-LATE_MAX_MS = 1_000  # that a job may catch up if it is behind its rate
+RATE_SLICES = 10  # number of slices per second of a job with a rate
+LATE_MAX_MS = 1_000  # time that a job may catch up if it is behind its rate
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Moves a slice."""
+    """Moves a slice of the messages."""
     source = catalogue.by_id.get(job.row["queue_id"])
     if source is None:
-        return JobStep("failed", f"queue {job.row['queue']} was deleted meanwhile")
+        return JobStep("failed", f"queue {job.row['queue']} was deleted while the job ran")
     if job.paced_ms > context.now.ms:
         return JobStep(wake_ms=_ceil(job.paced_ms))
     move = _Move(context, catalogue, job, source)
@@ -46,7 +47,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     try:
         found = move.run()
         if found is MORE and job.row["state"] == "waiting":
-            job.row["state"] = "running"  # The message that it waited with has moved.
+            job.row["state"] = "running"  # The message that the job waited for has moved.
             found = move.run()
     except RequestError as error:
         if error.error_class is not ErrorClass.RETRY_LATER:
@@ -56,7 +57,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
 
 
 def paced(context: Context, job: Job, found: JobStep, moved: int) -> JobStep:
-    """Returns *found*, the state of *job* after it *moved* messages, delayed to keep its rate."""
+    """Returns *found*, the job's state after *moved* messages, delayed to keep the job's rate."""
     rate, now_ms = job.row["rate"], context.now.ms
     if not rate or not moved:
         return found
@@ -71,7 +72,7 @@ def _ceil(ms: float) -> int:
 
 
 class _Move:
-    """A slice of a move."""
+    """One slice of a move."""
 
     def __init__(self, context: Context, catalogue: Catalogue, job: Job, source: Queue) -> None:
         self._context = context
@@ -85,7 +86,7 @@ class _Move:
         """Moves the messages of the slice.
 
         Raises:
-            RequestError: the target refuses messages, for now or for good.
+            RequestError: The target refuses messages, temporarily or permanently.
         """
         row, place = self._job.row, self._target()
         left = self._quota()
@@ -100,7 +101,7 @@ class _Move:
             if not left:
                 row["cursor"] = key
                 return MORE
-            row["cursor"] = key  # To continue here if the target accepts no more.
+            row["cursor"] = key  # The job continues here if the target accepts no more messages.
             left -= self._one(key, value, place)
             if row["done"] and row["done"] == row["messages_max"]:
                 return self._done()
@@ -114,12 +115,12 @@ class _Move:
         return DONE._replace(text=self._job.stayed_text())
 
     def _quota(self) -> int:
-        """Returns how many messages may move in this slice."""
+        """Returns the number of messages that may move in this slice."""
         rate = self._job.row["rate"]
         return max(rate // RATE_SLICES, 1) if rate else self._context.turn_rows
 
     def _target(self) -> Destination | None:
-        """Returns the target of all messages; None if each has its own."""
+        """Returns the target of all messages, or None if each message has its own."""
         name = self._job.row["target"]
         if not name:
             return None
@@ -127,12 +128,12 @@ class _Move:
         if place.queue is self._source:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"{name} leads to queue {self._source.name} itself now: choose another target",
+                f"{name} now refers to queue {self._source.name} itself: choose another target",
             )
         return place
 
     def _one(self, key: bytes, value: bytes, target: Destination | None) -> bool:
-        """Moves, copies or skips a message; returns whether it was moved or copied."""
+        """Moves, copies or skips a message. Returns whether the message was moved or copied."""
         job, source, arrival = self._job, self._source, keys.place(key)[1]
         if arrival >= job.row["before"]:
             return False
@@ -168,21 +169,22 @@ class _Move:
         return outcome == "done"
 
     def _tears(self, key: bytes, record: bytes) -> str:
-        """Returns why a message has to stay with its group, or "".
+        """Returns the reason why a message has to stay with its group, or "".
 
-        Otherwise the consumer of the other members would acknowledge an incomplete group.
+        If the message left, the consumer of the other members would acknowledge an incomplete
+        group.
         """
         group = index.selected_by(record)[1]
         if key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return ""
         groups = self._source.groups
         if groups.held_groups.leased_of(group[0]):
-            return "others of its group are leased"
+            return "other members of its group are leased"
         row = groups.row(self._context.tx, group[0])
-        return "others of its group are delayed" if row is not None and row.waiting else ""
+        return "other members of its group are delayed" if row is not None and row.waiting else ""
 
     def _place(self, note: notes.Note, size: int, target: Destination | None) -> Destination | str:
-        """Returns where a message of *size* bytes is to move, or why it stays."""
+        """Returns the destination of a message of *size* bytes, or the reason why it stays."""
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
             why = retry.reason_to_stay(note, row["retries_max"])
@@ -202,7 +204,10 @@ class _Move:
     def _go(
         self, key: bytes, value: bytes, entry: entries.Entry, target: Destination, raw: bytes
     ) -> str:
-        """Moves or copies a message with the note *raw* to *target*; returns how to count it."""
+        """Moves or copies a message with the note *raw* to *target*.
+
+        Returns the counter to raise.
+        """
         context, source, size = self._context, self._source, entries.record_bytes(entry)
         expires_ms, note = entry.expires_ms, notes.decode(raw)
         if retry.is_retry(self._job.row, note):
@@ -228,7 +233,7 @@ def _check_room(queue: Queue, size: int) -> None:
     if not queue.has_room(1, size):
         raise RequestError(
             ErrorCode.QUEUE_FULL,
-            f"queue {queue.name} is full: it holds {amount(queue.messages, 'message')} of at most "
+            f"queue {queue.name} is full: {amount(queue.messages, 'message')} of at most "
             f"{queue.bounds.depth_max}, {queue.counters.bytes} bytes of {queue.bounds.bytes_max}",
             TRY_AGAIN_MS,
         )
@@ -237,6 +242,6 @@ def _check_room(queue: Queue, size: int) -> None:
 def _held(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.DUPLICATE_UNCOMMITTED,
-        f"a unit of work is about to put the same message on queue {queue.name}",
+        f"an uncommitted unit of work has put the same message on queue {queue.name}",
         TRY_AGAIN_MS,
     )

@@ -1,12 +1,13 @@
-"""Forgets the origins of which a queue has no message left, in whatever state.
+"""Forgets the origins of which a queue has no message left in any state.
 
     row of the table: origin, highest timestamp
-        └▶ does the index have a UID of that origin, up to that timestamp?   no ─▶ delete the row
+        └▶ does the index have a UID of that origin up to that timestamp?   no ─▶ delete the row
 
-Every message has a row in the index: available, delayed, leased, lost in a restart but not swept,
-and remembered by its UID only. Puts held by units of work have none, so a queue with such puts
-keeps its table until the next run. An origin's name may begin with another's, so their UIDs may be
-mixed in the index. If LOOKED_AT_MAX rows do not decide, the origin stays.
+Every message has a row in the index: messages that are available, delayed, leased, or lost in a
+restart but not yet removed, and messages of which only the UID is remembered. Puts held by units of
+work have no row. So a queue with such puts keeps its table until the next run. The name of an
+origin may begin with the name of another origin, so their UIDs may be mixed in the index. If
+LOOKED_AT_MAX rows do not decide, the origin stays.
 """
 
 from itertools import groupby
@@ -20,17 +21,18 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import dedup
 from qmgrd.core.queue.queue import Queue
 
-LOOKED_AT_MAX = 100  # rows of the index, for one origin
-TARGETS_MAX = 100  # of messages on a transmission queue; if it has more, the table stays
+LOOKED_AT_MAX = 100  # rows of the index that are examined for one origin
+# Targets of messages on a transmission queue; if the queue has more, the table stays.
+TARGETS_MAX = 100
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Looks at a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
+    """Examines a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
     found, last = next_rows(context, job, keys.SPACE_ORIGIN)
     for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
         queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
         if queue is None:
-            continue  # Deleted; another job removes what it left.
+            continue  # The queue was deleted, and another job removes its rows.
         rows = list(group)
         gone, looked_at = evict(queue, context.tx, rows)
         job.row["examined"] += len(rows)
@@ -40,10 +42,10 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
 
 
 def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
-    """Deletes the *found* rows of the table of *queue* that nothing there needs.
+    """Deletes the *found* rows of the table of *queue* that its messages do not need.
 
     Returns:
-        How many rows were deleted, and how many were looked at.
+        The number of deleted rows, and the number of examined rows.
     """
     if queue.uncommitted.arrivals:
         return 0, 0
@@ -62,7 +64,7 @@ def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
 
 
 def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
-    """Returns what precedes the origins in the UID index: one prefix, or one for each target."""
+    """Returns the prefixes of origins in the UID index: one prefix, or one for each target."""
     everything = queue.origins.index_prefix()
     if not queue.is_transmission or queue.is_publications:
         return [everything]
@@ -79,11 +81,11 @@ def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
 
 
 def _is_there(tx: Transaction, start: bytes, highest: int) -> tuple[bool, int]:
-    """Returns whether such a UID exists or may exist, and how many keys were looked at."""
+    """Returns whether such a UID exists or may exist, and the number of examined keys."""
     stop = keys.after(start)
     if highest < dedup.TIMESTAMP_MAX:
         stop = start + (highest + 1).to_bytes(8, "big")
     for count, (key, _) in enumerate(tx.scan(start, stop), 1):
         if len(key) == len(start) + 8 or count == LOOKED_AT_MAX:
-            return True, count  # Longer keys belong to an origin whose name begins like this one.
+            return True, count  # Longer keys belong to an origin whose name begins with this name.
     return False, 0

@@ -1,4 +1,4 @@
-"""Deletes the messages of a queue that arrived before the job began, if a selector selects them.
+"""Deletes the messages of a queue that arrived before the job began and that a selector selects.
 
 Leased messages stay.
 """
@@ -19,7 +19,7 @@ from qmgrd.core.selector.selector import Selector
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Deletes a slice. If the queue was deleted meanwhile, nothing is left to do."""
+    """Deletes a slice of the messages. If the queue has been deleted, the job is done."""
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -51,9 +51,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
 
 
 def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
-    """Returns the further lanes in the order of the cursor, and how many messages each has.
+    """Returns the other lanes in the order of the cursor, with their numbers of messages.
 
-    Delayed messages are on the queue, too.
+    Delayed messages also belong to the queue.
     """
     counters = queue.counters
     return (keys.LANE_DELAYED, counters.delayed), (keys.LANE_GROUPED, counters.grouped)
@@ -62,7 +62,10 @@ def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
 def _matches(
     queue: Queue, tx: Transaction, now: Now, selector: Selector, key: bytes, value: bytes
 ) -> bool:
-    """Returns whether the message under *key* is selected. A rotten one is not."""
+    """Returns whether the message under *key* is selected.
+
+    An unreadable message is not selected.
+    """
     sound = entries.open_sound(tx, value)
     if sound is None or not is_available(queue, sound.entry, keys.place(key)[1], now):
         return False

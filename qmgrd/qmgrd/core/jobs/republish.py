@@ -6,9 +6,9 @@
                                            as skipped (one that polls returns with its next get)
     its subscription is full               stays, counted as stayed
 
-A job, like a move. The cursor is a row of the index of parked messages, so a slice costs what it
-finds. A job leaves alone what is parked after it began, so that a copy that fails again is not sent
-for ever.
+A republish job works like a move. Its cursor is a row of the index of parked messages, so the cost
+of a slice depends only on the messages found. A job ignores publications that were parked after it
+began. So a copy that fails again is not sent forever.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ from qmgrd.core.returns import parked
 from qmgrd.core.returns.parked import Parked
 from qmgrd.core.selector.selector import Selector
 
-RATE_SLICES = 10  # per second, of a job with a rate
-HEALTHY, RETURNED = "healthy", "returned"  # why the daemon started it; or SCHEDULED
+RATE_SLICES = 10  # number of slices per second of a job with a rate
+HEALTHY, RETURNED = "healthy", "returned"  # reasons why the daemon started the job; also SCHEDULED
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Republishes, or drops, a slice."""
+    """Republishes or drops a slice of the parked messages."""
     if job.paced_ms > context.now.ms:
         return JobStep(wake_ms=-int(-job.paced_ms // 1))
     before = job.row["done"]
@@ -61,7 +61,7 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
 
 
 def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:
-    """Yields the next *count* parked messages that the job may be about."""
+    """Yields the next *count* parked messages that may be in the scope of the job."""
     context.count_read(1, 0)
     for found in islice(_from_cursor(context, catalogue, job), count):
         context.count_read(1, 0)
@@ -69,7 +69,7 @@ def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Itera
 
 
 def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[Parked]:
-    """Yields parked messages from the cursor of *job* on: for one subscription, or for all."""
+    """Yields parked messages from the cursor of *job*, for one subscription or for all."""
     row, cursor = job.row, job.row["cursor"]
     names = row.get("subscriptions", ())
     if len(names) == 1 and not row.get("arrival"):
@@ -83,7 +83,7 @@ def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[P
 
 
 def bounds_of(arrival: int) -> tuple[bytes, bytes]:
-    """Returns the bounds of a publication's rows in the index; 0: of all publications."""
+    """Returns the bounds of a publication's rows in the index; 0 means all publications."""
     start = keys.SPACE_PARKED + (arrival.to_bytes(8, "big") if arrival else b"")
     return start, keys.after(start)
 
@@ -91,7 +91,7 @@ def bounds_of(arrival: int) -> tuple[bytes, bytes]:
 def _is_in_scope(
     context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked
 ) -> bool:
-    """Returns whether *job* is about *found*, before its selector is asked."""
+    """Returns whether *found* is in the scope of *job*, before the selector is applied."""
     row = job.row
     if row.get("subscriptions") and queue.name not in row["subscriptions"]:
         return False
@@ -113,7 +113,7 @@ def _one(
     found: Parked,
     selector: Selector | None,
 ) -> bool:
-    """Sends, drops or keeps a parked message; returns whether it left."""
+    """Sends, drops or keeps a parked message. Returns whether the message left."""
     value = context.tx.get(found.key)
     if value is None:
         return False
@@ -137,7 +137,8 @@ def _one(
         return False
     elif not parked.send(context, queue, found.key, value):
         if entry.flags & entries.AWAITED:
-            catalogue.topics.awaited.add(queue.id)  # It may have room when it returns next.
+            # The subscription may have room when the subscriber returns.
+            catalogue.topics.awaited.add(queue.id)
         job.count_stayed(f"subscription {queue.name} is full")
         return False
     job.count("done")
@@ -149,7 +150,7 @@ def _one(
 def facts_of(
     context: Context, queue: Queue, found: Parked, entry: entries.Entry, note: notes.Note
 ) -> MessageFacts:
-    """Returns the facts about a parked message that a selector may ask for."""
+    """Returns the facts about a parked message that a selector may use."""
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
     record = entries.record(context.tx, held)
@@ -159,7 +160,7 @@ def facts_of(
 
 
 def selector_of(where: str) -> Selector | None:
-    """Returns the compiled selector *where*; None if it is empty, which selects all.
+    """Returns the compiled selector *where*, or None if *where* is empty, which selects all.
 
     Raises:
         RequestError: SELECTOR_INVALID.

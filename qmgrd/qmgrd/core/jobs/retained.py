@@ -1,7 +1,7 @@
-"""Gives a new subscription the last retained publication of each of its topics.
+"""Sends the last retained publication of each matching topic to a new subscription.
 
-Publications after the subscription began reach it the usual way, so a topic that retained another
-one since then is left out.
+Publications after the start of the subscription reach it in the usual way. So a topic that has
+retained a newer publication since then is left out.
 """
 
 from qmgr_protocol import topic as topics
@@ -16,15 +16,15 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Gives a subscription a slice of the retained publications."""
+    """Sends a slice of the retained publications to a subscription."""
     subscription = catalogue.topics.subscriptions.get(job.row["queue"])
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
-        return DONE  # The subscription ended meanwhile.
+        return DONE  # The subscription ended while the job ran.
     if context.is_cramped:
         return JobStep("waiting", "the store is nearly full", context.now.ms + CRAMPED_MS)
     if catalogue.topics.next_out < subscription.first:
-        return MORE  # Older publications are still to be stored as retained.
+        return MORE  # Older publications are not stored as retained yet.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
     letters = DeadLetters(context, catalogue)
     for key, value in found:
@@ -39,7 +39,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
             continue
         publication = publication_of(context, arrival, stored)
         if publication is not None and 0 < publication.entry.expires_ms <= context.now.ms:
-            context.tx.delete(key)  # It has expired, for all subscriptions.
+            context.tx.delete(key)  # The publication has expired for all subscriptions.
             catalogue.references.remove(arrival)
         elif publication is not None:
             put_publications(context, catalogue, letters, subscription, [publication], is_late=True)

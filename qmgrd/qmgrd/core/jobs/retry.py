@@ -1,7 +1,7 @@
-"""Returns dead letters to the queues they came from, and decides which of them stay.
+"""Returns dead letters to their original queues, and decides which dead letters stay.
 
-A returned message starts with its counts at zero and the lifetime that it had left. Its note keeps
-its failures and how often it was returned. A message that was returned often enough stays.
+A returned message starts with counts of zero and the lifetime that it had left. Its note keeps the
+failures and the number of returns. A message that was returned too often stays.
 """
 
 from typing import Any
@@ -18,10 +18,10 @@ _KEPT = ("attempts",)
 
 
 def is_retry(row: dict[str, Any], note: Note) -> bool:
-    """Returns whether the job with that *row* returns a message with that *note*.
+    """Returns whether the job with *row* returns a message with *note* to its original queue.
 
-    Without a target it returns all messages. With one it returns dead letters, unless they are to
-    stay dead letters.
+    A job without a target returns all messages. A job with a target returns dead letters, unless
+    they have to stay dead letters.
     """
     if row["kind"] == "copy":
         return False
@@ -29,13 +29,13 @@ def is_retry(row: dict[str, Any], note: Note) -> bool:
 
 
 def retries(note: Note) -> int:
-    """Returns how often a message was returned."""
+    """Returns the number of times that a message was returned."""
     found = note.get("retries")
     return found if type(found) is int and found > 0 else 0
 
 
 def reason_to_stay(note: Note, retries_max: int) -> str:
-    """Returns why a message with that *note* may not be returned; "" if it may."""
+    """Returns the reason why a message with *note* may not be returned, or ""."""
     if "code" not in note:
         return NO_DEAD_LETTER
     count = retries(note)
@@ -43,12 +43,12 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
 
 
 def retried_too_often(count: int) -> str:
-    """Returns the reason that a dead letter stays that was returned *count* times already."""
+    """Returns the reason why a dead letter stays after *count* returns."""
     return f"already retried {amount(count, 'time')} (--max-retries)"
 
 
 def original_queue(note: Note, manager: str) -> str:
-    """Returns the name under which *manager* knows a dead letter's original queue, or ""."""
+    """Returns the name of a dead letter's original queue at queue manager *manager*, or ""."""
     name, home_ = note.get("queue"), note.get("manager")
     if type(name) is not str or type(home_) is not str:
         return ""
@@ -56,20 +56,20 @@ def original_queue(note: Note, manager: str) -> str:
 
 
 def missing(name: str) -> str:
-    """Returns the reason that a dead letter stays whose original queue *name* does not exist."""
+    """Returns the reason why a dead letter stays if its original queue *name* does not exist."""
     return f"queue {name} does not exist here" if name else "the original queue is unknown"
 
 
 def on_original_queue(name: str) -> str:
-    """Returns the reason that a dead letter stays that is on its original queue *name*."""
+    """Returns the reason why a dead letter stays if it is on its original queue *name*."""
     return f"queue {name} is the original queue"
 
 
 def origin(catalogue: Catalogue, name: str) -> Destination | str:
-    """Returns the original queue *name* of a dead letter, or why it cannot return there.
+    """Returns the original queue *name* of a dead letter, or the reason why it cannot return there.
 
     Raises:
-        RequestError: the queue refuses messages for now, as with PUT_INHIBITED.
+        RequestError: The queue temporarily refuses messages, for example with PUT_INHIBITED.
     """
     if name not in catalogue.queues:
         return missing(name)
@@ -87,7 +87,7 @@ def note_after(note: Note) -> Note:
 
 
 def expires_ms(note: Note, now_ms: int) -> int:
-    """Returns when a returned dead letter expires, by the store's clock; 0 means never."""
+    """Returns the store clock time at which a returned dead letter expires; 0 means never."""
     left_ms = note.get("left_ms")
     if type(left_ms) is not int or left_ms < 0:
         return 0

@@ -1,4 +1,4 @@
-"""The rows that a job works on in a turn, and its selector."""
+"""The rows that a job processes in a turn, and the job's selector."""
 
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.job import SLICE_ROWS, Job
@@ -12,7 +12,7 @@ Rows = list[tuple[bytes, bytes]]
 
 
 def selector_of(context: Context, job: Job, queue: Queue) -> Selector | None:
-    """Returns the selector of *job* on *queue*, which is compiled once for all slices."""
+    """Returns the selector of *job* on *queue*. The selector is compiled once for all slices."""
     if job.wanted is None:
         where = job.row["where"]
         context.count_read(compile_weight(where), 0)
@@ -23,10 +23,11 @@ def selector_of(context: Context, job: Job, queue: Queue) -> Selector | None:
 def next_rows(
     context: Context, job: Job, prefix: bytes, selector: Selector | None = None
 ) -> tuple[Rows, bool]:
-    """Returns the next rows under *prefix*, and whether they are the last; moves the cursor.
+    """Returns the next rows under *prefix*, and whether they are the last. Moves the cursor.
 
-    They are SLICE_ROWS, including the body rows of long messages and the weight of *selector*;
-    fewer in a small map. A waiting job receives one row, to check whether it still has to wait.
+    A slice has SLICE_ROWS rows, including the body rows of long messages and the weight of
+    *selector*, or fewer in a small map. A waiting job receives one row, to check whether it must
+    still wait.
     """
     rows_max = 1 if job.row["state"] == "waiting" else min(SLICE_ROWS, context.slice_rows)
     found: Rows = []

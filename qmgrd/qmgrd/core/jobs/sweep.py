@@ -1,7 +1,7 @@
-"""The job that removes messages that a restart lost, as they were not persistent.
+"""The job that removes the messages that a restart lost because they were not persistent.
 
-Their arrivals are a range. Members of groups are removed first: until then it is unknown which
-groups are complete.
+The arrival numbers of lost messages form a range. Members of groups are removed first, because
+until then it is unknown which groups are complete.
 """
 
 from itertools import islice
@@ -17,11 +17,14 @@ LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Removes a slice. The cursor has a byte for each lane and priority that is done."""
+    """Removes a slice of the messages.
+
+    The cursor has a byte for each finished lane and priority.
+    """
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    context.mark_changed(queue)  # Groups change without the lost members.
+    context.mark_changed(queue)  # Removing lost members changes their groups.
     left = min(SLICE_ROWS, context.slice_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]

@@ -1,18 +1,19 @@
-"""Checks that a link's peer holds the same stream as this end, to notice a restored store.
+"""Checks that a link's peer holds the same stream as this end, to detect a restored store.
 
 Both ends survive each other's crashes: an id that is durable at either end keeps its message. Only
 a store that was restored to an older state, or created again (see pin_peer), breaks this rule.
 
-A restored receiver lacks messages that it had committed and that the sender deleted. Nobody can
-send them again. The sender states the lowest id that it still has; the receiver continues there and
-reports how many messages may be lost. The sender reports this to its operators, too.
+A restored receiver lacks messages that it had committed and that the sender has deleted. These
+messages cannot be sent again. The sender states the lowest id that it still has. The receiver
+continues at that id and reports how many messages may be lost. The sender reports this number to
+its operators as well.
 
-A restored sender gives old ids to new messages. Nobody knows which of the old ones the receiver has
-consumed already, so an operator has to allow that messages may come twice.
+A restored sender assigns old ids to new messages. It is unknown which of the old messages the
+receiver has already consumed. Therefore an operator has to accept that messages may arrive twice.
 
-The receiver remembers in which life of the sender its highest id came. A restored sender does not
-know that life, or knows that the life ended with a lower id. UIDs prove less: the sender may have
-deleted the message, or the same id or UID may be used again.
+The receiver remembers the life of the sender in which its highest id arrived. A restored sender
+does not know that life, or knows that the life ended with a lower id. UIDs are weaker evidence: the
+sender may have deleted the message, or the same id or UID may be used again.
 """
 
 from typing import Any
@@ -37,17 +38,19 @@ def check(
     """Raises RequestError if the peer's window does not belong to the stream of *outbox*.
 
     Args:
-        peer: its name.
-        outbox: the sending end.
-        since_id: the commit id that was known when the path was opened.
-        commit_id: the one that the peer reports now.
-        held_to: the highest id that the peer holds.
-        uid: encoded UID of the message with that id; None if the peer does not know it.
-        life: of the sender, in which that message came; empty if the peer does not know it.
+        peer: The name of the peer.
+            outbox: The sending end.
+            since_id: The commit id that was known when the path was opened.
+            commit_id: The commit id that the peer reports now.
+            held_to: The highest id that the peer holds.
+            uid: The encoded UID of the message with id *held_to*, or None if the peer does not know
+                it.
+            life: The sender's life in which that message arrived; empty if the peer does not know
+                it.
 
     Raises:
-        RequestError: RESTORED: this store was restored. PEER_RESTORED: the peer's store was, and it
-            cannot continue by itself.
+        RequestError: RESTORED if this store was restored. PEER_RESTORED if the peer's store was
+            restored and the peer cannot continue by itself.
     """
     next_id = outbox.queue.counters.next_arrival
     if held_to >= next_id:
@@ -60,31 +63,31 @@ def check(
         raise RequestError(
             ErrorCode.PEER_RESTORED,
             f"{peer} holds up to id {commit_id}, but had committed "
-            f"{since_id}: its store was restored, and the messages between are lost there",
+            f"{since_id}: its store was restored and has lost the messages in between",
         )
     own = outbox.uid_at(held_to)
     is_known = uid is not None or held_to > since_id
     if own is not None and own != uid and is_known:
         raise RequestError(
             ErrorCode.RESTORED,
-            f"{peer} holds another message than this store under id {held_to}: "
-            "one of the two was restored from an older state",
+            f"{peer} and this store hold different messages under id {held_to}: "
+            "one of the two stores was restored from an older state",
         )
-    # Ids up to our commit id were committed before any backup: both states agree on them.
+    # Ids up to the commit id were committed before any backup, so both states agree on them.
     end = outbox.end_of(life) if life and held_to > outbox.commit_id else next_id
     if end is None or held_to >= end:
         raise RequestError(
             ErrorCode.RESTORED,
-            f"{peer} holds up to id {held_to}, sent at a time that this store does not know of: it "
+            f"{peer} holds up to id {held_to}, which this store has no record of sending: it "
             "was restored from an older state",
         )
 
 
 def report_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
-    """Reports to operators that *peer* was restored, and notes it in the *row* of its link.
+    """Reports to operators that *peer* was restored, and records this in the *row* of its link.
 
     Args:
-        lost: how many messages the peer had committed and may have lost.
+        lost: The number of messages that the peer had committed and may have lost.
     """
     row |= {"lost": row.get("lost", 0) + lost, "lost_us": context.now.wall_us}
     rows.put(context.tx, keys.SPACE_LINK + peer.encode(), pack(row))

@@ -1,7 +1,7 @@
-"""Tracks the puts in flight over one path of a link: sent, and perhaps not received yet.
+"""Tracks the puts in flight over one path of a link: puts that the peer may not have received yet.
 
-A connection keeps their order, and the peer reports how many records it has received over it. So
-each copy is counted separately if a put is sent again, over this path or another.
+A connection keeps the order of puts, and the peer reports how many records it has received over it.
+So each copy of a put that is sent again, over this path or another, is counted separately.
 """
 
 from collections import deque
@@ -18,29 +18,29 @@ class Sent(NamedTuple):
     first_id: int
     messages: int
     bytes: int
-    at_ms: int  # when it was sent, by the store's clock
-    total: int  # records sent over the path so far, including its own
+    at_ms: int  # store clock time at which the put was sent
+    total: int  # number of records sent over the path so far, including this put
 
     @property
     def ids(self) -> range:
-        """The ids of its messages."""
+        """The ids of the messages in the put."""
         return range(self.first_id, self.first_id + self.messages)
 
 
 class Flight:
-    """The puts in flight over a path, in order; ``messages`` and ``bytes`` are their totals."""
+    """The puts in flight over a path, in order. ``messages`` and ``bytes`` are their totals."""
 
     __slots__ = ("bytes", "puts", "sent", "taken")
 
     def __init__(self) -> None:
         self.puts: deque[Sent] = deque()
         self.bytes = 0
-        self.sent = 0  # records
-        self.taken = 0  # of these, received by the peer
+        self.sent = 0  # number of records sent
+        self.taken = 0  # number of records that the peer has received
 
     @property
     def messages(self) -> int:
-        """How many records are in flight."""
+        """The number of records in flight."""
         return self.sent - self.taken
 
     def add(self, first_id: int, messages: int, bytes_: int, now_ms: int) -> None:
@@ -50,13 +50,15 @@ class Flight:
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
     def remove_received(self, taken: int) -> list[Sent]:
-        """Removes and returns the puts that the peer has received, now that it has *taken* records.
+        """Removes and returns the puts that the peer has received after it has *taken* records.
 
         Raises:
-            FieldInvalid: *taken* is more than were sent.
+            FieldInvalid: *taken* exceeds the number of records sent.
         """
         if taken > self.sent:
-            raise FieldInvalid("Committed", "taken", f"is {taken}, but {self.sent} were sent")
+            raise FieldInvalid(
+                "Committed", "taken", f"is {taken}, but {self.sent} records were sent"
+            )
         landed = list(takewhile(lambda put: put.total <= taken, self.puts))
         for put in landed:
             self.puts.popleft()
@@ -65,7 +67,7 @@ class Flight:
         return landed
 
     def has(self, seq_id: int) -> bool:
-        """Returns whether *seq_id* is in flight; fast if it is among the oldest."""
+        """Returns whether *seq_id* is in flight. The check is fast for the oldest puts."""
         return any(seq_id in put.ids for put in self.puts)
 
     def ids(self) -> Iterator[int]:

@@ -1,16 +1,17 @@
 """The receiving end of a link (US 6,401,136 B1, claim 1; triggers, checks and refusals are ours).
 
-A message is stored and available as soon as it arrives, in any order. The receiver reports to the
-sender the commit id, which is the end of the consecutive run, and the ids that it holds above.
-It does so after ``commit_messages`` messages, after ``commit_bytes``, ``commit_interval_ms`` after
-the first message, when it is asked, and when the connection closes. A put in the other direction
+A message is stored and available as soon as it arrives, in any order. The receiver reports two
+things to the sender: the commit id, which is the end of the consecutive run, and the ids held above
+it. It does so after ``commit_messages`` messages, after ``commit_bytes``, ``commit_interval_ms``
+after the first message, on request, and when the connection closes. A put in the other direction
 over the same connection carries the report. The next message starts the interval again, so busy
 traffic in both directions needs no separate commits.
 
-The window row is written in the same turn as the messages that it covers. It outlives them: a
-message may be consumed before its commit id is reported. A restored sender gives ids to other
-messages from some id on. Therefore the window keeps the UID of the highest id held, and the life of
-the sender in which it came: they show if the two ends do not belong together.
+The window row is written in the same turn as the messages that it covers. The row outlives the
+messages, because a message may be consumed before its commit id is reported. After a certain id, a
+restored sender assigns ids to other messages. Therefore the window keeps the UID of the highest id
+held, and the sender's life in which that id arrived. These show if the two ends do not belong
+together.
 """
 
 from dataclasses import dataclass, field
@@ -39,28 +40,29 @@ LINE_RETRY_MS = 100
 
 @dataclass(slots=True)
 class LinkInbox:
-    """A link's stream: the stored window, and in memory its paths and its line.
+    """The stream of a link: the stored window, and in memory its paths and its line.
 
-    Invariant: ``paths`` are the open connections. Puts ``in_line`` belong to an ordered stream and
-    follow a gap. They are neither stored nor reported as held.
+    Invariant: ``paths`` contains the open connections. Puts ``in_line`` belong to an ordered stream
+        and follow a gap. They are neither stored nor reported as held.
     """
 
     stream_id: bytes
     peer: str
     inbox: Inbox
-    highest_id: int = 0  # ever held
-    highest_uid: bytes | None = None  # encoded UID of its message, if it had one
-    highest_life: bytes = b""  # life of the sender in which it came
-    duplicates: int = 0  # discarded since the stream was opened
-    lost: int = 0  # committed before this store was restored to an older state
-    lost_us: int | None = None  # when the last loss was found
-    life: bytes = b""  # of the sender
-    incarnation: int = 0  # of this object, as reported to the sender
+    highest_id: int = 0  # highest id that was ever held
+    # Encoded UID of the message with the highest id, if it has one.
+    highest_uid: bytes | None = None
+    highest_life: bytes = b""  # life of the sender in which the highest id arrived
+    duplicates: int = 0  # number of duplicates discarded since the stream was opened
+    lost: int = 0  # number of messages committed before this store was restored to an older state
+    lost_us: int | None = None  # wall clock time at which the last loss was found, in microseconds
+    life: bytes = b""  # current life of the sender
+    incarnation: int = 0  # number of this object, as reported to the sender
     is_ordered: bool = False
-    paths: dict[int, "InboundPath"] = field(default_factory=dict)  # by number
-    in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
+    paths: dict[int, "InboundPath"] = field(default_factory=dict)  # paths by path number
+    in_line: dict[int, m.Put] = field(default_factory=dict)  # puts in line by first id
     in_line_bytes: int = 0
-    is_draining: bool = False  # the next turn continues with the line
+    is_draining: bool = False  # whether the next turn continues with the line
 
     @property
     def key(self) -> bytes:
@@ -68,7 +70,7 @@ class LinkInbox:
         return keys.SPACE_LINK_INBOX + self.stream_id
 
     def encode(self) -> bytes:
-        """Returns the row as stored."""
+        """Returns the row to store."""
         inbox = self.inbox
         row: bytes = pack(
             [
@@ -84,7 +86,7 @@ class LinkInbox:
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
-        """Returns the value of the answer to a LinkOpen."""
+        """Returns the value of the reply to a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
         return [
             stream,
@@ -98,7 +100,9 @@ class LinkInbox:
         ]
 
     def begin_at(self, lowest_id: int) -> int:
-        """Marks all ids below *lowest_id* as held; returns how many were not."""
+        """Marks all ids below *lowest_id* as held. Returns the number of ids that were not held
+        before.
+        """
         lost = self.inbox.begin_at(lowest_id)
         if self.highest_id < self.inbox.commit_id:
             self.highest_id, self.highest_uid = self.inbox.commit_id, None
@@ -106,11 +110,11 @@ class LinkInbox:
         return lost
 
     def line_up(self, put: m.Put, bytes_max: int) -> None:
-        """Keeps *put* until the gap before it is closed.
+        """Keeps *put* in memory until the gap before it is closed.
 
         Raises:
-            WindowExceeded: nothing is kept.
-            RequestError: LINK_LINE_FULL: the line would exceed *bytes_max*.
+            WindowExceeded: The put is outside the window and is not kept.
+                RequestError: LINK_LINE_FULL if the line would exceed *bytes_max*.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         known = self.in_line.get(put.first_id)
@@ -128,7 +132,7 @@ class LinkInbox:
         self.in_line[put.first_id] = put
 
     def next_in_line(self) -> m.Put | None:
-        """Removes and returns the next put that no gap precedes any more, or None."""
+        """Removes and returns the next put that does not follow a gap, or None."""
         gap = self.inbox.commit_id + 1
         if gap not in self.in_line:
             gap = min(self.in_line, default=gap + 1)  # Puts that are sent again may overlap.
@@ -139,7 +143,7 @@ class LinkInbox:
         return put
 
     def clear_line(self) -> None:
-        """Forgets the puts in line: the sender sends them again."""
+        """Discards the puts in line. The sender sends them again."""
         self.in_line.clear()
         self.in_line_bytes = 0
         self.is_draining = False
@@ -147,17 +151,17 @@ class LinkInbox:
     def receive(
         self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
     ) -> PutOutcome:
-        """Stores the new records of *put*, and returns the result for each.
+        """Stores the new records of *put*, and returns the result for each record.
 
         Args:
-            context: of this turn.
-            bury: makes dead letters of messages that have to make room.
-            queue: stores the records.
-            put: as it arrived.
-            target: destination behind a transmission queue, or "".
+            context: The context of the current turn.
+                bury: The function that makes dead letters of messages that are evicted.
+                queue: The queue that stores the records.
+                put: The put as it arrived.
+                target: The destination behind a transmission queue, or "".
 
         Raises:
-            WindowExceeded: nothing is stored.
+            WindowExceeded: The put is outside the window. Nothing is stored.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         numbered = [
@@ -173,7 +177,8 @@ class LinkInbox:
         kept_out = {
             index: error
             for index, error in done.refused
-            if error.code != ErrorCode.DUPLICATE_MESSAGE  # It came another way: it is stored.
+            # The message is already stored; it arrived another way.
+            if error.code != ErrorCode.DUPLICATE_MESSAGE
         }
         self.duplicates += len(done.refused) - len(kept_out)
         for index, (seq_id, record) in enumerate(numbered):
@@ -183,17 +188,17 @@ class LinkInbox:
         return PutOutcome(refused, [])
 
     def skip(self, put: m.Put) -> None:
-        """Marks the ids of *put* as held: the sender no longer has their messages.
+        """Marks the ids of *put* as held, because the sender no longer has their messages.
 
         Raises:
-            WindowExceeded: nothing is marked.
+            WindowExceeded: The put is outside the window. Nothing is marked.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         for seq_id in self.inbox.missing(put.first_id, len(put.records)):
             self.mark_held(seq_id, None)
 
     def mark_held(self, seq_id: int, record: bytes | None) -> None:
-        """Marks an id as held, with its *record* if it has one."""
+        """Marks an id as held, with its *record*, or None if it has no record."""
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
             uid = None if record is None else records.trailer_of(record)
@@ -202,27 +207,27 @@ class LinkInbox:
 
 @dataclass(slots=True, eq=False)
 class InboundPath:
-    """One path of a stream: what arrived over it, and what was reported to the sender."""
+    """One path of a stream: its received records and its reports to the sender."""
 
     stream: LinkInbox
     session: PeerSession
     path: int
-    number: int = 0  # of the stream, on this connection
-    taken: int = 0  # records received, stored or not
-    news: int = 0  # of these, those not yet reported to the sender
+    number: int = 0  # number of the stream on this connection
+    taken: int = 0  # number of records received, stored or not
+    news: int = 0  # number of received records that are not yet reported to the sender
     news_bytes: int = 0
-    is_asked: bool = False  # in this turn
-    _since_ms: int | None = None  # arrival of the first record not yet reported
+    is_asked: bool = False  # whether the sender has asked for a commit in this turn
+    _since_ms: int | None = None  # arrival time of the first unreported record
     _timer_set: bool = False
 
     def take(self, put: m.Put) -> None:
-        """Counts the records that arrived."""
+        """Counts the records of *put*."""
         self.taken += len(put.records)
         self.news += len(put.records)
         self.news_bytes += size_of(put)
 
     def due(self, context: Context) -> m.Committed | None:
-        """Returns the commit to send now, or None; if it can wait, sets the timer for it."""
+        """Returns the commit message to send now, or None. If a commit can wait, sets its timer."""
         limits = context.config.link
         is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
         back = self.session.path  # A put in the other direction carries the commit.
@@ -232,7 +237,7 @@ class InboundPath:
         if self.news:
             self._schedule_commit(context)
         else:
-            self._since_ms = None  # A Blocked has reported everything.
+            self._since_ms = None  # A Blocked message has reported everything.
         return None
 
     def _schedule_commit(self, context: Context) -> None:
@@ -245,7 +250,7 @@ class InboundPath:
             context.timers.at(due_ms, lambda: self._send_commit(context))
 
     def commit_message(self) -> m.Committed:
-        """Returns the commit message, even if the same was reported before."""
+        """Returns the commit message, even if the same state was already reported."""
         self.news, self.news_bytes, self.is_asked, self._since_ms = 0, 0, False, None
         inbox = self.stream.inbox
         runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
@@ -266,7 +271,7 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     """Returns the stored window of the stream *stream_id*, or None.
 
     Raises:
-        RowDamaged: its row is damaged.
+        RowDamaged: The row is damaged.
     """
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
@@ -278,7 +283,7 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
         typed(bytes, b"" if uid is None else uid, "the highest UID")
         typed(bytes, life, "the life of the sender")
         for value in (commit_id, lost, lost_us or 0):
-            number(value, "a number of the window")
+            number(value, "a number in the window")
         ahead = stored_ids(runs)
     return LinkInbox(
         stream_id,
@@ -293,7 +298,10 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
 
 
 def unstamped(put: m.Put) -> RequestError | None:
-    """Returns the error if a record has no UID: a link moves messages, it creates none."""
+    """Returns an error if a record has no UID.
+
+    A link only moves messages and does not create any.
+    """
     if all(
         len(record) >= HEAD_BYTES and record[records.ORIGIN_LENGTH_AT] for record in put.records
     ):
@@ -302,21 +310,21 @@ def unstamped(put: m.Put) -> RequestError | None:
 
 
 def notes_of(put: m.Put) -> list[bytes]:
-    """Returns the notes that came with the records of *put*."""
+    """Returns the notes of the records of *put*."""
     found = [extra.get(m.EXTRA_NOTE) for _, extra in put.extras]
     return [note for note in found if type(note) is bytes]
 
 
 def _line_bytes(put: m.Put) -> int:
-    """Returns about how much memory *put* needs in the line; empty records count, too."""
+    """Returns the approximate memory that *put* needs in the line, including its empty records."""
     return size_of(put) + 64 * len(put.records)
 
 
 def blocked(inbound_path: InboundPath, seq_id: int, error: RequestError, count: int) -> m.Blocked:
-    """Returns the message that reports to the sender that an id cannot be stored now, and why.
+    """Returns the message that reports to the sender why an id cannot be stored now.
 
     Args:
-        count: records that this answer covers.
+        count: The number of records that this reply covers.
     """
     inbound_path.news -= count
     known_class = class_of(error.code)

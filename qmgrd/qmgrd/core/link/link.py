@@ -1,12 +1,13 @@
 """The sending end of a link to another queue manager (US 6,401,136 B1; see link/inbox.py).
 
-    stopped ◀──▶ as the best of its paths: waiting, dialling, opening, up ◀── Blocked ──▶ blocked
-                                                └──▶ refused: an operator must look
+    stopped ◀──▶ the state of its best path: waiting, dialling, opening, up ◀── Blocked ──▶ blocked
+                                                └──▶ refused: an operator must act
 
 All paths of a link (see link/path.py) carry one stream. A message stays in the outbox until the
-peer's commit id covers it. After a reconnect, the peer reports its commit id and the ids it holds
-above, so the link knows exactly what to send. Puts that were lost with a path are sent over the
-others. If all wait for a put that a slow path has had for long, an idle path sends it, too.
+peer's commit id covers it. After a reconnect, the peer reports its commit id and the ids above it
+that it holds. So the link knows exactly what to send. Puts that were lost with a path are sent over
+the other paths. If all paths wait for a put that a slow path has had for long, an idle path sends a
+copy.
 """
 
 from collections.abc import Callable
@@ -31,33 +32,35 @@ from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.link.watch import Watch
 from qmgrd.core.queue.queue import Queue
 
-OPEN_REQUEST = 1  # the id of the request that opens a path
-FETCHED = 128  # paths of connections that the peer dialled are numbered from here on
+OPEN_REQUEST = 1  # id of the request that opens a path
+FETCHED = 128  # first number of paths over connections that the peer dialled
 _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
 class Link:
-    """A link, defined by its row. Everything except the outbox is lost in a restart."""
+    """A link, defined by its row. A restart loses all its state except the outbox."""
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
-        # As stored: addresses, stopped, queue_id; connections, ordered and fetch; stream and
-        # base_id if the stream was begun again; lost and lost_us if its peer was restored; and
-        # fields of newer versions.
+        # The row as stored: addresses, stopped, queue_id, connections, ordered and fetch. It also
+        # has stream and base_id if the stream was begun again, lost and lost_us if the peer was
+        # restored, and fields of newer versions.
         self.row = row
         self.queue = queue
         self.error = ""
         self.refused_code = 0
         self._refused_store = b""  # store id of the peer that was refused
         self.paths: list[Path] = []
-        # Stopped, refused or blocked; None: its paths give its state.
+        # STOPPED, REFUSED or BLOCKED, or None if the state of the paths is the link's state.
         self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
-        self.down_since_ms: int | None = context.now.ms  # neither up nor blocked since then
-        self.retry_at_ms: int | None = None  # when a blocked link sends again
-        self.blocked_since_ms: int | None = None  # since the last commit before it was blocked
-        self.blocked_id = 0  # of the message that the peer refused
+        # Time since when the link is neither up nor blocked.
+        self.down_since_ms: int | None = context.now.ms
+        self.retry_at_ms: int | None = None  # time at which a blocked link sends again
+        # Time of the last commit before the link was blocked.
+        self.blocked_since_ms: int | None = None
+        self.blocked_id = 0  # id of the message that the peer refused
         self._context = context
-        self._epoch = 0  # invalidates the timer of an earlier block
+        self._epoch = 0  # counter that invalidates the timer of an earlier block
         self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
         self._create_paths()
@@ -69,7 +72,7 @@ class Link:
 
     @property
     def state(self) -> LinkState:
-        """The state of the link, as operators see it."""
+        """The state of the link for operators."""
         if self.held_by is not None:
             return self.held_by
         states = [path.state for path in self.paths]
@@ -83,7 +86,7 @@ class Link:
 
     @property
     def stream_id(self) -> bytes:
-        """The identity of the stream, never used for another stream."""
+        """The identity of the stream, which is never used for another stream."""
         number: int = self.row.get("stream", self.queue.id)
         return self._context.store_id + number.to_bytes(8, "big")
 
@@ -93,11 +96,11 @@ class Link:
         return [path for path in self.paths if path.is_up]
 
     def path_of(self, dial: Dial) -> Path | None:
-        """Returns the path that *dial* was made for."""
+        """Returns the path for which *dial* was made."""
         return next((path for path in self.paths if path.dial == dial), None)
 
     def start(self) -> None:
-        """Dials or, if blocked, send again, now. Attempts under way continue."""
+        """Dials at once, or resumes sending if blocked. Attempts in progress continue."""
         if self.held_by is LinkState.BLOCKED:
             self._unblock()
         if not any(path.dial or path.connection for path in self.paths):
@@ -107,7 +110,9 @@ class Link:
             path.start()
 
     def altered(self) -> None:
-        """Applies a changed row: hangs up and dials again, unless the link is stopped."""
+        """Applies a changed row: closes the connections and dials again, unless the link is
+        stopped.
+        """
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
         self._create_paths()
         if self.held_by is not LinkState.STOPPED:
@@ -115,7 +120,7 @@ class Link:
             self.start()
 
     def accept(self, stream: int) -> None:
-        """Accepts the peer's store as it is, and sends the outbox to it as a new *stream*."""
+        """Accepts the peer's present store, and sends the outbox to it as a new *stream*."""
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         self.blocked_since_ms = None
@@ -123,7 +128,7 @@ class Link:
         self.pump = LinkPump(self, self._context)
 
     def stop(self) -> None:
-        """Hangs up, and does not dial until started."""
+        """Closes the connections. The link does not dial until it is started."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
         self._hold(LinkState.STOPPED)
         self.blocked_since_ms = None
@@ -146,15 +151,16 @@ class Link:
             self.down_since_ms = self._context.now.ms
 
     def check_ready(self) -> None:
-        """Raises RequestError LINK_DOWN if the peer may not fetch from this link, or not now.
+        """Raises RequestError LINK_DOWN if the peer may not fetch over this link now.
 
         A link with addresses sends to these addresses, not to a peer that connects by its name.
         """
         if self.addresses:
             raise RequestError(
                 ErrorCode.LINK_DOWN,
-                f"link {self.name} of {self._context.name} has addresses: it dials, and is not "
-                "fetched from",
+                f"link {self.name} of {self._context.name} has addresses, so it dials and its "
+                "peer cannot "
+                "fetch",
                 1_000,
             )
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
@@ -165,7 +171,7 @@ class Link:
             )
 
     def fetched(self, session: PeerSession, wanted: m.LinkFetch) -> None:
-        """Sends over a connection that the peer dialled, too, until it closes."""
+        """Sends over a connection that the peer dialled until the connection closes."""
         index = FETCHED + wanted.path
         for older in [path for path in self.paths if path.index == index]:
             older.close(ErrorCode.LINK_FENCED, "a newer connection fetches")
@@ -187,7 +193,7 @@ class Link:
         self._open(path)
 
     def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
-        """Uses a new connection whose handshake is done."""
+        """Uses a new connection after its handshake."""
         assert path.dial is not None
         path.opening(connection, path.dial.address, welcome, self.outbox.commit_id)
         try:
@@ -223,15 +229,16 @@ class Link:
         self.watch.set()
 
     def answered(self, path: Path, message: m.Message) -> None:
-        """Processes a message of the peer on *path*."""
+        """Processes a message that the peer sent on *path*."""
         if type(message) is m.Committed:
             if message.stream == path.stream:
                 self._committed(path, message)
         elif type(message) is m.Blocked:
             if message.stream == path.stream:
                 path.note_received(message.taken, self.pump.due_ms)
-                if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
-                    self._blocked(message, f"{self.name} says: {message.text}")
+                # The link sends such a put again by itself.
+                if message.code != ErrorCode.LINK_LINE_FULL:
+                    self._blocked(message, f"{self.name} reports: {message.text}")
         elif isinstance(message, m.Ok | m.Error):
             self._replied(path, message)
 
@@ -243,7 +250,7 @@ class Link:
         elif path.state is not LinkState.OPENING:
             return
         elif message.request_id != OPEN_REQUEST:
-            why = f"is {message.request_id}, of nothing"
+            why = f"is {message.request_id}, not a pending request"
             raise FieldInvalid(type(message).__name__, "request_id", why)
         elif isinstance(message, m.Ok):
             self._opened(path, message.value)
@@ -272,7 +279,8 @@ class Link:
             self.refuse(path, late, ErrorClass.RETRY_LATER)
             return
         for other in self.up_paths:
-            if other.incarnation != incarnation:  # The peer has lost the puts in flight there.
+            # The peer has lost the puts in flight on the other path.
+            if other.incarnation != incarnation:
                 text = f"{self.name} has restarted its end, as path {path.index} shows"
                 other.close(ErrorCode.CANCELLED, text)
                 other.lost(text)
@@ -305,9 +313,9 @@ class Link:
         self.pump.committed()
 
     def _commit(self, commit_id: int) -> bool:
-        """Records what the peer has stored; returns whether that is more than before."""
+        """Records the ids that the peer has stored. Returns whether there are new ones."""
         done = self.outbox.commit(commit_id)
-        if done:  # If it is still blocked, then by another message.
+        if done:  # If the link is still blocked, another message blocks it.
             is_blocked = self.held_by is LinkState.BLOCKED
             self.blocked_since_ms = self._context.now.ms if is_blocked else None
         return bool(done)
@@ -334,27 +342,30 @@ class Link:
             path.start()
 
     def _unblock(self) -> None:
-        """Sends again from the commit id on, except what the peer holds or still has to process."""
+        """Sends all messages after the commit id again, except those that the peer holds or is
+        processing.
+        """
         self._hold(None)
         self.pump.go_back(self.outbox.commit_id)
 
     def block_at(self, path: Path, seq_id: int, size: int) -> None:
-        """Blocks the link at a message that is too long for the peer; tries again later.
+        """Blocks the link at a message that is too long for the peer, and retries later.
 
-        The peer's limit may be raised. The peer states its limit when it connects again.
+        The peer's limit may be raised. The peer reports its limit when it connects again.
         """
         limit = path.welcome.message_max_bytes
         text = (
-            f"message {seq_id} has {size} bytes, {self.name} takes at most {limit}: raise its "
+            f"message {seq_id} has {size} bytes, but {self.name} accepts at most {limit}: raise "
+            "its "
             "limits.message_max_bytes"
         )
         self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
-        """Gives up *path* for a while, or the whole link if only an operator can help.
+        """Closes *path* for a while, or stops the whole link if only an operator can help.
 
-        If the peer has to allow this queue manager first, the link asks again by itself, so nobody
-        has to start it here.
+        If the peer must first allow this queue manager, the link asks again by itself. The operator
+        does not have to start the link.
         """
         if error.code == ErrorCode.PEER_NOT_ALLOWED:
             self._refuse(error)
@@ -377,7 +388,7 @@ class Link:
             self._context.note("error", "link refused", link=self.name, why=self.error)
 
     def lost(self, path: Path, why: str) -> None:
-        """Handles the loss of a connection of *path*, or of a connection attempt."""
+        """Handles the loss of a connection of *path*, or a failed connection attempt."""
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             return
         was_up, ids = path.is_up, list(path.flight.ids())
@@ -398,7 +409,7 @@ def _highest(message: m.Committed) -> int:
     """Returns the highest id that the peer reports as held.
 
     Raises:
-        FieldInvalid: the runs above the commit id do not ascend.
+        FieldInvalid: The runs above the commit id do not ascend.
     """
     highest = message.commit_id
     for first, count, *_ in message.held:

@@ -1,11 +1,12 @@
-"""The messages that a link has to send, and how far the peer has them.
+"""The messages that a link has to send, and the ids up to which the peer has stored them.
 
-They are on the transmission queue. A message's sequence id is its arrival number there: assigned in
-the turn of the put, without gaps. A message is deleted only when the peer's commit id covers it.
+The messages are on the transmission queue. The sequence id of a message is its arrival number on
+that queue: assigned in the turn of the put, without gaps. A message is deleted only when the peer's
+commit id covers it.
 
-The row of the outbox also lists the lives of this process in which something was sent, each with
-the next id when it ended. If the peer reports an id from one of these lives, the id must be lower
-(link/continuation.py).
+The row of the outbox also lists the lives of this process in which messages were sent, each with
+the next id at its end. If the peer reports an id from one of these lives, the id must be lower than
+that next id (link/continuation.py).
 """
 
 from collections.abc import Iterator
@@ -28,27 +29,28 @@ from qmgrd.core.queue.take import is_available
 Extra = dict[str, int | bytes]  # fields that a link sends with a record
 # Target, record and extra of an id whose message is damaged, expired or lost in a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
-HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # of an id that the peer has, or is being sent
+HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # an id that the peer holds or that is in flight
 _PLAIN: Extra = {}
-LIVES_MAX = 64  # kept separately, while messages sent in them are not committed
-_ANY_LIFE = b""  # stands for all older ones
-_EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
+LIVES_MAX = 64  # number of lives that are recorded while messages sent in them are not committed
+_ANY_LIFE = b""  # key that represents all older lives
+_EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # position of the expiry in the head of a record
 
 
 class LinkOutbox(Outbox):
     """The sending window of a link, as stored here.
 
-    Invariant: ``queue`` has the ids from ``commit_id`` + 1 on, except damaged ones.
+    Invariant: ``queue`` has all ids above ``commit_id``, except those of damaged messages.
     """
 
     def __init__(self, queue: Queue, context: Context) -> None:
         self.queue = queue
         self._context = context
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
-        self.in_flight: set[int] = set()  # in flight over a path: do not send again
-        self._damaged: dict[bytes, bytes] = {}  # entries found in this turn, by key
+        self.in_flight: set[int] = set()  # ids in flight over a path, which must not be sent again
+        self._damaged: dict[bytes, bytes] = {}  # damaged entries found in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
-        # Lives in which something was sent, each with the next id at its end; 0 for this one.
+        # Lives in which messages were sent, each with the next id at its end; 0 for the current
+        # life.
         self._lives: dict[bytes, int] = {}
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
@@ -62,10 +64,10 @@ class LinkOutbox(Outbox):
             self._write()
 
     def _read(self, row: list[Any]) -> int:
-        """Applies a stored *row*; returns its commit id.
+        """Applies a stored *row* and returns its commit id.
 
         Raises:
-            ValueError: the row makes no sense.
+            ValueError: The row is invalid.
         """
         next_id = self.queue.counters.next_arrival
         commit_id, uid, *more = row
@@ -75,7 +77,7 @@ class LinkOutbox(Outbox):
         self._lives = dict(more[0] if more else [(_ANY_LIFE, next_id)])
         for life, end in self._lives.items():
             typed(bytes, life, "a life")
-            number(end, "where a life ended")
+            number(end, "the end of a life")
         return int(commit_id)
 
     def _save(self) -> None:
@@ -87,7 +89,7 @@ class LinkOutbox(Outbox):
         rows.put(self._context.tx, self._row_key, row)
 
     def sending(self) -> None:
-        """Records in this turn that something is sent in this life."""
+        """Records in this turn that messages are sent in this life."""
         if self._context.life in self._lives:
             return
         if len(self._lives) >= LIVES_MAX:
@@ -98,7 +100,7 @@ class LinkOutbox(Outbox):
         self._save()
 
     def end_of(self, life: bytes) -> int | None:
-        """Returns the id that was next when *life* ended; None if nothing was sent in it."""
+        """Returns the next id at the end of *life*, or None if no message was sent in that life."""
         end = self._lives.get(life, self._lives.get(_ANY_LIFE))
         return self.queue.counters.next_arrival if end == 0 else end
 
@@ -106,15 +108,15 @@ class LinkOutbox(Outbox):
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
 
     def forget_commit(self) -> None:
-        """Forgets what the peer holds, as another peer takes its place."""
+        """Forgets the ids that the peer holds, because another peer replaces it."""
         self._commit_uid = None
         self._save()
 
     def uid_at(self, seq_id: int) -> bytes | None:
-        """Returns the encoded UID of the message with that id, or None if it is not known.
+        """Returns the encoded UID of the message with id *seq_id*, or None if it is unknown.
 
-        It is not known for a message that has expired, even if that is not removed yet: the peer
-        may have been sent its id without a message.
+        The UID of an expired message is unknown, even if the message is not removed yet, because
+        the peer may have received its id without a message.
         """
         if seq_id == self.commit_id:
             return self._commit_uid
@@ -128,7 +130,9 @@ class LinkOutbox(Outbox):
         return entries.uid_trailer(entry) if known else None
 
     def describe(self, seq_id: int) -> dict[str, Any]:
-        """Returns the message with that id and how many follow; all None if it was deleted."""
+        """Returns the message with id *seq_id* and the number of messages after it. All values are
+        None if the message was deleted.
+        """
         value = self._context.tx.get(self._key(seq_id))
         if value is None:
             return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}
@@ -144,9 +148,9 @@ class LinkOutbox(Outbox):
     def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
         """Yields target, record and extra of up to *count* of the next ids, within the window.
 
-        An id without a message, for example a damaged one, has an empty record: the peer marks it
-        as held, so that nothing waits for it. An id that the peer has, or that another path sends,
-        is :data:`HELD`. Call :meth:`set_aside` afterwards.
+        An id without a message, for example a damaged one, has an empty record. The peer marks that
+        id as held, so that no message waits for it. An id that the peer holds, or that another path
+        is sending, yields :data:`HELD`. Call :meth:`set_aside` afterwards.
         """
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
@@ -170,7 +174,7 @@ class LinkOutbox(Outbox):
         yield from self._without(next_id, last + 1)
 
     def _without(self, first_id: int, stop_id: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yields the items for ids without a message."""
+        """Yields the items for ids that have no message."""
         for seq_id in range(first_id, stop_id):
             yield HELD if seq_id in self.held or seq_id in self.in_flight else GONE
 
@@ -193,7 +197,7 @@ class LinkOutbox(Outbox):
         return extra
 
     def set_aside(self) -> None:
-        """Keeps the messages that :meth:`records` found damaged, for forensics."""
+        """Sets aside the messages that :meth:`records` found damaged, for later analysis."""
         if not self._damaged:
             return
         for key, value in self._damaged.items():
@@ -205,7 +209,7 @@ class LinkOutbox(Outbox):
         self._damaged.clear()
 
     def commit(self, commit_id: int) -> range:
-        """Deletes what the peer now holds, in this turn; returns the ids.
+        """Deletes the messages that the peer now holds, in this turn. Returns their ids.
 
         Raises:
             CommitOutOfRange: *commit_id* was never assigned.
@@ -215,7 +219,7 @@ class LinkOutbox(Outbox):
         done = super().commit(commit_id)
         if done:
             self._commit_uid = uid
-            # Everything sent in the other lives is committed.
+            # All messages sent in the removed lives are committed.
             lives = self._lives.items()
             self._lives = {life: end for life, end in lives if not 0 < end <= commit_id + 1}
             self._delete(before + 1, commit_id)
@@ -227,12 +231,12 @@ class LinkOutbox(Outbox):
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
         for key, value in found:
             entry = lane.remove(queue, tx, key, value)
-            # A message lost in a restart was counted then, even if the peer has it.
+            # A message lost in a restart was counted at that time, even if the peer has it.
             is_lost = queue.is_lost(entry, keys.place(key)[1])
             if not is_lost:
                 queue.counters.count_acked()
             kind = history.LOST if is_lost else history.TRANSFERRED
             if 0 < entry.expires_ms <= self._context.now.ms:
-                kind = history.EXPIRED  # It may have expired unsent, and no copy exists any more.
+                kind = history.EXPIRED  # The message may have expired unsent, and no copy exists.
             queue.record_history(kind, key, entry, peer=queue.name[1:], target=entry.target)
         self._context.count_read(len(found), 0)

@@ -1,12 +1,12 @@
-"""One connection of a link: dials, limits what is in flight, and measures how the peer keeps up.
+"""One connection of a link: dials, limits the bytes in flight, and measures the speed of the peer.
 
                 dial            dialled            Ok
     waiting ──────────▶ dialling ──────▶ opening ──────▶ up
        ▲  redial            │               │             │
-       └────────────────────┴───────────────┴─────────────┘  lost, or nothing moves: again later
+       └────────────────────┴───────────────┴─────────────┘  lost or stalled: dials again later
 
 Heartbeats end a connection whose peer is silent. A path also ends if its peer answers heartbeats
-but accepts nothing: what is in flight has to be received within ``link.stall_ms``. That time
+but accepts no messages: messages in flight must be received within ``link.stall_ms``. That time
 doubles after each stall.
 """
 
@@ -21,12 +21,12 @@ from qmgrd.core.context.context import Context, Dial
 from qmgrd.core.link.flight import Flight, Sent
 from qmgrd.core.queue.queue import Queue
 
-BUDGET_MIN_BYTES = 64 * 1024  # that may be in flight over a new path
-FETCH_REQUEST = 2  # the id of the request; 1 opens the path
+BUDGET_MIN_BYTES = 64 * 1024  # bytes that may be in flight over a new path
+FETCH_REQUEST = 2  # id of the fetch request; request 1 opens the path
 FETCH_RETRY_MS = 1_000
-LATE_MS = 500  # a put is late if it takes so much longer than over another path
+LATE_MS = 500  # a put is late if it takes this much longer than over another path
 PUT_BYTES = 1024 * 1024
-PATIENCE_MAX = 6  # doublings
+PATIENCE_MAX = 6  # maximum number of doublings of the stall time
 
 
 class LinkState(Enum):
@@ -42,7 +42,7 @@ class LinkState(Enum):
 
 
 class PathOwner(Protocol):
-    """A link, as its paths know it."""
+    """The interface of a link to its paths."""
 
     name: str
     queue: Queue
@@ -60,7 +60,7 @@ class PathOwner(Protocol):
 
 
 class PeerSession(Protocol):
-    """The session of a connection to a peer, as links know it."""
+    """The interface of a peer's session to links."""
 
     connection: int
     name: str
@@ -70,39 +70,41 @@ class PeerSession(Protocol):
 
 
 class Path:
-    """A path of a link. Nothing of it is stored."""
+    """A path of a link. Its state is not stored."""
 
     def __init__(
         self, link: PathOwner, index: int, context: Context, *, is_fetched: bool = False
     ) -> None:
-        """Creates a path that dials; if the peer dialled, one that ends with its connection."""
+        """Creates a path that dials. If the peer dialled, the path ends with its connection."""
         self.index = index
         self.is_fetched = is_fetched
-        self.fetches = ""  # whether the peer sends over this path, too: asked, yes, or why not
-        self.sent_turn = 0  # the last turn in which something was sent
+        # Whether the peer also sends over this path: "asked", "yes" or the reason why not.
+        self.fetches = ""
+        self.sent_turn = 0  # the last turn in which a put was sent
         self.state = LinkState.WAITING
         self.error = ""
-        self.attempts = 0  # consecutive connection attempts that failed
+        self.attempts = 0  # number of consecutive failed connection attempts
         self.stalls = 0
         self.connection: int | None = None
-        self.dial: Dial | None = None  # the attempt under way
-        self.address = ""  # of the peer, as dialled
+        self.dial: Dial | None = None  # connection attempt in progress
+        self.address = ""  # address of the peer, as dialled
         self.welcome: m.Welcome
-        self.stream = 0  # its number on this connection
-        self.incarnation = 0  # of the peer's end
+        self.stream = 0  # number of the stream on this connection
+        self.incarnation = 0  # incarnation of the peer's end
         self.since_commit_id = 0  # commit id when the path was opened
         self.flight = Flight()
-        self.budget = BUDGET_MIN_BYTES  # that may be in flight
+        self.budget = BUDGET_MIN_BYTES  # number of bytes that may be in flight
         self.rtt_ms: int | None = None
         self.link = link
         self._context = context
-        self._moved_ms = 0  # when a put was last received, or sent while none was in flight
-        self.took_ms = 0  # how long the last received put took
-        self._asked_ms: int | None = None  # since when an answer is awaited
-        self._asked_total = 0  # records sent before the question: the answer covers them
-        self._patience = 0  # consecutive stalls
+        self._moved_ms = 0  # time when a put was last received, or sent while none was in flight
+        self.took_ms = 0  # time that the last received put took
+        self._asked_ms: int | None = None  # time of the oldest unanswered question
+        # Number of records sent before that question, which its answer covers.
+        self._asked_total = 0
+        self._patience = 0  # number of consecutive stalls
         self._next_try_at_ms: int | None = None
-        self._epoch = 0  # invalidates timers of an earlier state
+        self._epoch = 0  # counter that invalidates timers of an earlier state
 
     @property
     def is_up(self) -> bool:
@@ -110,7 +112,7 @@ class Path:
         return self.state is LinkState.UP
 
     def start(self) -> None:
-        """Dials now, unless a connection or an attempt exists."""
+        """Dials at once, unless a connection or an attempt exists."""
         if self.dial is not None or self.connection is not None or self.is_fetched:
             return
         self._enter(LinkState.WAITING)
@@ -118,7 +120,7 @@ class Path:
         self._dial()
 
     def opening(self, connection: int, address: str, welcome: m.Welcome, commit_id: int) -> None:
-        """Uses a connection whose handshake is done; the stream is being opened."""
+        """Uses a connection after its handshake. The stream is being opened."""
         self.connection, self.address, self.welcome = connection, address, welcome
         self.since_commit_id, self.stream, self.fetches = commit_id, 0, ""
         is_alone = len(self.link.paths) == 1
@@ -127,12 +129,12 @@ class Path:
         self._asked_ms = self._moved_ms = self._context.now.ms
 
     def answered(self, connection: int, message: m.Message) -> None:
-        """Processes a message of the peer; ignores it if its *connection* was given up."""
+        """Processes a message from the peer, unless its *connection* was closed."""
         if connection == self.connection:
             self.link.answered(self, message)
 
     def opened(self, stream: int, incarnation: int) -> None:
-        """Begins to send."""
+        """Starts to send."""
         self.stream, self.incarnation = stream, incarnation
         self.error = ""
         self._enter(LinkState.UP)
@@ -141,11 +143,11 @@ class Path:
         self.took_ms = self.rtt_ms or 0
 
     def room(self) -> int:
-        """Returns how many more bytes the path may send now."""
+        """Returns the number of bytes that the path may send now."""
         if self.flight.messages >= self.welcome.put_window_messages:
             return 0
         if self.connection in self._context.unread_replies.held:
-            return 0  # The peer has too much unread.
+            return 0  # The peer has too much unread data.
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 
     def send(self, put: m.Put, size: int) -> None:
@@ -158,20 +160,20 @@ class Path:
         self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
     def ask(self) -> None:
-        """Asks what the peer has received, if that can be more than the last answer."""
+        """Asks the peer how many records it has received, if its answer can have changed."""
         if self._asked_ms is None and self.flight.puts and self._asked_total < self.flight.sent:
             assert self.connection is not None
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent
             self._context.send(self.connection, m.CommitAsk(self.stream))
 
     def note_received(self, taken: int, due_ms: int | None) -> None:
-        """Records what the peer has *taken*, and adapts how much may be in flight.
+        """Records that the peer has *taken* records, and adapts the number of bytes in flight.
 
-        A path that takes longer than *due_ms* gets a smaller budget: other paths are faster, and
-        they wait for its gaps. *due_ms* is None if the link has no other path.
+        A path that takes longer than *due_ms* gets a smaller budget, because faster paths would
+        wait for its gaps. *due_ms* is None if the link has no other path.
 
         Raises:
-            FieldInvalid: *taken* is more than was sent.
+            FieldInvalid: *taken* exceeds the number of records sent.
         """
         before, now_ms = self.flight.taken, self._context.now.ms
         landed = self.flight.remove_received(taken)
@@ -191,7 +193,10 @@ class Path:
 
     @property
     def frame_bytes(self) -> int:
-        """The most bytes of one put; less after stalls, so that a put arrives in time."""
+        """The maximum size of one put.
+
+        It is smaller after stalls, so that a put arrives in time.
+        """
         most = max(PUT_BYTES >> (2 * self._patience), BUDGET_MIN_BYTES)
         return min(most, self.welcome.frame_max_bytes // 2)
 
@@ -202,7 +207,7 @@ class Path:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the peer has not answered a question for a while."""
+        """Whether a question to the peer has been unanswered for a while."""
         asked_ms = self._asked_ms
         return asked_ms is not None and self._context.now.ms - asked_ms > LATE_MS
 
@@ -211,7 +216,7 @@ class Path:
             self.rtt_ms, self._asked_ms = self._context.now.ms - self._asked_ms, None
 
     def fetch(self) -> None:
-        """Asks the peer to send over this connection, too, for its link to here."""
+        """Asks the peer to send the messages of its own link over this connection as well."""
         assert self.connection is not None
         limits, self.fetches = self._context.config.limits, "asked"
         self._context.send(
@@ -227,13 +232,13 @@ class Path:
         )
 
     def fetch_answered(self, error: str) -> None:
-        """Records that the peer sends, or why not; if not, asks again after a while.
+        """Records that the peer sends, or the *error*. After an error, asks again later.
 
         Raises:
-            FieldInvalid: nothing was asked.
+            FieldInvalid: No fetch request was pending.
         """
         if self.fetches != "asked":
-            raise FieldInvalid("Ok", "request_id", f"is {FETCH_REQUEST}, which was not asked")
+            raise FieldInvalid("Ok", "request_id", f"is {FETCH_REQUEST}, not a pending request")
         self.fetches = error or "yes"
         connection = self.connection
         if error:
@@ -244,44 +249,45 @@ class Path:
             )
 
     def is_stalled(self) -> bool:
-        """Returns whether nothing has moved for too long; asks the peer at half of that time."""
+        """Returns whether no put has moved for too long. Asks the peer after half of that time."""
         if not self.flight.puts and self.state is not LinkState.OPENING:
             return False
         limit_ms = self._context.config.link.stall_ms << self._patience
         idle_ms = self._context.now.ms - self._moved_ms
         if self.is_up and idle_ms >= limit_ms // 2:
-            self.ask()  # By itself, the peer may report later than that.
+            self.ask()  # Without a question, the peer may report later than that.
         return idle_ms >= limit_ms
 
     def stalled(self) -> None:
-        """Counts a stall, and allows more time for the next one."""
+        """Counts a stall, and allows more time before the next one."""
         self.stalls += 1
         self._patience = min(self._patience + 1, PATIENCE_MAX)
 
     def close(self, code: int, text: str) -> None:
-        """Closes the connection, if there is one."""
+        """Closes the connection if one exists."""
         if self.connection is not None:
             self._context.close(self.connection, code, text)
 
     def hang_up(self, code: int, text: str) -> None:
-        """Closes the connection and waits to be started; what was in flight is sent again."""
+        """Closes the connection and waits for a start. Messages in flight are sent again."""
         self.close(code, text)
         self._forget()
         self.attempts, self.error = 0, ""
         self._enter(LinkState.WAITING)
 
     def lost(self, why: str) -> None:
-        """Waits, then dials again; what was in flight is sent again."""
+        """Waits and then dials again. Messages in flight are sent again."""
         limits = self._context.config.link
         if self.is_up and (self.flight.taken or not self.flight.puts):
-            self.attempts = 0  # A peer that closes at every put is dialled more and more rarely.
+            # A peer that closes the connection at every put is dialled more and more rarely.
+            self.attempts = 0
         self._forget()
         self.error = why
         self._enter(LinkState.WAITING)
         if self.is_fetched:
             return
         ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
-        # The core has no randomness: a hash spreads the dials of many links as well.
+        # The core has no randomness. A hash also spreads the connection attempts of many links.
         which = f"{self.link.name}:{self.attempts}" + (f":{self.index}" if self.index else "")
         jitter_ms = ceiling_ms * (crc32(self._context.store_id + which.encode()) % 1000) // 2000
         self._try_in(ceiling_ms - jitter_ms, self._dial)
@@ -313,17 +319,17 @@ class Path:
 
     @property
     def oldest(self) -> Sent | None:
-        """The put that has been in flight for longest."""
+        """The put that has been in flight for the longest time."""
         return self.flight.puts[0] if self.flight.puts else None
 
     @property
     def redial_ms(self) -> int | None:
-        """Time until the path dials, or None."""
+        """The time until the path dials, or None."""
         at_ms = self._next_try_at_ms
         return None if at_ms is None else max(at_ms - self._context.now.ms, 0)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the path as shown to operators."""
+        """Returns the path's row for operators."""
         oldest = self.oldest
         return {
             "path": self.index,

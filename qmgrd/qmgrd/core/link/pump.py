@@ -1,4 +1,4 @@
-"""Sends a link's messages: decides which path sends which put, and which puts are sent again."""
+"""Sends the messages of a link: decides which path sends which put and which puts are resent."""
 
 from collections import deque
 from typing import TYPE_CHECKING
@@ -10,28 +10,33 @@ from qmgrd.core.link.puts import SendRoom, cut, size_of
 if TYPE_CHECKING:
     from qmgrd.core.link.link import Link
 
-PUMP_MESSAGES = 1_000  # at most, per turn, to leave room for other work
+PUMP_MESSAGES = 1_000  # maximum per turn, to leave room for other work
 PUMP_BYTES = 1024 * 1024
 
 
 class LinkPump:
-    """Sends for a link. Its state is in memory: what is not committed is sent again.
+    """The sender of a link. Its state is in memory only: uncommitted messages are sent again.
 
     Invariant: each id between commit id and cursor (``outbox.sent_id``) is held by the peer or in
-    flight; or the peer refused it or it is too long for the peer, and the link is blocked.
+        flight. Otherwise the peer refused it or it is too long for the peer, and the link is
+        blocked.
     """
 
     def __init__(self, link: "Link", context: Context) -> None:
         self.highest_sent = link.outbox.commit_id
         self.resent = 0
-        self.too_long: dict[int, int] = {}  # ids and bytes of messages too long for the peer
+        # Sizes of messages that are too long for the peer, by id.
+        self.too_long: dict[int, int] = {}
         self._link = link
         self._context = context
-        self._above: deque[tuple[int, int]] = deque()  # last id and bytes of puts up to the cursor
+        # Last id and size of each put up to the cursor.
+        self._above: deque[tuple[int, int]] = deque()
         self._above_bytes = 0
 
     def committed(self) -> None:
-        """Continues after the peer has reported what it holds and what it received."""
+        """Continues after the peer has reported the ids that it holds and the records that it
+        received.
+        """
         outbox = self._link.outbox
         gap = outbox.commit_id + 1
         is_kept = gap in outbox.held or gap in self.too_long
@@ -43,13 +48,13 @@ class LinkPump:
         return any(path.flight.has(seq_id) for path in self._link.paths)
 
     def go_back(self, seq_id: int) -> None:
-        """Sends again what follows *seq_id*, except what is held or in flight."""
+        """Sends the messages after *seq_id* again, except those that are held or in flight."""
         self.too_long.clear()
         self._link.outbox.go_back(seq_id)
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def run(self) -> None:
-        """Sends what the window allows, each put over the path that has most room."""
+        """Sends the messages that the window allows, each put over the path with the most room."""
         link = self._link
         if not self._may_send or link.queue.bounds.get_inhibit:
             return
@@ -79,17 +84,17 @@ class LinkPump:
 
     @property
     def _may_send(self) -> bool:
-        """Whether the link may send: a message that is too long does not stop the others."""
+        """Whether the link may send. A message that is too long does not stop the others."""
         link = self._link
         if link.state is LinkState.BLOCKED:
             return link.blocked_id in self.too_long and bool(link.up_paths)
         return link.state is LinkState.UP
 
     def _room(self) -> int:
-        """Returns how many more bytes may be sent now; 0 if the window of messages is full.
+        """Returns the number of bytes that may be sent now, or 0 if the window of messages is full.
 
-        A late put holds up its own path only. For an ordered link everything that is not committed
-        counts, as the peer keeps it in memory.
+        A late put delays only its own path. For an ordered link, all uncommitted bytes count,
+        because the peer keeps them in memory.
         """
         outbox = self._link.outbox
         if outbox.sent_id >= outbox.commit_id + outbox.window:
@@ -100,17 +105,18 @@ class LinkPump:
         return self._context.config.link.window_bytes - in_flight
 
     def _count_above(self) -> int:
-        """Returns the bytes between commit id and cursor."""
+        """Returns the number of bytes between commit id and cursor."""
         above, outbox = self._above, self._link.outbox
         while above and above[0][0] <= outbox.commit_id:
             self._above_bytes -= above.popleft()[1]
-        while above and above[-1][0] > outbox.sent_id:  # The cursor went back: sent again.
+        # The cursor went back, and these puts are sent again.
+        while above and above[-1][0] > outbox.sent_id:
             self._above_bytes -= above.pop()[1]
         return self._above_bytes
 
     @property
     def due_ms(self) -> int | None:
-        """How long a put may take, measured by the fastest path; None if it is the only one."""
+        """The time that a put may take, measured by the fastest path, or None for a single path."""
         took = [path.took_ms for path in self._link.up_paths]
         return 2 * min(took) + LATE_MS if len(took) > 1 else None
 
@@ -120,7 +126,7 @@ class LinkPump:
         return [path for path in self._link.up_paths if due_ms is None or not path.is_late(due_ms)]
 
     def send_over(self, path: Path, ids: range) -> None:
-        """Sends *ids* over *path*, too, even if they are in flight over others."""
+        """Sends *ids* over *path* as well, even if they are in flight over other paths."""
         outbox, sent_id = self._link.outbox, self._link.outbox.sent_id
         outbox.sent_id, outbox.in_flight = max(ids.start - 1, outbox.commit_id), set()
         self._send(path, ids.stop - 1 - outbox.sent_id, max(path.room(), 1))
@@ -128,7 +134,7 @@ class LinkPump:
         outbox.set_aside()
 
     def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
-        """Sends what fits over *path*; returns whether the cursor of the outbox moved."""
+        """Sends over *path* as much as fits. Returns whether the cursor of the outbox moved."""
         outbox, welcome = self._link.outbox, path.welcome
         before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)

@@ -7,36 +7,36 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import own_bytes
 from qmgrd.core.link.outbox import HELD, Extra, LinkOutbox
 
-EXTRA_BYTES = 64  # for the keys and numbers of an extra
+EXTRA_BYTES = 64  # bytes for the keys and numbers of an extra
 
 
 class SendRoom(NamedTuple):
-    """How much a path may send now."""
+    """The amount that a path may send now."""
 
     stream: int
     messages: int
-    bytes: int  # in all; the last message may exceed it
-    frame_bytes: int  # in one put
+    bytes: int  # total bytes; the last message may exceed this
+    frame_bytes: int  # bytes in one put
     message_max_bytes: int
 
 
 def size_of(put: m.Put) -> int:
-    """Returns the bytes of the records of *put* and of their notes."""
+    """Returns the size of the records of *put* and of their notes."""
     return sum(map(len, put.records)) + sum(_bytes_of(extra) for _, extra in put.extras)
 
 
 def _bytes_of(extra: Extra) -> int:
-    """Returns about how many bytes the fields sent with a record need."""
+    """Returns the approximate size of the fields that are sent with a record."""
     note = extra.get(m.EXTRA_NOTE, b"")
     return EXTRA_BYTES + (len(note) if type(note) is bytes else 0)
 
 
 def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterator[m.Put]:
-    """Yields puts from *outbox* for which *room* is enough, passing over what the peer has.
+    """Yields puts from *outbox* that fit into *room*. Messages that the peer has are skipped.
 
     Args:
-        too_long: receives the ids and sizes of messages that are too long for the peer. They are
-            passed over, too.
+        too_long: Receives the ids and sizes of messages that are too long for the peer. These
+            messages are skipped as well.
     """
     first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
     extras: list[list[Any]] = []

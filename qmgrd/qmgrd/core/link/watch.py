@@ -1,7 +1,7 @@
-"""Watches whether the puts of a link arrive.
+"""Checks that the puts of a link arrive.
 
-While anything is in flight, a timer checks two things. A path on which nothing moves is given up.
-If all wait for a put that a slow path has had for long, an idle path sends it, too.
+While puts are in flight, a timer checks two things. A stalled path is closed. If all paths wait for
+a put that a slow path has had for long, an idle path sends a copy.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Watches the paths of a link, by a timer that is set while puts are in flight."""
+    """The watch over the paths of a link, with a timer that is set while puts are in flight."""
 
     def __init__(self, link: "Link", context: Context) -> None:
         self._link = link
@@ -40,15 +40,15 @@ class Watch:
         for path in list(link.paths):
             if path.is_stalled():
                 path.stalled()
-                text = f"nothing moves on path {path.index} of link {link.name}"
+                text = f"path {path.index} of link {link.name} is stalled"
                 self._context.event("link stalled", link=link.name, path=path.index)
                 path.close(ErrorCode.LINK_STALLED, text)
-                link.lost(path, f"{path.address}: nothing moved")
+                link.lost(path, f"{path.address}: stalled")
         self._send_what_is_late()
         self.set()
 
     def _send_what_is_late(self) -> None:
-        """Sends the put that all wait for over an idle path, if its own path is silent."""
+        """Sends the put for which all paths wait over an idle path, if its own path is silent."""
         link, due_ms = self._link, self._link.pump.due_ms
         idle = [path for path in link.up_paths if path.oldest is None]
         if due_ms is None or not idle or link.queue.bounds.get_inhibit:

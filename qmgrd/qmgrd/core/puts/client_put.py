@@ -1,6 +1,6 @@
 """Puts of clients, and puts on behalf of clients, such as reports.
 
-Both take the same way. So the daemon never does for a client what the client cannot do itself.
+Both use the same function. So the daemon can do nothing for a client that the client may not do.
 """
 
 from typing import TypeAlias
@@ -21,10 +21,11 @@ Stored: TypeAlias = tuple[Queue, str, PutOutcome]
 def store(
     context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str, batch: list[bytes]
 ) -> Stored:
-    """Puts *batch* on the queue or topic *name*; counts refusals and reports them to operators.
+    """Puts *batch* on the queue or topic *name*. Counts refusals and reports them to operators.
 
     Raises:
-        RequestError: none of *batch* can be put, as :meth:`Catalogue.destination`, or STORE_FULL.
+        RequestError: No message of *batch* can be put. The codes are those of
+            :meth:`Catalogue.destination` and STORE_FULL.
     """
     count = len(batch)
     try:
@@ -33,7 +34,7 @@ def store(
         if fitting < count:
             batch = batch[:fitting]
         context.reserve(batch)
-        if queue.is_publications:  # With all copies that links forward.
+        if queue.is_publications:  # Reserves room for all copies that links forward.
             context.reserve(batch * len(catalogue.topics.proxies_of(target)))
     except RequestError as error:
         count_refused(context, catalogue, name, error, count)

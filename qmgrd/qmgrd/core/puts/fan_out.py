@@ -1,7 +1,7 @@
-"""Gives a subscription its part of a batch of publications: references under their numbers.
+"""Adds a batch of publications to a subscription: references under the publications' numbers.
 
-Plain publications go through one tight loop, if the subscription has room for all. Others are
-checked one by one for selection, room, expiry, delay and group.
+Plain publications pass through one tight loop if the subscription has room for all of them. Other
+publications are checked one by one for selection, room, expiry, delay and group.
 """
 
 from typing import NamedTuple
@@ -25,24 +25,24 @@ _PLAIN_FLAGS = entries.INLINE | entries.IN_ROWS | entries.NOTED
 
 
 class Publication(NamedTuple):
-    """One publication that goes out."""
+    """A publication on its way to subscriptions."""
 
     arrival: int
     entry: entries.Entry
-    front: bytes  # the first bytes of its record
-    trailer: bytes  # its encoded UID
-    size: int  # of its record
-    reference: bytes  # the entry of a plain one on a subscription
+    front: bytes  # the first bytes of the record
+    trailer: bytes  # encoded UID of the record
+    size: int  # size of the record in bytes
+    reference: bytes  # the entry of a plain publication on a subscription
     is_plain: bool
 
 
 def publication_of(context: Context, arrival: int, value: bytes) -> Publication | None:
-    """Returns a stored publication as it goes out; None if it is damaged or has no topic."""
+    """Returns a stored publication for the fan-out, or None if it is damaged or has no topic."""
     entry = entries.decode(value)
     if entry.flags == entries.UNREADABLE:
         return None
     try:
-        levels_of(entry.target)  # It caches its results.
+        levels_of(entry.target)  # The results are cached.
     except RequestError:
         return None
     front, trailer = entries.front(context.tx, entry), entries.uid_trailer(entry)
@@ -68,10 +68,11 @@ def put_publications(
     *,
     is_late: bool = False,
 ) -> None:
-    """Gives *subscription* references to those of *part* that are for it.
+    """Adds references to the matching publications in *part* to *subscription*.
 
     Args:
-        is_late: they were published before it subscribed, and retained.
+        is_late: Whether the publications were retained, and published before the subscription
+            began.
     """
     queue, first = subscription.queue, 0 if is_late else subscription.first
     assert queue is not None, "proxies have no queue"
@@ -103,13 +104,13 @@ def _put_each(
     subscription: Subscription,
     part: list[Publication],
 ) -> None:
-    """Gives *subscription* those of *part* that it has room for, one by one."""
+    """Adds those publications of *part* for which *subscription* has room, one by one."""
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
         is_volatile = publication.front[records.FLAGS_AT] & records.FLAG_NOT_PERSISTENT
         if is_volatile and publication.arrival < queue.origins.born:
-            continue  # The restart lost it, as it lost the references given before.
+            continue  # The restart lost the publication and the references added before.
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)
@@ -144,7 +145,7 @@ def _put_plain_publications(
 
 
 def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publication) -> None:
-    """Stores a reference to *publication* on the subscription that *queue* is."""
+    """Stores a reference to *publication* on the subscription whose queue is *queue*."""
     arrival, entry, front, trailer, size, _, _ = publication
     expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
     if cap_ms:
@@ -178,7 +179,7 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
 def _has_room(
     context: Context, dead_letters: DeadLetters, queue: Queue, publication: Publication
 ) -> bool:
-    """Returns whether *queue* has room for *publication*, after evictions if it allows them."""
+    """Returns whether *queue* has room for *publication*, after evictions if they are allowed."""
     if queue.has_room(1, publication.size):
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
@@ -190,7 +191,7 @@ def _has_room(
 def _suspend(
     context: Context, catalogue: Catalogue, subscription: Subscription, missed: int
 ) -> None:
-    """Suspends *subscription*, which is full, until it is reported healthy."""
+    """Suspends the full *subscription* until it is reported healthy."""
     assert subscription.queue is not None, "proxies are not suspended"
     subscription.queue.counters.count_missed(missed)
     catalogue.store_row(subscription.name, subscription.row | {"suspended": True})

@@ -1,7 +1,7 @@
 """Forwards the publications of a proxy to the same topic at another queue manager.
 
-Each publication goes over the link once, like any message. Its note lists the queue managers that
-it came through. It does not go back to one of them, so no publication travels in a circle. A queue
+Each publication is sent over the link once, like any message. Its note lists the queue managers
+that it passed. It is not sent back to any of them, so no publication travels in a circle. A queue
 manager does not publish the same UID twice.
 """
 
@@ -23,7 +23,7 @@ from qmgrd.core.queue.put import Prepared, append
 def forward(
     context: Context, catalogue: Catalogue, subscription: Subscription, part: list[Publication]
 ) -> None:
-    """Forwards *part* over the link of a proxy, except publications that came that way."""
+    """Forwards *part* over the link of a proxy, except publications from that direction."""
     manager = subscription.manager
     try:
         link = route.link_to(catalogue, manager)
@@ -69,7 +69,7 @@ def forward(
 
 
 def _hops_of(context: Context, publication: Publication) -> list[str]:
-    """Returns the queue managers that a publication came through; none if it was put here."""
+    """Returns the queue managers that a publication passed, or [] if it was put here."""
     if not publication.entry.noted:
         return []
     came = notes.read(context.tx, keys.PUBLICATIONS_ID, publication.arrival).get("hops")

@@ -1,18 +1,21 @@
-"""Publications: each is stored once, and goes out to the subscriptions that match its topic.
+"""Publications: each is stored once and sent to the subscriptions that match its topic.
 
     put to /topic ──▶ SYSTEM.PUBLICATIONS ──fan-out──▶ a reference on each subscription
                           │  number 7                      under the number 7
                           │                                    │ ack, expiry, purge, end
                           └───── removed with the last ◀───────┘
 
-1. Publications have their own queue, where they are checked, stamped and refused like any message.
-   The arrival there is the number of a publication, and its arrival on each subscription.
-2. A reference has no record, only its length and UID. One row counts the references.
-3. The fan-out reads that queue in batches from where it stopped, and gives each subscription its
-   part of a batch at once. A stored position lets the next turn, or a start, continue. Publications
-   before ``first`` of a subscription are older than it, and do not go to it.
-4. A publication without references is removed once its batch is out.
-5. If the store is nearly full, nothing goes out until there is room; puts stop before that.
+1. Publications have their own queue, which checks, stamps and refuses them like any other message.
+   The arrival number on this queue is the number of a publication, and its arrival number on each
+   subscription.
+2. A reference has no record, only the length and UID of the record. One row counts the references.
+3. The fan-out reads that queue in batches from its last position. It adds the matching part of a
+   batch to each subscription at once. A stored position lets the next turn, or a start, continue.
+   Publications before ``first`` of a subscription are older than the subscription and are not
+   added.
+4. A publication without references is removed once its batch has been sent.
+5. If the store is nearly full, the fan-out pauses until there is room. Puts are refused before that
+   point.
 """
 
 from itertools import islice
@@ -37,12 +40,12 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
-BATCH_MATCHES_MAX = 20_000  # between its topics and subscriptions
+BATCH_MATCHES_MAX = 20_000  # pairs of a topic and a matching subscription in one batch
 _COUNT_BYTES = 4
 
 
 class _Batch(NamedTuple):
-    """Publications that go out together, and the part of each subscription, by queue id."""
+    """Publications that are sent together, and the part for each subscription, by queue id."""
 
     first: int
     stop: int
@@ -51,16 +54,16 @@ class _Batch(NamedTuple):
 
 
 class Publications:
-    """The fan-out of publications. Invariant: all publications before ``_next`` are out."""
+    """The fan-out of publications. Invariant: all publications before ``_next`` have been sent."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
         self._catalogue = catalogue
         self._dead_letters = dead_letters
         self._batch: _Batch | None = None
-        self._at = 0  # how many of its parts are out
+        self._at = 0  # number of parts of the batch that have been sent
         self._is_stored = False  # whether the position is stored
-        self._look: Timer | None = None  # for the next look whether there is room
+        self._look: Timer | None = None  # timer for the next check for room
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -79,7 +82,7 @@ class Publications:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any publication is not out yet."""
+        """Whether any publication has not been sent yet."""
         queue = self._queue
         return self._batch is not None or (
             queue is not None and self._next < queue.counters.next_arrival
@@ -87,7 +90,7 @@ class Publications:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether any publication is not out yet, and there is room for it."""
+        """Whether any publication has not been sent yet, and there is room for it."""
         return self.is_busy and not self._context.is_cramped
 
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
@@ -100,11 +103,11 @@ class Publications:
             self._at = sum(known <= queue_id for known, _, _ in parts)
 
     def run(self) -> None:
-        """Hands out publications, as long as the turn has rows for it."""
+        """Sends publications as long as the turn has rows left for them."""
         queue, context = self._queue, self._context
         if queue is None:
             return
-        context.awake_queues.pop(queue.id, None)  # It has no consumers.
+        context.awake_queues.pop(queue.id, None)  # The queue has no consumers.
         rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
         is_over = False
         while context.rows < rows_max and self.can_go_on and not is_over:
@@ -112,7 +115,8 @@ class Publications:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
-                    self._catalogue.references.add(publication.arrival)  # until its batch is out
+                    # Kept until the batch has been sent.
+                    self._catalogue.references.add(publication.arrival)
             self._give(self._batch, rows_max)
             is_over = context.budget.is_over
         self._catalogue.topics.next_out = self._next
@@ -127,13 +131,13 @@ class Publications:
             if given and not given % LOOK_EACH and context.budget.is_over:
                 is_over = True
             given += 1
-            # The stored position is a queue id. Proxies have none: they go first, all at once.
+            # The stored position is a queue id. Proxies have none, so they come first, all at once.
             if is_over and batch.parts[self._at][0]:
                 return
             queue_id, subscription, part = batch.parts[self._at]
             self._at += 1
             if self._catalogue.topics.subscriptions.get(subscription.name) is not subscription:
-                continue  # The subscription ended while the batch was sent out.
+                continue  # The subscription ended while the batch was being sent.
             if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
                 continue
             if subscription.manager:
@@ -150,11 +154,11 @@ class Publications:
         self._batch, self._next = None, batch.stop
 
     def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
-        """Returns the next batch before *stop*; sets damaged publications aside.
+        """Returns the next batch before *stop*, and sets damaged publications aside.
 
         Args:
-            is_known: it was going out up to *stop* and keeps its length: some already have all of
-                it.
+            is_known: Whether this batch was being sent up to *stop*. It keeps its length, because
+                some subscriptions already have all of it.
         """
         tx, found, size = self._context.tx, list[Publication](), 0
         matches, seen = 0, set[str]()
@@ -197,7 +201,7 @@ class Publications:
         return parts
 
     def _retain(self, publication: Publication) -> None:
-        """Retains *publication* for later subscribers; an empty one clears the topic."""
+        """Retains *publication* for later subscribers. An empty publication clears the topic."""
         tx, topic = self._context.tx, publication.entry.target
         before = topics.retained(tx, topic)
         if before is not None:
@@ -208,7 +212,7 @@ class Publications:
             self._catalogue.references.add(publication.arrival)
 
     def _count(self, queue: Queue) -> None:
-        """Writes the changed numbers of references; removes publications without any."""
+        """Writes the changed numbers of references. Removes publications without references."""
         tx, changes = self._context.tx, self._catalogue.references.changes
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
@@ -240,14 +244,16 @@ class Publications:
             queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
 
     def count(self) -> None:
-        """Writes the position of the fan-out, and the references that this turn removed since."""
+        """Writes the position of the fan-out, and the references that this turn removed since
+        *run*.
+        """
         queue = self._queue
         if queue is not None and self._catalogue.references.changes:
             self._count(queue)
         self._store()
 
     def _store(self) -> None:
-        """Stores the position of the fan-out; deletes it if all publications are out."""
+        """Stores the position of the fan-out, or deletes it if all publications have been sent."""
         context = self._context
         if self.is_busy:
             batch = self._batch
@@ -261,12 +267,13 @@ class Publications:
 
 
 def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
-    """Returns first and stop of the batch that is going out, and the last queue id that has it.
+    """Returns the first and stop number of the batch in progress, and the last queue id that has
+    it.
 
     Raises:
-        ValueError: the values are impossible.
+        ValueError: The values are impossible.
     """
     first, stop, queue_id = keys.FAN_OUT_ROW.unpack(row)
     if not 1 <= first <= stop <= next_arrival:
-        raise ValueError(f"{first} up to {stop} are going out, of {next_arrival - 1} publications")
+        raise ValueError(f"batch {first} to {stop} exceeds the last number, {next_arrival - 1}")
     return first, stop, queue_id

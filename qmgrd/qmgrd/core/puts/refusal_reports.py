@@ -11,7 +11,7 @@ LOGGED_EVERY_MS = 60_000
 class FullStore:
     """Logs that the store is full, at most once a minute, and that it has room again.
 
-    There is no event for it: an event would need room in the store.
+    There is no event for this state, because an event would need room in the store.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class FullStore:
         self._next_ms = 0
 
     def log(self, context: Context) -> None:
-        """Logs it if the store became full or has room again in this turn."""
+        """Logs a change if the store became full or has room again in this turn."""
         if context.store_full:
             if context.now.ms >= self._next_ms:
                 self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS
@@ -32,7 +32,7 @@ class FullStore:
 def report_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
-    """Reports that a queue is full, once until it has room again."""
+    """Reports that a queue is full. Each report waits until the queue has had room in between."""
     is_full = any(
         error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
     )
@@ -48,11 +48,11 @@ def count_refused(
     """Counts puts that are refused before they reach their queue, if it exists.
 
     Args:
-        context: of this turn.
-        catalogue: the definitions.
-        name: the name to which they were put; only names of queues here are counted.
-        error: the reason.
-        count: of records.
+        context: The context of the current turn.
+            catalogue: The definitions.
+            name: The name in the put. Only names of local queues are counted.
+            error: The reason for the refusal.
+            count: The number of refused records.
     """
     if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
         queue = catalogue.storing_queue(name)

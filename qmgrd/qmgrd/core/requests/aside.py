@@ -1,4 +1,4 @@
-"""Answers operators about work that was set aside."""
+"""Handles operators' requests about work that was set aside."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from qmgrd.core.sessions.session import Session
 
 
 class AsideAdmin:
-    """Answers requests about items set aside. Holds no state."""
+    """Handles requests about items that were set aside. Holds no state."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -17,7 +17,7 @@ class AsideAdmin:
         self._parts.context.send(session.connection, m.Ok(request_id, value))
 
     def aside_list(self, session: Session, message: m.AsideList) -> None:
-        """Lists the items in order of their numbers, a page at a time."""
+        """Lists the items in the order of their numbers, a page at a time."""
         context = self._parts.context
         numbers = [number for number in context.aside.items if number > message.after]
         page = numbers[: message.limit]

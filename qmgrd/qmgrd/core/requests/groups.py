@@ -1,4 +1,4 @@
-"""Answers operators about groups: lists them, shows one, intervenes in one."""
+"""Handles operators' requests about groups: listing, showing and intervening."""
 
 from collections.abc import Iterator
 from itertools import islice, takewhile
@@ -21,14 +21,14 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session
 
-MEMBERS_MAX = 1_000  # shown at once
+MEMBERS_MAX = 1_000  # number of members shown at once
 GAPS_MAX = 100
-LOOKED_AT_MAX = 10_000  # groups per page, if complete ones are left out
-SKIPPED_MAX = 500  # members that a skip makes dead letters
+LOOKED_AT_MAX = 10_000  # number of groups examined per page, if complete groups are left out
+SKIPPED_MAX = 500  # number of members that a skip turns into dead letters
 
 
 class GroupAdmin:
-    """Answers requests about groups."""
+    """Handles requests about groups."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
@@ -36,7 +36,7 @@ class GroupAdmin:
         self._dead_letters = dead_letters
 
     def group_new(self, session: Session, message: m.GroupNew) -> None:
-        """Returns an id that no other group has: the store id, and the next number of this boot."""
+        """Returns an unused group id: the store id and the next number of this boot."""
         context = self._context
         group_id = context.store_id + context.ids.next().to_bytes(8, "big")
         context.send(session.connection, m.Ok(message.request_id, group_id))
@@ -81,7 +81,7 @@ class GroupAdmin:
         action = actions.get(message.action)
         if action is None:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"{message.action!r} is none of {', '.join(actions)}"
+                ErrorCode.VALUE_INVALID, f"{message.action!r} is not one of {', '.join(actions)}"
             )
         queue, row = self._find(message.queue, message.group_id)
         is_changed = action(queue, message.group_id, row, message)
@@ -102,7 +102,8 @@ class GroupAdmin:
         if queue.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"on {name} messages wait for their link in the order of their ids, not in groups",
+                f"{name} is a transmission queue and has no groups: its messages are in the order "
+                "of their ids",
             )
         return queue
 
@@ -118,8 +119,9 @@ class GroupAdmin:
         if row is None:
             raise RequestError(
                 ErrorCode.GROUP_UNKNOWN,
-                f"queue {name} has no group {shown(group_id)}: none of its messages came, or the "
-                "last one was consumed",
+                f"queue {name} has no group {shown(group_id)}: no message of the group arrived, "
+                "or the "
+                "last message was consumed",
             )
         return queue, row
 
@@ -179,7 +181,7 @@ class GroupAdmin:
         }
 
     def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
-        """Returns the gap at which the group stops, if it is in the first MEMBERS_MAX members."""
+        """Returns the gap at which the group waits, if it is in the first MEMBERS_MAX members."""
         wanted = row.due
         for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
             self._context.count_read(1, 0)
@@ -193,7 +195,7 @@ class GroupAdmin:
     def _from_due(
         self, queue: Queue, group_id: bytes, row: GroupRow
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yields key and position of each member from the due number on."""
+        """Yields the key and position of each member from the due number."""
         start = keys.group(queue.id, group_id, row.due)
         prefix = group_index.prefix_of(queue.id, group_id)
         return group_index.under(self._context.tx, prefix, start)
@@ -221,7 +223,7 @@ class GroupAdmin:
             "expires_left_ms": left_ms,
         }
 
-    # Interventions: each returns whether it changed the group
+    # Interventions. Each function returns whether it changed the group.
 
     def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
         was_paused, row.is_paused = row.is_paused, True
@@ -260,7 +262,7 @@ class GroupAdmin:
     def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
         """Returns the highest number that is stored or has left the group, even by expiry.
 
-        With too many messages to go through, returns the highest number ever stored.
+        If there are too many messages to examine, returns the highest number ever stored.
         """
         if row.count + row.waiting > LOOKED_AT_MAX:
             return row.highest
@@ -283,7 +285,7 @@ class GroupAdmin:
         return True
 
     def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
-        """Returns the default number that a skip goes to."""
+        """Returns the default number to which a skip advances."""
         first = next(self._from_due(queue, group_id, row), None)
         if first is None:
             raise intervention_errors.nothing_here(group_id)
@@ -291,7 +293,7 @@ class GroupAdmin:
         return row.due + 1 if number == row.due else number
 
     def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
-        """Makes the members from *due* to below *number* dead letters."""
+        """Makes dead letters of the members from *due* up to, but not including, *number*."""
         tx = self._context.tx
         start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
         members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
@@ -332,23 +334,25 @@ _DONE = {
 
 
 def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:
-    """Raises DUPLICATE_UNCOMMITTED if a unit puts a number in between: nobody would receive it."""
+    """Raises DUPLICATE_UNCOMMITTED if a unit puts a number in between, which would not be
+    delivered.
+    """
     number = queue.groups.pending.first(group_id, above, below)
     if number:
         raise RequestError(
             ErrorCode.DUPLICATE_UNCOMMITTED,
             f"an open unit of work puts number {number} of group {shown(group_id)} on queue "
-            f"{queue.name}; try again when it has ended",
+            f"{queue.name}; retry after the unit has ended",
             1_000,
         )
 
 
 def _waiting_for(row: GroupRow, gaps: list[list[int]]) -> str:
-    """Returns what a group waits for, in words."""
+    """Returns a description of the message or event for which a group waits."""
     if row.parked_number:
         return f"an operator: number {row.parked_number} failed"
     if row.is_paused:
-        return "an operator: it is paused"
+        return "an operator: the group is paused"
     if gaps:
         first, last = gaps[0]
         return f"number {first}" if first == last else f"numbers {first} to {last}"

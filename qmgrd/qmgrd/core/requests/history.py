@@ -1,4 +1,4 @@
-"""Answers requests about history, from exports (each with a cursor) and operators."""
+"""Handles requests about history from exports (each with a cursor) and operators."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ READ_MAX_BYTES = 1 << 20
 
 
 class HistoryAdmin:
-    """Answers requests about the journal."""
+    """Handles requests about the journal."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._journal = context.journal
 
     def history_read(self, session: Session, message: m.HistoryRead) -> None:
-        """Answers with rows of history."""
+        """Sends rows of history."""
         context, journal = self._context, self._journal
         _check_position(journal, message.after)
         until, bytes_max = message.until or journal.next, min(message.bytes_max, READ_MAX_BYTES)
@@ -31,7 +31,7 @@ class HistoryAdmin:
         self._ok(session, message.request_id, self._identity() | {"rows": rows})
 
     def history_show(self, session: Session, message: m.HistoryShow) -> None:
-        """Answers with the extent of the journal and its cursors."""
+        """Sends the extent of the journal and its cursors."""
         journal = self._journal
         cursors = [self._row(name) for name in sorted(journal.cursors)]
         self._ok(
@@ -39,7 +39,7 @@ class HistoryAdmin:
         )
 
     def cursor_commit(self, session: Session, message: m.CursorCommit) -> None:
-        """Advances a cursor; creates it if it does not exist."""
+        """Advances a cursor, or creates it if it does not exist."""
         journal, name, context = self._journal, message.cursor, self._context
         cursor = journal.cursors.get(name)
         if cursor is None:
@@ -47,7 +47,7 @@ class HistoryAdmin:
             if len(journal.cursors) >= CURSORS_MAX:
                 raise RequestError(
                     ErrorCode.CURSORS_EXHAUSTED,
-                    f"{CURSORS_MAX} export cursors exist, the most allowed: delete unused ones",
+                    f"{CURSORS_MAX} export cursors exist, which is the limit: delete unused ones",
                 )
             _check_position(journal, message.position)
             cursor = journal.cursors[name] = Cursor(message.position, context.now.wall_us)
@@ -89,18 +89,18 @@ class HistoryAdmin:
 
 
 def _check_position(journal: Journal, after: int) -> None:
-    """Raises RequestError if the rows that follow *after* are deleted, or were never written."""
+    """Raises RequestError if the rows after *after* are deleted or were never written."""
     if after >= journal.next:
         raise RequestError(
             ErrorCode.HISTORY_AHEAD,
-            f"row {after} of history is requested, but the last is {journal.next - 1}: the store "
-            "was restored to an earlier state, or is another one; start the export from scratch",
+            f"history row {after} was requested, but the last row is {journal.next - 1}: the store "
+            "was restored to an earlier state or replaced; start the export from scratch",
         )
     if after + 1 < journal.first:
         raise RequestError(
             ErrorCode.HISTORY_DROPPED,
-            f"history begins with row {journal.first}; row {after + 1} was exported by all "
-            "cursors, or dropped at a limit: begin there, and use a cursor",
+            f"history begins at row {journal.first}; row {after + 1} was exported by all "
+            "cursors or dropped at a limit: begin at row {journal.first}, and use a cursor",
         )
 
 
@@ -108,5 +108,6 @@ def _check_name(name: str) -> None:
     if not is_name(name):
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"{name[:80]!r} is not the name of an export cursor: use 1 to 64 of A-Z a-z 0-9 . _ -",
+            f"{name[:80]!r} is not a valid name of an export cursor: use 1 to 64 of A-Z a-z 0-9 . "
+            "_ -",
         )

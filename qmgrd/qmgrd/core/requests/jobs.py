@@ -1,4 +1,4 @@
-"""Answers operators about jobs: starts purges and moves, shows jobs, cancels them."""
+"""Handles operators' requests about jobs: starts purges and moves, shows jobs, cancels jobs."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from qmgrd.core.sessions.session import Session
 
 
 class JobAdmin:
-    """Answers requests about jobs. Holds no state of its own."""
+    """Handles requests about jobs. Holds no state of its own."""
 
     def __init__(self, context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
         self._context = context
@@ -27,7 +27,7 @@ class JobAdmin:
         self._context.send(session.connection, m.Ok(request_id, value))
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
-        """Removes all messages present now that are not leased; answers when the job is done."""
+        """Removes all current messages that are not leased. Replies when the job is done."""
         queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
         job = self._jobs.start(
             "purge",
@@ -39,12 +39,13 @@ class JobAdmin:
         job.waiting = (session.connection, message.request_id)
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
-        """Starts to move or copy all messages present now that are not leased."""
+        """Starts to move or copy all current messages that are not leased."""
         queue, wanted = self._source(message.queue, message.where, "a move would leave gaps")
         kind = "copy" if message.copy else "move" if message.target else "retry"
         if message.copy and not message.target:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, "a copy needs a target: dead letters go back themselves"
+                ErrorCode.VALUE_INVALID,
+                "a copy needs a target: give one, or move dead letters back instead",
             )
         if message.target:
             self._check_target(queue, message.target)
@@ -78,7 +79,7 @@ class JobAdmin:
         """Returns the source queue, and the selection of its messages.
 
         Raises:
-            RequestError: also JOBS_EXHAUSTED, SELECTOR_INVALID.
+            RequestError: Also JOBS_EXHAUSTED and SELECTOR_INVALID.
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
@@ -88,7 +89,9 @@ class JobAdmin:
         return queue, wanted
 
     def _check_target(self, source: Queue, name: str) -> None:
-        """Raises RequestError for an invalid target. A job waits for a full or inhibited one."""
+        """Raises RequestError for an invalid target. A job waits if its target is full or
+        inhibited.
+        """
         found = self._catalogue.find(name)
         if isinstance(found, ProxySubscription) or name == PUBLICATIONS:
             raise is_published(name)
@@ -106,8 +109,8 @@ def held(name: str) -> RequestError:
     """Returns the error for a job on the queue *name*, which stores publications."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} stores the messages of subscriptions: purge or move theirs, or delete the "
-        "subscriptions",
+        f"{name} stores the messages of subscriptions: purge, move or delete those "
+        "subscriptions instead",
     )
 
 
@@ -115,8 +118,8 @@ def numbered(name: str, why: str) -> RequestError:
     """Returns the error for a job that would remove messages from a transmission queue."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} is a transmission queue: its messages are numbered, and {why}; "
-        f"delete the link with its messages instead",
+        f"{name} is a transmission queue: its messages are numbered, so {why}; "
+        f"delete the link and its messages instead",
     )
 
 
@@ -131,15 +134,15 @@ def is_transmission(name: str) -> RequestError:
 def is_itself(name: str, source: str) -> RequestError:
     """Returns the error for a job from *source* to the same queue, given as *name*."""
     return RequestError(
-        ErrorCode.VALUE_INVALID, f"{name} is the queue {source} itself; name another target"
+        ErrorCode.VALUE_INVALID, f"{name} is queue {source} itself; choose another target"
     )
 
 
 def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
-    """Returns the facts that a job on *queue* needs. It leaves messages that arrive later alone.
+    """Returns the facts that a job on *queue* needs. The job ignores messages that arrive later.
 
     Args:
-        delayed: the number of delayed messages that the job includes.
+        delayed: The number of delayed messages that the job includes.
     """
     return {
         "queue": queue.name,

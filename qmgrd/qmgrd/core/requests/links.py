@@ -1,4 +1,4 @@
-"""Answers operators about links, and a queue manager that fetches its pending messages."""
+"""Handles operators' requests about links, and fetch requests of other queue managers."""
 
 from itertools import islice
 from typing import Any
@@ -17,12 +17,12 @@ from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.session import Session
 
 USERS_SHOWN_MAX = 5
-SHOWN_MAX = 1_000  # of inbound links
-ALLOWED_MAX = 10_000  # as many as link.peers_max may be
+SHOWN_MAX = 1_000  # number of inbound links shown
+ALLOWED_MAX = 10_000  # the highest possible value of link.peers_max
 
 
 class LinkAdmin:
-    """Answers requests about links. Holds no state."""
+    """Handles requests about links. Holds no state."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, jobs: Jobs, streams: LinkStreams
@@ -37,7 +37,7 @@ class LinkAdmin:
         self._context.send(session.connection, m.Ok(request_id, value))
 
     def link_create(self, session: Session, message: m.LinkCreate) -> None:
-        """Defines a link, and starts it unless it is defined as stopped."""
+        """Defines a link. Starts the link unless it is defined as stopped."""
         known = message.link in self._catalogue.links
         link = self._links.create(message.link, message.attributes)
         if not known and not link.row["stopped"]:
@@ -54,7 +54,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, self._row(link) | {"changed": changed})
 
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
-        """Deletes a link that no remote queue uses; links from its peer stay allowed."""
+        """Deletes a link that no remote queue uses. Links from its peer stay allowed."""
         link = self._links.find(message.link)
         users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
@@ -103,10 +103,13 @@ class LinkAdmin:
         self._ok(session, message.request_id, self._row(self._links.find(message.link)))
 
     def link_allow(self, session: Session, message: m.LinkAllow) -> None:
-        """Lets a queue manager open links to here; a new store id closes its connections."""
+        """Allows a queue manager to open links to this one.
+
+        A new store id closes its connections.
+        """
         name, peers = message.manager, self._context.peers
         if peers.allow(name, message.store_id):
-            self._streams.disconnect_sender(name, f"{name} was given another store id")
+            self._streams.disconnect_sender(name, f"the store id of {name} was changed")
             if name in self._catalogue.links:
                 self._catalogue.links[name].altered()
         row = peers.describe(name)
@@ -114,7 +117,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, row)
 
     def link_disallow(self, session: Session, message: m.LinkDisallow) -> None:
-        """Stops a queue manager from opening links to here, and closes its open ones."""
+        """Forbids a queue manager to open links to this one, and closes its open links."""
         name = message.manager
         self._context.peers.disallow(name, is_linked=name in self._catalogue.links)
         count = self._streams.disconnect_sender(
@@ -125,24 +128,27 @@ class LinkAdmin:
         self._ok(session, message.request_id, {"connections": count, "inbound": inbound})
 
     def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
-        """Makes the link to the requesting queue manager send over this connection."""
+        """Sends the messages of the link to the requesting queue manager over this connection."""
         if message.path >= FETCHED:
-            raise FieldInvalid("LinkFetch", "path", f"is {message.path}, not below {FETCHED}")
+            raise FieldInvalid(
+                "LinkFetch", "path", f"is {message.path}, but must be below {FETCHED}"
+            )
         least = (65_536, 1, 1, 1)
         for field, value, low in zip(message._fields[2:], message[2:], least, strict=True):
             if value < low:
-                raise FieldInvalid("LinkFetch", field, f"is {value}, below {low}")
+                raise FieldInvalid("LinkFetch", field, f"is {value}, but must be at least {low}")
         if session.path is not None:
-            raise FieldInvalid("LinkFetch", "path", "a LinkFetch came over this connection before")
+            raise FieldInvalid("LinkFetch", "path", "this connection already sent a LinkFetch")
         link = self._fetched_link(session)
         self._ok(session, message.request_id, None)
         link.fetched(session, message)
 
     def _fetched_link(self, session: Session) -> Link:
-        """Returns the link that a queue manager may fetch from, by the name and store it claims.
+        """Returns the link over which a queue manager may fetch, by the name and store that it
+        claims.
 
         Raises:
-            RequestError: PEER_STORE_CHANGED, checked first; LINK_UNKNOWN; LINK_DOWN.
+            RequestError: PEER_STORE_CHANGED (checked first), LINK_UNKNOWN or LINK_DOWN.
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
         try:
@@ -162,7 +168,7 @@ class LinkAdmin:
         self._switch(session, message, stopped=False)
 
     def link_stop(self, session: Session, message: m.LinkStop) -> None:
-        """Stops a link until it is started again, also over restarts."""
+        """Stops a link until it is started again, even across restarts."""
         self._switch(session, message, stopped=True)
 
     def _switch(

@@ -58,7 +58,7 @@ class Services(NamedTuple):
 
 
 def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
-    """Returns the row of the table for *kind*: type checkers know that *handler* accepts it."""
+    """Returns the table row for *kind*. Type checkers verify that *handler* accepts *kind*."""
     return kind, handler
 
 

@@ -1,4 +1,4 @@
-"""Answers operators about queues, status and snapshots."""
+"""Handles operators' requests about queues, status and snapshots."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
 class QueueAdmin:
-    """Answers administrative requests. Holds no state."""
+    """Handles administrative requests. Holds no state."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class QueueAdmin:
         self._ok(session, message.request_id, row | {"changed": changed})
 
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
-        """Deletes a queue at once; a job removes its messages. An alias leaves its queue as is."""
+        """Deletes a queue at once.
+
+        A job removes its messages. Deleting an alias keeps its queue.
+        """
         found = self._catalogue.named(message.queue)
         system.check_deletable(message.queue)
         if message.queue in self._catalogue.topics.subscriptions:
@@ -97,7 +100,7 @@ class QueueAdmin:
             raise RequestError(
                 ErrorCode.QUEUE_NOT_EMPTY,
                 f"queue {message.queue} holds {amount(count, 'message')}; "
-                "get or purge them, or delete it with them",
+                "consume or purge them, or delete the queue with its messages",
             )
         self._jobs.check_room()
         count = self._removal.remove(message.queue)
@@ -145,24 +148,27 @@ class QueueAdmin:
         self._ok(session, message.request_id, value)
 
     def snapshot(self, session: Session, message: m.Snapshot) -> None:
-        """Makes the shell take a snapshot of this turn; the shell answers when it is written."""
+        """Makes the shell take a snapshot of this turn. The shell replies when the snapshot is
+        written.
+        """
         directory = message.directory
         if not (directory.startswith("/") or _URL.match(directory)):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"{directory[:200]!r} is no absolute path on the daemon's host, and no URL",
+                f"{directory[:200]!r} is neither an absolute path on the daemon's host nor a URL",
             )
         self.take_snapshot(session.connection, message.request_id, directory, message.rate_bytes)
 
     def take_snapshot(
         self, connection: int, request_id: int, directory: str, rate_bytes: int = 0
     ) -> None:
-        """Makes the shell take a snapshot; the schedule has no *connection* to answer."""
+        """Makes the shell take a snapshot. A scheduled snapshot has no *connection* for a reply."""
         context = self._context
         wanted = TakeSnapshot(
             connection, request_id, directory, context.turn_number + 1, rate_bytes
         )
-        context.wrote = True  # The snapshot names a turn that changes the store.
+        # The snapshot contains the turn number, so this turn must change the store.
+        context.wrote = True
         context.outcome.effects.append(wanted)
 
     def browse(self, session: Session, message: m.Browse) -> None:
@@ -199,7 +205,7 @@ class QueueAdmin:
         self._ok(session, message.request_id, value)
 
     def _found(self, queue: Queue, message: m.Browse, prefix: bytes) -> Iterator[Found]:
-        """Returns the messages of *queue* in the order and from the place that *message* names."""
+        """Returns the messages of *queue* in the order and from the position in *message*."""
         tx, after, number = self._context.tx, None, 0
         if message.after is not None:
             after, number = (message.after[0], message.after[1]), _number(message.after)
@@ -212,7 +218,7 @@ class QueueAdmin:
         if prefix and message.delayed:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                "delayed messages are not indexed yet: select them with where, as in "
+                "delayed messages are not in the index yet: select them with where, for example "
                 "where = \"correlation_id = 'k'\"",
             )
         if prefix:
@@ -227,13 +233,13 @@ class QueueAdmin:
         if is_selecting or message.delayed or (is_by_arrival and message.all_available):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                "a browse in the order of arrival selects by where alone, of all messages"
+                "a browse in arrival order allows only the where selector and covers all messages"
                 if is_by_arrival
-                else "a browse in logical order selects by where alone, of available messages",
+                else "a browse in logical order allows only where, and covers available messages",
             )
 
 
 def _number(after: list[int]) -> int:
-    """Returns the number in a group that ends a place; 0 if it has none."""
+    """Returns the group number at the end of a position, or 0 if there is none."""
     number = after[2] if len(after) > 2 else 0
     return number if type(number) is int and 0 <= number < 2**32 else 0

@@ -1,4 +1,4 @@
-"""The right that each request needs, as its declaration in qmgr_protocol.messages says."""
+"""The right that each request requires, as declared in qmgr_protocol.messages."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
@@ -12,9 +12,9 @@ RIGHTS[SettlePart] = RIGHTS[m.Settle]
 
 
 def allowed(kind: type[Arrived]) -> bool:
-    """Returns whether a peer may send a request of that *kind*: always, without authentication.
+    """Returns whether a peer may send requests of *kind*. Without authentication, it always may.
 
     Raises:
-        KeyError: a message without a right is a bug.
+        KeyError: The message has no right, which is a bug.
     """
     return RIGHTS[kind] is not None

@@ -1,4 +1,4 @@
-"""Sets work aside that failed twice, and retries or drops it when an operator decides."""
+"""Sets aside work that failed twice, and retries or drops it on request of an operator."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 
 LOOKED_AT_MAX = 10_000  # messages of a queue that are searched for damaged ones
-RESTART = "read at the next start"  # when a row is retried that only a start reads
+RESTART = "read at the next start"  # time of the retry of a row that only a start reads
 
 
 class Parts(NamedTuple):
-    """The parts of a queue manager that hold what can be set aside."""
+    """The parts of a queue manager that can have items set aside."""
 
     context: Context
     catalogue: Catalogue
@@ -28,13 +28,13 @@ class Parts(NamedTuple):
 
 
 def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
-    """Sets *work* aside, in a turn that does nothing else.
+    """Sets *work* aside in a turn without other work.
 
     Args:
-        parts: of the queue manager whose turn is open.
-        work: the work that failed too often.
-        why: the reason of its last failure.
-        is_mark: whether to only mark the work, so that later turns skip it.
+        parts: The parts of the queue manager whose turn is open.
+            work: The work that failed too often.
+            why: The reason for its last failure.
+            is_mark: Whether to only mark the work, so that later turns skip it.
     """
     context = parts.context
     if work.kind == "due" and isinstance(work.key, bytes):
@@ -47,7 +47,7 @@ def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
 
 
 def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
-    """Sets aside the message or job that makes *work* fail; returns whether no mark is needed."""
+    """Sets aside the message or job that makes *work* fail. Returns whether no mark is needed."""
     if work.kind == "job" and isinstance(work.key, int):
         parts.jobs.set_aside(work.key, why)
     elif work.kind == "message" and isinstance(work.key, bytes):
@@ -62,7 +62,7 @@ def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
 
 
 def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
-    """Sets aside the messages of *queue* that cannot be read; returns whether there were any."""
+    """Sets aside the unreadable messages of *queue*. Returns whether there were any."""
     context, count, left = parts.context, 0, LOOKED_AT_MAX
     for lane_ in keys.LANES_READY:
         prefix = keys.lane(queue.id, lane_)
@@ -90,7 +90,7 @@ def _queue_of(parts: Parts, key: bytes) -> Queue | None:
 
 
 def described(parts: Parts, work: WorkId) -> str:
-    """Returns what *work* is, in words."""
+    """Returns a description of *work*."""
     by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):
         queue = by_id.get(int(work.key))
@@ -120,18 +120,18 @@ _PHRASES = {
 
 
 def retry(parts: Parts, number: int) -> tuple[Item, str]:
-    """Retries the work of an item; returns the item and when the retry runs.
+    """Retries the work of an item. Returns the item and the time of the retry.
 
     Raises:
-        RequestError: ASIDE_UNKNOWN; VALUE_INVALID, it cannot be retried.
+        RequestError: ASIDE_UNKNOWN, or VALUE_INVALID if the item cannot be retried.
     """
     context = parts.context
     item = context.aside.find(number)
     if item.work.kind == "message":
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"item {number}: {item.what} is among the damaged messages of its queue and stays "
-            f"there; delete the item instead",
+            f"item {number}: {item.what} is one of the damaged messages of its queue and cannot be "
+            f"retried; delete the item instead",
         )
     context.aside.restore(context, number)
     if item.work.kind == "job":
@@ -143,10 +143,10 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
 
 
 def drop(parts: Parts, number: int) -> Item:
-    """Deletes an item with its row or job; returns the item.
+    """Deletes an item with its row or job, and returns the item.
 
     Raises:
-        RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the queue manager needs that work.
+        RequestError: ASIDE_UNKNOWN, or VALUE_INVALID if the queue manager needs the work.
     """
     context, item = parts.context, parts.context.aside.find(number)
     kind, key = item.work
@@ -155,8 +155,8 @@ def drop(parts: Parts, number: int) -> Item:
     elif kind not in ("row", "due", "message"):
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"item {number}, {item.what}, has no row or job to delete; leave it set "
-            "aside, or retry it",
+            f"item {number}, {item.what}, has no row or job to delete; leave it "
+            "set aside, or retry it",
         )
     elif isinstance(key, bytes):
         _drop_messages(parts, item, key)

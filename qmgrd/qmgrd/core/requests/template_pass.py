@@ -1,9 +1,9 @@
-"""The pass that applies changed templates to existing queues: a template may match 10,000.
+"""The pass that applies changed templates to existing queues, possibly more than 10,000.
 
-A change of a template is stored at once, and applies to new queues. Existing queues follow in
-slices, in the order of their names; then the request is answered. A change during a pass waits for
-the next pass, which serves all changes made meanwhile. A restart needs no pass: loading a queue
-applies its template.
+A change of a template is stored at once and applies to new queues. Existing queues follow in
+slices, in the order of their names. Then the request receives its reply. A change during a pass
+waits for the next pass, which applies all changes made in the meantime. A restart needs no pass,
+because loading a queue applies its template.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class TemplatePass:
     """Applies templates to all queues.
 
     Invariant: while a pass runs, the queues up to ``_reached`` have the templates that were in
-    force when it started, or later ones.
+        force at its start, or newer ones.
     """
 
     def __init__(self, context: Context, catalogue: Catalogue, delivery: Delivery) -> None:
@@ -37,7 +37,7 @@ class TemplatePass:
         return bool(self._served)
 
     def start(self, done: Callable[[], None]) -> None:
-        """Applies the present templates to all queues, then calls *done*."""
+        """Applies the current templates to all queues, then calls *done*."""
         if self._served:
             self._waiting.append(done)
             return
@@ -45,7 +45,7 @@ class TemplatePass:
         self.run()
 
     def run(self) -> None:
-        """Does a slice: as many queues as the turn has rows and time for, but at least a few."""
+        """Processes a slice: as many queues as the turn has time for, but at least a few."""
         context = self._context
         while self._served:
             names, further = page(self._catalogue.names, self._reached, LOOK_EACH)

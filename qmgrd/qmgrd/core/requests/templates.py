@@ -1,4 +1,4 @@
-"""Answers operators about templates."""
+"""Handles operators' requests about templates."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from qmgrd.core.sessions.session import Session
 
 
 class TemplateAdmin:
-    """Answers requests about templates. Holds no state."""
+    """Handles requests about templates. Holds no state."""
 
     def __init__(self, context: Context, catalogue: Catalogue, template_pass: TemplatePass) -> None:
         self._context = context
@@ -20,7 +20,7 @@ class TemplateAdmin:
         self._pass = template_pass
 
     def template_set(self, session: Session, message: m.TemplateSet) -> None:
-        """Defines a template; answers when it is applied to all matching queues."""
+        """Defines a template. Replies when the template is applied to all matching queues."""
         before, after = self._definitions.set(message.pattern, message.attributes)
         old, new = before.attributes if before else {}, after.attributes
         changed = {
@@ -42,7 +42,7 @@ class TemplateAdmin:
             done()
 
     def template_delete(self, session: Session, message: m.TemplateDelete) -> None:
-        """Deletes a template; its queues get the next matching template, or the defaults."""
+        """Deletes a template. Its queues use the next matching template, or the defaults."""
         value = {"pattern": message.pattern, "queues": self._templates.count(message.pattern)}
         self._definitions.delete(message.pattern)
         self._context.note("info", "template deleted", template=message.pattern)

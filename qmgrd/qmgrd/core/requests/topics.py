@@ -1,4 +1,4 @@
-"""Answers requests about topics and subscriptions: subscribes, lists, shows, republishes."""
+"""Handles requests about topics and subscriptions: subscribes, lists, shows, republishes."""
 
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
@@ -26,8 +26,8 @@ from qmgrd.core.returns.parked import Parked
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.subscriptions import Subscriptions
 
-LOOKED_AT_MAX = 5_000  # parked publications per page
-FIRST_SHOWN = 20  # subscriptions of a topic
+LOOKED_AT_MAX = 5_000  # number of parked publications examined per page
+FIRST_SHOWN = 20  # number of subscriptions of a topic that are shown
 _LANES = {
     keys.LANE_READY: "ready",
     keys.LANE_GROUPED: "ready",
@@ -37,7 +37,7 @@ _LANES = {
 
 
 class TopicAdmin:
-    """Answers requests about topics, subscriptions and parked publications. Holds no state."""
+    """Handles requests about topics, subscriptions and parked publications. Holds no state."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, jobs: Jobs, subscriptions: Subscriptions
@@ -159,7 +159,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, row)
 
     def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:
-        """Reports the subscriptions that have not consumed a publication, each with its state."""
+        """Lists the subscriptions that have not consumed a publication, each with its state."""
         context, arrival, topic = self._context, *self._publication(message.uid)
         rows = []
         found = self._topics.match(topic)
@@ -184,7 +184,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
-        """Returns arrival and topic of the publication with that encoded UID.
+        """Returns the arrival number and topic of the publication with the encoded UID *uid*.
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN.
@@ -198,15 +198,16 @@ class TopicAdmin:
                 return arrival, entries.decode(value).target
         raise RequestError(
             ErrorCode.PUBLICATION_UNKNOWN,
-            f"no subscription holds a publication {_uid(uid)}: all have consumed it, "
+            f"no subscription holds publication {_uid(uid)}: every subscriber has consumed it, "
             "or it does not exist",
         )
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
-        """Returns key and entry of a publication on a subscription; None if it is consumed."""
+        """Returns key and entry of a publication on a subscription, or None if it was consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
-        priorities = range(keys.PRIORITY_TOP + 1)  # The default at the time of the put is unknown.
+        # The default priority at the time of the put is unknown.
+        priorities = range(keys.PRIORITY_TOP + 1)
         own = records.own_priority(front) if front else None
         if own is not None:
             priorities = range(own, own + 1)
@@ -241,7 +242,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, {"parked": rows, "next": further})
 
     def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
-        """Yields parked publications after the place of *message* that may match it."""
+        """Yields the parked publications after the position in *message* that may match it."""
         tx, after = self._context.tx, message.after
         if message.subscription and not message.uid:
             queue = self._subscriptions.find(message.subscription).queue
@@ -256,7 +257,7 @@ class TopicAdmin:
     def _parked(
         self, message: m.RepublishList, found: Parked, selector: Any
     ) -> dict[str, Any] | None:
-        """Returns the row of a parked publication; None if it does not match *message*."""
+        """Returns the row of a parked publication, or None if it does not match *message*."""
         context, queue = self._context, self._catalogue.by_id.get(found.queue_id)
         if queue is None or message.subscription not in ("", queue.name):
             return None
@@ -286,7 +287,7 @@ class TopicAdmin:
         }
 
     def republish(self, session: Session, message: m.Republish) -> None:
-        """Starts a job that delivers parked publications again, or drops them."""
+        """Starts a job that republishes parked publications, or drops them."""
         republish.selector_of(message.where)
         arrival = self._publication(message.uid)[0] if message.uid else 0
         for name in message.subscriptions:

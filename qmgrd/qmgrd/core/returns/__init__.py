@@ -1,12 +1,14 @@
-"""Messages that return from consumers: retries, dead letters, parked publications. And events.
+"""Messages that consumers return: retries, dead letters, parked publications. Also events.
 
-* `returns.py` decides for each message that comes back: available again at once, after a delay, or
-  never again.
-* `dead_letters.py` finds a queue for messages that cannot be consumed, with a note that says why.
+* `returns.py` decides for each returned message whether it is available again at once, after a
+  delay, or never.
+* `dead_letters.py` finds a queue for messages that cannot be consumed, with a note about the
+  reason.
 * `transfer.py` moves or copies one message to another queue.
-* `parked.py` keeps the publications that a subscriber failed on: the republish queue.
+* `parked.py` keeps publications on which a subscriber failed: the republish queue.
 * `events.py` puts events on SYSTEM.EVENTS.
 
-Invariant: no message is lost on the way. It leaves its queue in the transaction that stores it
-elsewhere. If no queue accepts a dead letter, it stays where it is and is tried again.
+Invariant: a return never loses a message. The transaction that removes a message from its queue
+also stores it elsewhere. If no queue accepts a dead letter, it stays on its queue and is tried
+again.
 """

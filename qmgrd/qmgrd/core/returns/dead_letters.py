@@ -1,15 +1,16 @@
-"""Dead letters: messages that cannot be consumed go to a backout queue or the dead-letter queue.
+"""Dead letters: messages that cannot be consumed move to a backout queue or the dead-letter queue.
 
     failed too often, rejected ──▶ backout queue of its queue
                                       │ none, or full
     expired, evicted ─────────────────┴──▶ SYSTEM.DEAD.LETTERS
                                               │ full
-                                              └──▶ it stays where it is
+                                              └──▶ it stays on its queue
 
-Its note states the reason, the queue it comes from, and the reasons of its consumers (notes.py). A
-dead letter does not expire: the note has the time that was left. No message is lost on this way.
-Messages of links that no queue here accepts go there, too (undeliverable.py). A publication that a
-subscriber fails on is parked for the subscriber instead (parked.py).
+The note of a dead letter states the reason, the original queue, and the reasons that consumers gave
+(notes.py). A dead letter does not expire, but its note keeps the remaining lifetime. No message is
+lost on this path. Messages of links that no local queue accepts also become dead letters
+(undeliverable.py). A publication on which a subscriber fails is parked for that subscriber instead
+(parked.py).
 """
 
 from collections.abc import Mapping
@@ -47,19 +48,21 @@ _FAILURES = frozenset(
 
 
 class DeadLetters:
-    """Moves messages that cannot be consumed to their backout or dead-letter queue."""
+    """Moves messages that cannot be consumed to a backout queue or the dead-letter queue."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
 
     def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
-        """Moves the message under *key* off *queue*; returns the queue it went to, or nothing.
+        """Moves the message under *key* off *queue*. Returns the new queue's name, or "" if none
+        accepts it.
 
-        A message that cannot be read is set aside.
+        An unreadable message is set aside.
 
         Args:
-            only: the one queue that may receive it, as it has others of its group.
+            only: The only queue that may receive the message, because it has other members of its
+                group.
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
@@ -69,7 +72,7 @@ class DeadLetters:
             lane.set_aside(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
-            # A restart lost it.
+            # The message was lost in a restart.
             lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
@@ -116,9 +119,9 @@ class DeadLetters:
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Destination, entry: entries.Entry) -> str:
-        """Returns the queue from which the copy at *place* of that message came, or nothing.
+        """Returns the queue from which the copy of that message at *place* came, or "".
 
-        Copies from different queues are different work, and must not be confused.
+        Copies from different queues are separate work items.
         """
         trailer, queue = entries.uid_trailer(entry), place.queue
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
@@ -128,10 +131,11 @@ class DeadLetters:
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Adds a *record* that was on no queue here; its note has *header*, *extra* is of a link.
+        """Adds a *record* that was on no queue here. Its note has *header*; *extra* comes from a
+        link.
 
         Raises:
-            RequestError: no queue accepts it; it is not stored.
+            RequestError: No queue accepts the record. It is not stored.
         """
         facts = {"queue": header["queue"], "why": name_of(header["code"])}
         try:
@@ -175,7 +179,7 @@ class DeadLetters:
         return [DEAD_LETTERS]
 
     def has_way(self, queue: Queue, code: int) -> bool:
-        """Returns whether a queue for dead letters of *queue* exists, full or not."""
+        """Returns whether a queue for dead letters of *queue* exists, even if it is full."""
         if queue.references is not None:
             return True
         for name in self._ways(queue, code):
@@ -185,9 +189,11 @@ class DeadLetters:
         return False
 
     def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
-        """Returns the failures after which a message is no longer handed out, and the error code.
+        """Returns the number of failures after which a message is not delivered again, and the
+        error code.
 
-        For a subscription, one more than its redelivery limit or that of the topic. 0 is never.
+        For a subscription, the number is its redelivery limit, or that of the topic, plus 1. 0
+        means never.
         """
         bounds = queue.bounds
         if queue.references is None:

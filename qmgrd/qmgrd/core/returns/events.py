@@ -1,7 +1,7 @@
 """Events for operators, as messages on SYSTEM.EVENTS.
 
-The queue is like any other: durable, open to any reader, and bounded by evicting its oldest
-messages. Equal events of one turn are one message, with a count.
+The queue is like any other queue: durable, open to any reader, and bounded by evicting its oldest
+messages. Equal events of one turn become one message with a count.
 """
 
 import json
@@ -16,7 +16,8 @@ from qmgrd.core.context.put_records import put_records
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
-# These events about the queue of events itself are not reported: each would cause another.
+# These events about the event queue itself are not reported, because each would cause another
+# event.
 _OF_THE_QUEUE_ITSELF = frozenset(
     {
         "message expired",
@@ -35,7 +36,8 @@ def put_events(context: Context, catalogue: Catalogue, dead_letters: DeadLetters
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
     if not found or context.store_full or not context.begin_work("events"):
-        return  # The log has them. In a full store the queue must not take the last room.
+        # The log has these events. In a full store, the event queue must not use the last room.
+        return
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:
         left_out = len(batch) - EVENTS_PER_TURN

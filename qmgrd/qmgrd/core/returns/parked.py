@@ -3,12 +3,12 @@
     subscription A ── parked lane ── publication 7 ─┐
     subscription B ── parked lane ── publication 7 ─┴──▶ one stored publication (publications.py)
                                                      ▲
-    index of the parked:      (7, A) (7, B) ─────────┘   the republish queue, with a list for each
+    index of parked ones:     (7, A) (7, B) ─────────┘   the republish queue, with a list for each
 
-The republish queue is that index: it contains a publication once, as long as any subscriber is on
-its list, and each subscriber once per publication. To park or republish moves one entry, in one
-transaction with the index. So a subscriber either has a copy or is on the list. (US 9,654,433; the
-index as the list, and the shared record of the copies, are our design.)
+The republish queue is that index. It contains a publication once while any subscriber is on its
+list, and each subscriber once per publication. Parking or republishing moves one entry, in one
+transaction with the index. So a subscriber either has a copy or is on the list. (US 9,654,433;
+using the index as the list, and sharing the record between copies, are our design.)
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,16 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 
 PLACE = "the republish queue"
-_KEPT = ("attempts", "retries", "left_ms")  # of its note, after it was republished
+# Fields of the note that are kept after the publication was republished.
+_KEPT = ("attempts", "retries", "left_ms")
 
 
 def park(
     context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry, note: notes.Note
 ) -> None:
-    """Parks the message under *key* of a subscription, and adds the subscription to its list."""
+    """Parks the message under *key* of a subscription, and adds the subscription to the message's
+    list.
+    """
     tx, (priority, arrival) = context.tx, keys.place(key)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
@@ -47,16 +50,16 @@ def park(
     notes.write(tx, queue.id, arrival, notes.encode(note))
     tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))
     queue.counters.count_parked()
-    # The entry, its note, the index, the schedule.
+    # Counts rows for the entry, its note, the index and the schedule.
     context.count_read(3 + bool(parked.due_ms), 0)
     queue.record_history(history.PARKED, key, parked, code=note.get("code", 0))
     context.mark_changed(queue)
 
 
 def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
-    """Republishes the parked message under *key*; returns False if the subscription has no room.
+    """Republishes the parked message under *key*. Returns False if the subscription has no room.
 
-    The message has its original position, is marked as republished, and its counts are zero.
+    The message returns to its original position, is marked as republished, and has counts of zero.
     """
     tx, entry, (priority, arrival) = context.tx, entries.decode(value), keys.place(key)
     if not queue.has_room(1, entries.record_bytes(entry)):
@@ -77,7 +80,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
 
 
 def await_(context: Context, key: bytes, value: bytes) -> None:
-    """Marks the parked message under *key* to be republished when its subscriber returns."""
+    """Marks the parked message under *key* for republishing when its subscriber returns."""
     entry = entries.decode(value)
     if not entry.flags & entries.AWAITED:
         context.tx.put(key, entries.encode(entry._replace(flags=entry.flags | entries.AWAITED)))
@@ -93,7 +96,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
 
 
 class Parked(NamedTuple):
-    """A row of the index: the publication, the subscription, and the key of the entry there."""
+    """A row of the index: the publication, the subscription, and the key of its entry."""
 
     row: bytes
     arrival: int
@@ -111,7 +114,7 @@ def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
 
 
 def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
-    """Yields the parked messages of a subscription from that *arrival* on, in order."""
+    """Yields the parked messages of a subscription, starting at *arrival*, in order."""
     lanes = [
         tx.scan(
             keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
@@ -125,5 +128,7 @@ def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Pa
 
 
 def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:
-    """Returns the facts of a parked message for selectors, in addition to its own."""
+    """Returns the facts about a parked message for selectors, in addition to the message's own
+    facts.
+    """
     return notes.facts_of(note) | {"topic": topic, "subscription": subscription}

@@ -1,13 +1,13 @@
 """Returns messages from consumers to their queues: at once, after a delay, or as dead letters.
 
-    given back ──▶ counts raised ──▶ threshold reached? ──▶ dead letter
+    returned ───▶ counts raised ──▶ threshold reached? ──▶ dead letter
                                          │ no
                                          ▼
-                             delayed, as the consumer or the queue asks
+                             delayed, as the consumer or the queue requests
 
-The delay grows with each failure. It is shortened by a random part, so that messages that failed
-together are not retried together. The part is computed from the message's UID, as the core has no
-source of randomness.
+The delay grows with each failure. The delay is shortened by a random part, so that messages that
+failed together are not retried together. The part is computed from the message's UID, because the
+core has no source of randomness.
 """
 
 from collections import deque
@@ -30,22 +30,22 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-STUCK_MS = 10_000  # until the next delivery of a dead letter that no queue accepts
+STUCK_MS = 10_000  # time until the next delivery of a dead letter that no queue accepts
 RETURNS_PER_TURN = 500
 _EXPONENT_MAX = 100
 
 
 class ReturnTerms(NamedTuple):
-    """How a message returns to its queue."""
+    """The terms under which a message returns to its queue."""
 
-    delivered: bool = True  # the consumer has seen it
+    delivered: bool = True  # whether the consumer has seen the message
     failed: bool = False
     delay_ms: int = 0
-    code: int = 0  # why, for its note
+    code: int = 0  # reason for the note
     reason: str = ""
     text: str = ""
-    rejected: bool = False  # it becomes a dead letter at once
-    is_own: bool = True  # False: it returns because another member of its group did
+    rejected: bool = False  # whether the message becomes a dead letter at once
+    is_own: bool = True  # False if the message returns because another member of its group did
 
 
 RELEASED = ReturnTerms(failed=True, delay_ms=DELAY_OF_QUEUE)
@@ -57,7 +57,9 @@ TAKEN_BACK = ReturnTerms(is_own=False)
 
 
 class Returns:
-    """Returns leases. Invariant: ``waiting`` has what lost connections and units left behind."""
+    """Returns leased messages to their queues. Invariant: ``waiting`` contains the leases of lost
+    connections and units that have not been returned yet.
+    """
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
         self._context = context
@@ -65,23 +67,27 @@ class Returns:
         self.waiting: deque[tuple[Lease, ReturnTerms]] = deque()
 
     def give_back_later(self, leases: Iterable[Lease], how: ReturnTerms) -> None:
-        """Returns *leases* later, in slices, as no client waits for that."""
+        """Returns the messages of *leases* later, in slices, because no client waits for the
+        result.
+        """
         self.waiting.extend((lease, how) for lease in leases)
 
     def give_back_slice(self, count: int) -> None:
-        """Returns up to *count* of the leases that wait, looking at RETURNS_PER_TURN at most."""
+        """Returns up to *count* waiting leases. Examines at most RETURNS_PER_TURN leases."""
         for at in range(min(RETURNS_PER_TURN, len(self.waiting))):
             if not count or (at and not at % LOOK_EACH and self._context.budget.is_over):
                 return
             lease, how = self.waiting.popleft()
             queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:
-                continue  # It was settled, or timed out, meanwhile.
+                continue  # The lease was settled or timed out in the meantime.
             self.give_back(lease, how)
             count -= 1
 
     def give_back(self, lease: Lease, how: ReturnTerms) -> None:
-        """Ends *lease*; its message can be had again, in time, or is a dead letter."""
+        """Ends *lease*. Its message becomes available again, possibly after a delay, or a dead
+        letter.
+        """
         if not self._context.begin_work("message", lease.key):
             return
         self._give_back(lease, how)
@@ -89,7 +95,9 @@ class Returns:
             self.count(lease.lessee.queue, 0, 1)
 
     def count(self, queue: Queue, consumed: int, failed: int) -> None:
-        """Reports results to the breaker of *queue*, and to operators if it opens or closes."""
+        """Reports results to the breaker of *queue*, and reports changes of the breaker to
+        operators.
+        """
         context = self._context
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:
@@ -107,7 +115,8 @@ class Returns:
         entry = entries.decode(value)
         context.count_read(1, 0)
         context.mark_changed(queue)
-        is_over = 0 < entry.expires_ms <= context.now.ms  # Then it expires once it is returned.
+        # A message past its expiry expires after it is returned.
+        is_over = 0 < entry.expires_ms <= context.now.ms
         code = 0 if is_over else self._end_of(queue, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code and self._park(queue, lease, entry, code):
@@ -132,19 +141,21 @@ class Returns:
         self.give_back_later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
 
     def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:
-        """Parks a group if one of its members is a dead letter; returns whether it is in a group.
+        """Parks a group if one of its members becomes a dead letter. Returns whether there is a
+        group.
 
-        The whole group leaves in order, once it is complete or closed (group_end.py).
+        The whole group leaves in order after it is complete or closed (group_end.py).
         """
         group = index.selected_by(entries.front(self._context.tx, entry))[1]
         if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return False
         if not self._dead_letters.has_way(queue, code):
-            return False  # Nothing leaves the dead-letter queue itself: it is tried again.
+            return False  # Nothing leaves the dead-letter queue itself, so the message is retried.
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False
-        queue.groups.held_groups.release(group[0])  # Its reader continues with other groups.
+        # The reader of the group continues with other groups.
+        queue.groups.held_groups.release(group[0])
         if not row.parked_number:  # The first member that failed gives the reason.
             row.parked_number, row.parked_code = group[1], int(code)
             queue.groups.mark_changed(group[0])
@@ -152,7 +163,7 @@ class Returns:
         return True
 
     def _end_of(self, queue: Queue, entry: entries.Entry, how: ReturnTerms) -> int:
-        """Returns why the message is a dead letter from here on, or 0."""
+        """Returns the code of the reason why the message becomes a dead letter now, or 0."""
         bounds = queue.bounds
         if how.rejected:
             return ErrorCode.MESSAGE_REJECTED
@@ -168,7 +179,7 @@ class Returns:
 
     def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: ReturnTerms) -> bytes:
         if not how.failed or self._context.store_full:
-            return b""  # Its counts are raised in any case; a note would use the last room.
+            return b""  # The counts are raised in any case. A note would use the last room.
         note = notes.read(self._context.tx, queue.id, lease.arrival) if entry.noted else {}
         now_us, client = self._context.now.wall_us, lease.lessee.client
         note = notes.with_attempt(note, now_us, how.code, how.reason, how.text, client)
@@ -176,16 +187,16 @@ class Returns:
 
 
 def _counts(bounds: Bounds, entry: entries.Entry, how: ReturnTerms) -> bool:
-    """Returns whether a delivery is counted that came to nothing.
+    """Returns whether a delivery without a result is counted.
 
     A message that returns because of its group does not use up a delivery limit. It is counted only
-    once, to record that it was handed out.
+    once, to record that it was delivered.
     """
     return how.delivered and (how.is_own or not (bounds.delivery_limit and entry.delivered))
 
 
 def _delay_ms(bounds: Bounds, entry: entries.Entry, how: ReturnTerms) -> int:
-    """Returns for how long a message that comes back cannot be had."""
+    """Returns the time for which a returned message stays unavailable."""
     if how.delay_ms != DELAY_OF_QUEUE:
         return how.delay_ms
     if not how.failed or not bounds.retry_initial_ms:

@@ -1,8 +1,8 @@
 """Moves or copies a message to another queue of the same queue manager, in one turn.
 
-The record does not change. A move keeps the body rows, too: only the entry and its key change. On
-the other queue the message is a new arrival, with its counts at zero. It keeps its UID, so a queue
-that already has the message does not receive it twice.
+The record does not change. A move also keeps the body rows: only the entry and its key change. On
+the other queue, the message is a new arrival with counts of zero. It keeps its UID, so a queue that
+already has the message does not receive it twice.
 """
 
 from enum import Enum
@@ -30,8 +30,8 @@ class Copied(Enum):
     """The result of a copy."""
 
     NEW = "new"
-    DUPLICATE = "duplicate"  # it exists already
-    HELD = "held"  # a unit of work will put it there, or there is no room
+    DUPLICATE = "duplicate"  # the message already exists at the destination
+    HELD = "held"  # a unit of work will put the message there, or there is no room
 
 
 def transfer(
@@ -45,16 +45,16 @@ def transfer(
     note: bytes,
     for_good: bool = True,
 ) -> bool:
-    """Moves the message under *key* of *source*; returns whether *place* accepted it.
+    """Moves the message under *key* of *source*. Returns whether *place* accepted the message.
 
-    The caller counts the reason, and ends the lease. A group continues at *place* where it was at
-    *source*. *for_good* is as for :func:`lane.unlink`.
+    The caller counts the reason and ends the lease. A group continues at *place* from its position
+    at *source*. *for_good* has the same meaning as for :func:`lane.unlink`.
     """
     tx, queue = context.tx, place.queue
     entry = entries.decode(value)
     verdict = _judge(context, place, entry)
     if verdict is UidVerdict.DUPLICATE and _is_remembered(context, place, entry):
-        # It was consumed there. To treat it as a duplicate would lose it.
+        # The message was consumed there. Treating it as a duplicate would lose it.
         verdict = UidVerdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
     if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
@@ -80,7 +80,7 @@ def transfer(
 def _on_its_own(
     context: Context, queue: Queue, entry: entries.Entry, record: bytes
 ) -> entries.Entry:
-    """Returns *entry* for *queue* with its own copy of *record*."""
+    """Returns *entry* for *queue*, with a separate copy of *record*."""
     flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
     if entries.rows_of(len(record)) or entry.in_rows:
         flags |= entries.IN_ROWS
@@ -91,12 +91,13 @@ def _on_its_own(
 
 
 def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
-    """Continues the group of a message on *queue* where it was at *source*."""
+    """Continues the group of a message on *queue* from its position at *source*."""
     group = index.selected_by(front)[1]
     if group is None or source.is_transmission or queue.is_transmission:
         return
     row = source.groups.row(tx, group[0])
-    if row is not None and not row.has_left(group[1]):  # else it has no group at *source*
+    # Otherwise the message has no group at *source*.
+    if row is not None and not row.has_left(group[1]):
         queue.groups.inherit(tx, group[0], row)
 
 
@@ -112,7 +113,7 @@ def copy(
 ) -> Copied:
     """Copies the message under *key* of *source* to *place*.
 
-    A group continues at *place* where it is at *source*.
+    A group continues at *place* from its position at *source*.
 
     Raises:
         RequestError: STORE_FULL.
@@ -133,7 +134,7 @@ def copy(
 
 
 def _judge(context: Context, place: Destination, entry: entries.Entry) -> UidVerdict | None:
-    """Returns whether the message exists at *place*; None if it cannot be put there now."""
+    """Returns whether the message exists at *place*, or None if it cannot be put there now."""
     queue, bound_for = place.queue, place.target.encode()
     trailer = entries.uid_trailer(entry)
     if queue.is_uncommitted(trailer, bound_for):
@@ -145,7 +146,7 @@ def _judge(context: Context, place: Destination, entry: entries.Entry) -> UidVer
 
 
 def _is_remembered(context: Context, place: Destination, entry: entries.Entry) -> bool:
-    """Returns whether *place* only remembers the UID of the message, which was consumed."""
+    """Returns whether *place* only remembers the UID of the message after its consumption."""
     trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
     return place.queue.origins.place(context.tx, trailer, bound_for) is None
 

@@ -9,19 +9,19 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.limits.page import page, shown
 from qmgrd.core.sessions.session import Session
 
-# Facts about a connection that only the shell knows: its address, bytes that wait for a turn,
-# bytes that the peer has not read.
+# Facts about a connection that only the shell knows: its address, the bytes that wait for a turn,
+# and the bytes that the peer has not read.
 ConnectionFacts: TypeAlias = Callable[[int], dict[str, Any]]
 
 
 def no_facts(connection: int) -> dict[str, Any]:
-    """Returns no facts: for a shell without sockets."""
+    """Returns no facts. For a shell without sockets."""
     del connection
     return {}
 
 
 class Connections:
-    """Answers requests about connections. Has no state."""
+    """Handles requests about connections. Has no state."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Connections:
         number = message.connection
         if number == session.connection:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"connection {number} is your own; to close it, disconnect"
+                ErrorCode.VALUE_INVALID, f"connection {number} is your own; disconnect to close it"
             )
         found = self._sessions.get(number)
         if found is None:
             raise RequestError(
-                ErrorCode.CONNECTION_UNKNOWN, f"connection {number} does not exist, or has ended"
+                ErrorCode.CONNECTION_UNKNOWN, f"connection {number} does not exist or has ended"
             )
         row = self._row(found)
         why = f"closed by an operator of {self._context.name}"

@@ -1,8 +1,8 @@
 """Opens and ends consumers and gets.
 
-Consumers that accept any message, or that use a selector, are in their queue's rotation. Consumers
-that ask for a correlation id, group or UID are not: an index finds their messages. The pump looks
-at them only when a matching message arrives, so thousands can wait at once.
+Consumers that accept any message or use a selector are in their queue's rotation. Consumers that
+ask for a correlation id, group or UID are not in the rotation: an index finds their messages. The
+pump serves them only when a matching message arrives, so thousands of them can wait at once.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settlements import Settlements
 
 CREDIT_MAX_MESSAGES = 2**32
-CREDIT_MAX_BYTES = 64 * 1024 * 1024  # the most unread bytes of one consumer
+CREDIT_MAX_BYTES = 64 * 1024 * 1024  # maximum number of unread bytes of one consumer
 
 
 class Delivery:
     """The consumers of all connections.
 
-    Invariant: each open consumer is in exactly one of these: its queue's rotation, the consumers
-    that rest without credit, or the consumers that seek through an index.
+    Invariant: each open consumer is in exactly one of three places: its queue's rotation, the
+        consumers that pause without credit, or the consumers that seek through an index.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class Delivery:
         if len(session.consumers) >= limit:
             raise RequestError(
                 ErrorCode.CONSUMERS_EXHAUSTED,
-                f"{amount(len(session.consumers), 'consumer')} on this connection, at most {limit}",
+                f"{amount(len(session.consumers), 'consumer')} on this connection "
+                f"(the limit is {limit})",
             )
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
@@ -76,14 +77,14 @@ class Delivery:
         self._join(session, consumer)
 
     def get(self, session: Session, message: m.Get) -> None:
-        """Leases the messages that are available, or waits for the first one."""
+        """Leases the available messages, or waits for the first message."""
         limits = self._context.config.limits
         limit = limits.request_window + limits.consumers_per_connection_max
         if len(session.consumers) >= limit:
             raise RequestError(
                 ErrorCode.CONSUMERS_EXHAUSTED,
-                f"{len(session.consumers)} gets and consumers are open on this connection, "
-                f"at most {limit}",
+                f"{len(session.consumers)} gets and consumers are open on this connection "
+                f"(the limit is {limit})",
             )
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
@@ -112,7 +113,7 @@ class Delivery:
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
-        # Set even for a wait of 0 ms: a message that this turn puts is still in time.
+        # Set even for a wait of 0 ms, because a message that this turn puts is still in time.
         consumer.timer = self._context.timers.at(
             deadline_ms, lambda: self._wait_is_over(session, consumer)
         )
@@ -153,7 +154,7 @@ class Delivery:
         if queue.is_transmission:
             who = "by its subscriptions" if queue.is_publications else "by its link"
             raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}: browse it instead"
+                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is consumed {who}; browse it instead"
             )
         if queue.bounds.exclusive:
             for other in queue.waiting:
@@ -174,7 +175,7 @@ class Delivery:
         self.used(queue)
 
     def used(self, queue: Queue) -> None:
-        """Reports that the use of *queue* began, ended or that the queue was altered."""
+        """Reports that the use of *queue* began or ended, or that the queue was altered."""
         if queue.notices_use:
             for notice in self.on_use:
                 notice(queue)
@@ -195,14 +196,14 @@ class Delivery:
         if not consumer.open:
             return
         if self._may_have(consumer):  # A message that this turn put is still in time.
-            consumer.wait_over = True  # It searches the rest of the queue, in slices.
+            consumer.wait_over = True  # The consumer searches the rest of the queue, in slices.
             consumer.queue.waiting.ending[consumer] = None
             self._context.wake(consumer.queue)
         else:
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Returns whether there may be a message for *consumer* that it has not looked at yet."""
+        """Returns whether a message may exist for *consumer* that it has not examined yet."""
         queue = consumer.queue
         if consumer.seeks:
             return can_hand(queue) and consumer.prefix in queue.waiting.sought
@@ -231,16 +232,16 @@ class Delivery:
         self._context.wake(queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
-        """Ends a consumer or a get. The client may still settle what it has leased."""
+        """Ends a consumer or a get. The client may still settle its leased messages."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
-            return  # It ended before the cancellation arrived, and its answer was sent.
+            return  # The consumer ended before the cancellation arrived, and its reply was sent.
         self._leave(session, consumer)
         ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
         self._context.send(session.connection, ended)
 
     def pump(self, budget_rows: int) -> None:
-        """Hands out messages to consumers with credit, until the turn has used its rows."""
+        """Delivers messages to consumers with credit, until the turn has used its rows."""
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 
@@ -257,7 +258,7 @@ class Delivery:
             self._context.wake(consumer.queue)
 
     def queue_altered(self, queue: Queue) -> None:
-        """Refuses the waiting gets if *queue* is inhibited now; otherwise wakes its consumers."""
+        """Refuses the waiting gets if *queue* is now inhibited. Otherwise wakes its consumers."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
             for consumer in [one for one in queue.waiting if one.is_get]:

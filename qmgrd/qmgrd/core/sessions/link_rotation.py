@@ -1,4 +1,4 @@
-"""Lets links send in rotation: a link that had no time in this turn is first in the next."""
+"""Lets links send in rotation. A link that had no time in this turn is first in the next turn."""
 
 from collections.abc import Mapping
 

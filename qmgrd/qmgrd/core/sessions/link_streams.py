@@ -1,8 +1,8 @@
 """Receives links: decides which peers may open a stream, and stores their puts.
 
 A stream may be open over several paths, all from one life of its sender. A newer life closes the
-paths of an older one. A newer connection closes the older connection of its path. So no late
-message arrives with a number from another life of the sender.
+paths of an older life. A newer connection closes the older connection of its path. So no late
+message can arrive with a number from another life of the sender.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.undeliverable import Undeliverable
 
-STORE_ID_BYTES = 16  # a stream id begins with the store id of its sender
-STREAMS_MAX = 16  # of one sender
-STREAM_BYTES = 1024  # of room in the store that a new stream needs
+STORE_ID_BYTES = 16  # length of the sender's store id, with which a stream id begins
+STREAMS_MAX = 16  # maximum number of streams of one sender
+STREAM_BYTES = 1024  # room in the store that a new stream needs
 
 
 class LinkStreams:
@@ -38,17 +38,18 @@ class LinkStreams:
         self._dead_letters = dead_letters
         self._undeliverable = Undeliverable(context, dead_letters)
         self._catalogue = catalogue
-        self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
-        self._open_of: dict[bytes, set[bytes]] = {}  # by store id of the peer: stream ids
-        self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
+        self.open_streams: dict[bytes, LinkInbox] = {}  # streams that have a path, by stream id
+        self._open_of: dict[bytes, set[bytes]] = {}  # stream ids by store id of the peer
+        self._dirty: dict[bytes, LinkInbox] = {}  # changed streams by stream id
         self._untold: dict[
             InboundPath, None
-        ] = {}  # the peer awaits an answer at the end of this turn
-        self._draining: dict[bytes, InboundPath] = {}  # by stream id: their lines hold more puts
+        ] = {}  # paths whose peers await a reply at the end of this turn
+        # Paths whose lines hold more puts, by stream id.
+        self._draining: dict[bytes, InboundPath] = {}
         self._incarnations = int.from_bytes(context.life[:4], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
-        """Answers a link's sender with the position of its stream; fences older connections."""
+        """Sends the position of its stream to the sender of a link. Fences older connections."""
         if (
             message.stream_id[:STORE_ID_BYTES] != session.store_id
             or len(session.store_id) != STORE_ID_BYTES
@@ -58,7 +59,7 @@ class LinkStreams:
         if message.lowest_id > message.next_id:
             raise FieldInvalid("LinkOpen", "lowest_id", f"is {message.lowest_id}, above next_id")
         if path is not None and not path.is_fetched and path.fetches not in ("asked", "yes"):
-            raise FieldInvalid("LinkOpen", "path", "was not asked for with LinkFetch")
+            raise FieldInvalid("LinkOpen", "path", "was not requested with LinkFetch")
         session.check_streams()
         self._admit(session)
         stream = self._find(session, message)
@@ -92,7 +93,7 @@ class LinkStreams:
     def _admit(self, session: Session) -> None:
         """Raises RequestError if a queue manager may not open links to this one.
 
-        A connection that our own link dialled, to fetch messages, was approved by an operator.
+        A connection that a local link dialled to fetch messages was approved by an operator.
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
         has_link = has_dialling(self._catalogue.links, name)
@@ -102,9 +103,10 @@ class LinkStreams:
             peers.admit(name, store_id, has_link=has_link)
 
     def disconnect_sender(self, name: str, why: str) -> int:
-        """Closes the connections over which *name* sends here, except those dialled from here.
+        """Closes the connections over which *name* sends messages, except connections dialled from
+        here.
 
-        Returns how many there were.
+        Returns the number of closed connections.
         """
         found = {
             inbound_path.session.connection: inbound_path.session
@@ -137,10 +139,10 @@ class LinkStreams:
         """Forgets the oldest stream of a peer that has reached its limit of streams.
 
         A peer has one link to this queue manager. The link begins a new stream when it is created
-        again, and its older streams are never opened again.
+        again, and never opens its older streams again.
 
         Raises:
-            RequestError: LINKS_EXHAUSTED if all of its streams are open.
+            RequestError: LINKS_EXHAUSTED if all streams of the peer are open.
         """
         store_id, tx = stream_id[:STORE_ID_BYTES], self._context.tx
         prefix = keys.SPACE_LINK_INBOX + store_id
@@ -153,8 +155,8 @@ class LinkStreams:
         if known <= opened:
             raise RequestError(
                 ErrorCode.LINKS_EXHAUSTED,
-                f"the store {store_id.hex()} has {len(opened)} streams open to here, at most "
-                f"{STREAMS_MAX}",
+                f"store {store_id.hex()} has {len(opened)} open streams to this queue manager "
+                f"(the limit is {STREAMS_MAX})",
             )
         oldest = min(known - opened)
         tx.delete(keys.SPACE_LINK_INBOX + oldest)
@@ -162,10 +164,10 @@ class LinkStreams:
         self._context.wrote = True
 
     def _fence(self, inflows: list[InboundPath], session: Session) -> None:
-        """Takes the paths of a stream from the connections that have them.
+        """Removes the paths of a stream from the connections that use them.
 
         Raises:
-            StreamFenced: a newer connection has one of them; this request arrived late.
+            StreamFenced: A newer connection uses one of the paths; this request arrived late.
         """
         fenced = StreamFenced(ErrorCode.LINK_FENCED)
         if max(inbound_path.session.connection for inbound_path in inflows) > session.connection:
@@ -195,7 +197,7 @@ class LinkStreams:
         self._untold[inbound_path] = None
 
     def report_commits(self, session: Session) -> None:
-        """Reports to the senders on a closing connection how far their streams are stored."""
+        """Reports the stored positions to the senders on a closing connection."""
         for inbound_path in session.streams.values():
             if isinstance(inbound_path, InboundPath) and inbound_path.news:
                 self._context.send(session.connection, inbound_path.commit_message())
@@ -207,16 +209,16 @@ class LinkStreams:
                 self._close_path(inbound_path)
 
     def put(self, inbound_path: InboundPath, put: m.Put) -> None:
-        """Stores the new records of *put*; reports to the sender if one is refused."""
+        """Stores the new records of *put*. Reports refused records to the sender."""
         stream = inbound_path.stream
-        if put.extras:  # Fields of a later version, which we do not know.
+        if put.extras:  # These are unknown fields of a later version.
             put = put._replace(extras=[row[:2] for row in put.extras])
         self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:
             raise FieldInvalid("Put", "first_id", f"is {put.first_id}: ids end at {SEQ_END - 1}")
         if not put.queue and any(put.records):
-            raise FieldInvalid("Put", "queue", "is empty, yet there are messages")
+            raise FieldInvalid("Put", "queue", "is empty, but the put has messages")
         inbound_path.take(put)
         if not stream.is_ordered:
             self._take(inbound_path, put)
@@ -233,7 +235,7 @@ class LinkStreams:
             self._context.send(inbound_path.session.connection, blocked)
 
     def _take_in_order(self, inbound_path: InboundPath, put: m.Put) -> None:
-        """Stores *put* record by record, then the puts that waited for it; stops at a refusal.
+        """Stores *put* record by record, then the puts that waited for it. Stops at a refusal.
 
         A long line is stored in slices, one per turn. The sender gets no report in between.
         """
@@ -261,13 +263,13 @@ class LinkStreams:
     def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
         """Continues with the lines that the last turn could not finish.
 
-        Yields the connections whose waiting puts break the protocol, with the error.
+        Yields the connections whose waiting puts break the protocol, each with its error.
         """
         draining, self._draining = self._draining, {}
         for stream_id, inbound_path in draining.items():
             stream = inbound_path.stream
             if self.open_streams.get(stream_id) is not stream:
-                continue  # The sender sends again what this line held.
+                continue  # The sender sends the puts in this line again.
             inbound_path = stream.paths.get(inbound_path.path) or next(iter(stream.paths.values()))
             stream.is_draining = False
             following = stream.next_in_line()
@@ -281,7 +283,7 @@ class LinkStreams:
                 yield inbound_path.session.connection, error
 
     def _take(self, inbound_path: InboundPath, put: m.Put) -> bool:
-        """Stores the new records of *put*; returns whether all of them are stored now."""
+        """Stores the new records of *put*. Returns whether all of them are now stored."""
         stream = inbound_path.stream
         if not put.queue:
             stream.skip(put)
@@ -300,7 +302,7 @@ class LinkStreams:
         return not held_back
 
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
-        """Stores the new records of a link's *put*; returns the ids that were refused, and why."""
+        """Stores the new records of a link's *put*. Returns the refused ids with their errors."""
         context = self._context
         if not route.may_forward(put.queue, context.name):
             return self._store(stream, put)
@@ -359,7 +361,7 @@ class LinkStreams:
         return [(seq_id, self._context.too_few_pages()) for seq_id in missing]
 
     def end_turn(self) -> None:
-        """Writes the rows of the streams that changed, and answers their senders."""
+        """Writes the rows of the streams that changed, and replies to their senders."""
         for stream in self._dirty.values():
             rows.put(self._context.tx, stream.key, stream.encode())
             self._context.wrote = True
@@ -369,7 +371,8 @@ class LinkStreams:
                 del self._untold[inbound_path]
                 continue
             if inbound_path.stream.is_draining:
-                continue  # An early answer would make the sender resend puts that wait here.
+                # An early reply would make the sender resend puts that are still in line here.
+                continue
             commit = inbound_path.due(self._context)
             if commit is not None:
                 self._context.send(inbound_path.session.connection, commit)
@@ -377,7 +380,7 @@ class LinkStreams:
                 del self._untold[inbound_path]
 
     def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
-        """Returns up to *rows_max* connected links that lead here, and how many exist."""
+        """Returns up to *rows_max* connected inbound links, and their total number."""
         found = list(self.open_streams.values())
         rows: list[dict[str, object]] = [
             {
@@ -398,7 +401,7 @@ class LinkStreams:
 
 
 def _singles(put: m.Put) -> Iterator[m.Put]:
-    """Yields each record of *put* as a put of its own."""
+    """Yields each record of *put* as a separate put."""
     extras = dict(put.extras)
     for index, record in enumerate(put.records):
         told = [[0, extras[index]]] if index in extras else []

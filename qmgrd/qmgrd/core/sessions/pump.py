@@ -1,7 +1,7 @@
-"""Hands out messages: decides which consumers of a queue are served, in which order, how much.
+"""Delivers messages: decides which consumers of a queue are served, in which order, and how much.
 
-Consumers in rotation get a share each. Consumers that seek through an index are served when it has
-a message for them. The next turn continues if this one runs out of rows.
+Consumers in rotation get a share each. Consumers that seek through an index are served when the
+index has a message for them. If a turn runs out of rows, the next turn continues.
 """
 
 from collections import OrderedDict
@@ -20,14 +20,14 @@ from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.settlements import Settlements
 
-SHARE_MESSAGES = 256  # at most, to one consumer before the next one is served
+SHARE_MESSAGES = 256  # maximum for one consumer before the next one is served
 
 
 class DeliveryPump:
-    """Hands out messages of the queues that are awake.
+    """Delivers messages of the queues that are awake.
 
     Args:
-        end: ends a get, with an answer unless that is None.
+        end: Ends a get. Sends the given reply unless it is None.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class DeliveryPump:
         self._settlements = settlements
         self._end = end
         self._unread_replies = context.unread_replies
-        self._rows_max = context.turn_rows  # beyond it, nothing is handed out
-        self._starved: dict[int, Queue] = {}  # there is no room for their next message
+        self._rows_max = context.turn_rows  # limit of rows, above which no message is delivered
+        self._starved: dict[int, Queue] = {}  # queues without room for their next message
 
     def feed_starved(self) -> None:
-        """Wakes the queues whose next message had no room, once there is room."""
+        """Wakes the queues whose next message had no room, as soon as there is room."""
         if self._unread_replies.is_room_short or not self._starved:
             return
         for queue in self._starved.values():
@@ -54,7 +54,7 @@ class DeliveryPump:
         self._starved.clear()
 
     def run(self, budget_rows: int) -> None:
-        """Hands out messages to consumers with credit, until the turn has used its rows."""
+        """Delivers messages to consumers with credit, until the turn has used its rows."""
         context = self._context
         self._rows_max = budget_rows
         is_over = False
@@ -62,7 +62,7 @@ class DeliveryPump:
             if context.rows > budget_rows or is_over:
                 return
             if queue.is_transmission:
-                continue  # Its link serves it.
+                continue  # Its link sends its messages.
             del context.awake_queues[queue.id]
             if context.begin_work("queue", queue.id):
                 self._pump_queue(queue)
@@ -71,7 +71,8 @@ class DeliveryPump:
     def _pump_queue(self, queue: Queue) -> None:
         """Gives a share to each consumer of *queue* that wants messages, in rotation."""
         if queue.ready <= 0:
-            queue.waiting.sought.clear()  # Whatever comes tells anew for whom it may be.
+            # Each new message determines again which consumers may receive it.
+            queue.waiting.sought.clear()
         allowed = queue.breaker.allowance(self._context.now.ms, queue.leases)
         if allowed == 0 or not can_hand(queue):
             self._end_waits(queue)
@@ -79,23 +80,24 @@ class DeliveryPump:
         moved = bool(queue.waiting.sought) and self._pump_seeking(queue, allowed)
         if not (moved and allowed):
             moved |= self._pump_rotation(queue, allowed)
-        if moved:  # Otherwise nothing can be handed out until something changes.
-            self._context.totals.count(queue)  # A delivery alone writes nothing.
+        if moved:  # Otherwise nothing can be delivered until the state changes.
+            self._context.totals.count(queue)  # A delivery alone writes nothing to the store.
             self._context.wake(queue)
         elif queue.waiting.unasked:
-            self._context.awake_queues[queue.id] = queue  # For the consumers not asked yet.
+            # Serves the consumers that were not asked yet.
+            self._context.awake_queues[queue.id] = queue
 
     def _is_late(self, asked: int = 0) -> bool:
-        """Returns whether the turn is out of time; checked at every 16th consumer *asked*."""
+        """Returns whether the turn is out of time. Checks at every 16th consumer *asked*."""
         return not asked % LOOK_EACH and self._context.budget.is_over
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
-        """Hands out in rotation; returns whether that changed anything.
+        """Delivers in rotation. Returns whether the state changed.
 
-        Consumers that search for their messages may use up the turn's rows and find nothing. Then
-        the first ones of the rotation are not asked until the next turn. If one consumer outside of
-        groups finds no group to begin, the others outside of groups would not either. A consumer
-        without credit leaves the rotation until it has some.
+        Consumers that search for their messages may use up the turn's rows without result. Then the
+        next turn starts with the consumers that were not asked. If one consumer outside of groups
+        finds no group to begin, the other consumers outside of groups would not find one either. A
+        consumer without credit leaves the rotation until it has credit.
         """
         waiting = queue.waiting
         rotation = waiting.rotation
@@ -122,14 +124,16 @@ class DeliveryPump:
                     continue
                 had = self._hand(queue, consumer, allowed or share)
                 if consumer.lacks_room:
-                    break  # The others would find the same message too long.
+                    break  # The message is also too long for the other consumers.
                 if is_new and not had:
                     in_vain.add(way)
                 moved |= had
         return moved
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
-        """Hands out to consumers for which an index has a message; returns whether it had any."""
+        """Delivers to consumers for which an index has a message. Returns whether the index had
+        any.
+        """
         moved, first = False, next(iter(queue.waiting.sought))
         for prefix in list(queue.waiting.sought):
             if moved and allowed:
@@ -141,12 +145,15 @@ class DeliveryPump:
         return moved
 
     def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
-        """Hands out in rotation to consumers that seek *prefix*; returns whether any got one."""
+        """Delivers in rotation to consumers that seek *prefix*. Returns whether a consumer got a
+        message.
+        """
         moved = False
         seeking = queue.waiting.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
             if moved and (allowed or self._context.rows > self._rows_max or self._is_late()):
-                queue.waiting.sought[prefix] = None  # The others have their share in the next turn.
+                # The other consumers get their share in the next turn.
+                queue.waiting.sought[prefix] = None
                 break
             if self._may_have(consumer) and queue.ready > 0:
                 seeking.move_to_end(consumer)
@@ -154,7 +161,7 @@ class DeliveryPump:
         return moved
 
     def _end_waits(self, queue: Queue) -> None:
-        """Ends the gets whose wait is over, as no message is left for them."""
+        """Ends the gets whose wait is over, because no message is left for them."""
         for consumer in list(queue.waiting.ending):
             self._end(consumer, m.Ok(consumer.request_id))
 
@@ -163,7 +170,7 @@ class DeliveryPump:
         return consumer.wants and consumer.connection not in self._unread_replies.held
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
-        """Leases a share to *consumer*; returns whether that changed anything."""
+        """Leases a share to *consumer*. Returns whether the state changed."""
         context, unread_replies = self._context, self._unread_replies
         consumer.frame_bytes, consumer.lacks_room = unread_replies.frame_bytes, False
         damaged_before = queue.counters.damaged
@@ -199,10 +206,10 @@ class DeliveryPump:
         return True
 
     def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
-        """Returns delivery items for *consumer*, and whether nothing more is available to it.
+        """Returns delivery items for *consumer*, and whether no more messages are available to it.
 
         Raises:
-            MatchInconsistent: nothing is leased.
+            MatchInconsistent: The match is inconsistent. No message is leased.
         """
         context, reader = self._context, consumer.reader
         is_any = not (consumer.seeks or consumer.has_own_position)
@@ -220,13 +227,13 @@ class DeliveryPump:
 
 
 def refusal(consumer: Consumer, error: RequestError) -> m.Error:
-    """Returns the answer to a get that cannot continue."""
+    """Returns the error reply to a get that cannot continue."""
     return m.Error(
         consumer.request_id, error.code, error.error_class, error.retry_after_ms, error.text
     )
 
 
 def can_hand(queue: Queue) -> bool:
-    """Returns whether *queue* has a message that may be handed out."""
+    """Returns whether *queue* has a message that may be delivered."""
     bounds = queue.bounds
     return queue.ready > 0 and len(queue.leases) < bounds.leases_max and not bounds.get_inhibit

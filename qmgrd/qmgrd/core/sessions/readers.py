@@ -1,7 +1,8 @@
-"""Remembers in which group each reader of a connection is (BEHAVIOUR, section 4.4).
+"""Tracks the current group of each reader of a connection (BEHAVIOUR, section 4.4).
 
-The first get that names a reader creates it. It ends when it is closed or its connection ends.
-A consumer in logical or pinned order, and a get that names no reader, have their own.
+The first get that names a reader creates the reader. A reader ends when it is closed or its
+connection ends. A consumer in logical or pinned order, and a get without a named reader, have a
+separate reader.
 """
 
 from qmgr_protocol import messages as m
@@ -23,7 +24,9 @@ class Readers:
         self._context = context
 
     def of_consumer(self, session: Session, queue: Queue, order: int) -> Reader | None:
-        """Returns the reader of a consumer or of a get that names none; None if it needs none."""
+        """Returns the reader of a consumer or of a get without a named reader, or None if none is
+        needed.
+        """
         if order == m.PHYSICAL:
             return None
         reader = Reader(session.connection, session.name, queue.id, order)
@@ -31,10 +34,10 @@ class Readers:
         return reader
 
     def find(self, session: Session, queue: Queue, number: int) -> Reader:
-        """Returns reader *number* of *session*; creates it if it does not exist.
+        """Returns reader *number* of *session*, and creates it if it does not exist.
 
         Raises:
-            RequestError: CONSUMERS_EXHAUSTED; VALUE_INVALID if it reads another queue.
+            RequestError: CONSUMERS_EXHAUSTED, or VALUE_INVALID if the reader reads another queue.
         """
         found = session.readers.get(number)
         if found is None:
@@ -42,7 +45,8 @@ class Readers:
             if len(session.readers) >= limit:
                 raise RequestError(
                     ErrorCode.CONSUMERS_EXHAUSTED,
-                    f"{amount(len(session.readers), 'reader')} on this connection, at most {limit}",
+                    f"{amount(len(session.readers), 'reader')} on this connection "
+                    f"(the limit is {limit})",
                 )
             found = session.readers[number] = Reader(
                 session.connection, session.name, queue.id, m.LOGICAL
@@ -51,19 +55,21 @@ class Readers:
         if found.queue_id != queue.id:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"reader {number} reads another queue than {queue.name}: use one reader per queue",
+                f"reader {number} reads a queue other than {queue.name}: use one reader per queue",
             )
         return found
 
     def close(self, queue: Queue, reader: Reader) -> None:
-        """Frees a reader's groups; others get them once its leased messages are settled."""
+        """Frees a reader's groups. Other readers get them after the reader's leased messages are
+        settled.
+        """
         for group_id in queue.groups.held_groups.close(reader):
             queue.groups.mark_changed(group_id)
         self._context.mark_changed(queue)
 
 
 def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
-    """Puts a reader into the group of the message it just got in physical order, or in none."""
+    """Moves a reader to the group of the message that it just received in physical order."""
     group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
     _, arrival, *_ = m.DELIVERY.unpack_from(item)
     is_member = queue.leases[arrival].key[keys.POSITION_AT] == keys.LANE_GROUPED

@@ -1,4 +1,4 @@
-"""Deletes queues and subscriptions, on request or when nobody uses them."""
+"""Deletes queues and subscriptions, on request or when they are unused."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Removal:
         self._jobs = jobs
 
     def remove(self, name: str) -> int:
-        """Deletes the queue or subscription *name* at once; returns how many messages it had.
+        """Deletes the queue or subscription *name* at once. Returns the number of its messages.
 
         Its consumers end. A job removes its messages.
         """

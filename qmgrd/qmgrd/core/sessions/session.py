@@ -1,4 +1,4 @@
-"""The state of a connection. It ends with the connection."""
+"""The state of a connection. This state ends with the connection."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class StreamUnknown(RemoteProtocolError):
 
 
 class StreamFenced(RemoteProtocolError):
-    """A newer connection has taken over the stream: the older one is closed."""
+    """A newer connection has taken over the stream. The older connection is closed."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__("a newer connection took over this stream")
@@ -35,7 +35,7 @@ class StreamFenced(RemoteProtocolError):
 
 
 class SessionFenced(RemoteProtocolError):
-    """A newer connection has resumed the session: the older one is closed."""
+    """A newer connection has resumed the session. The older connection is closed."""
 
     code = ErrorCode.SESSION_FENCED
 
@@ -45,61 +45,65 @@ class SessionFenced(RemoteProtocolError):
 
 @dataclass(slots=True)
 class StreamAnswers:
-    """The answers to a stream at the end of the turn."""
+    """The replies to a stream at the end of the turn."""
 
     refused: list[list[object]] = field(default_factory=list)
     stamped: list[list[int]] = field(default_factory=list)
-    matched: list[list[int]] = field(default_factory=list)  # of publications
+    # Numbers of subscriptions that match publications.
+    matched: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Session:
-    """One connection, as the core sees it."""
+    """The core's state of one connection."""
 
     connection: int
-    name: str  # of the peer, by its own account
-    store_id: bytes  # of a queue manager; empty for a client
-    numbers: LeaseNumbers  # of its leases, which belong to its session
-    path: Path | None = None  # of the link that dialled it, if one did
+    name: str  # name of the peer, as claimed by the peer
+    store_id: bytes  # store id of a queue manager; empty for a client
+    numbers: LeaseNumbers  # numbers of the leases, which belong to the session
+    path: Path | None = None  # path of the link that dialled this connection, if any
     software: str = ""
-    opened_ms: int = 0  # store clock
+    opened_ms: int = 0  # store clock time at which the connection opened
     next_stream: int = 1
     streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
-    # By queue id, lease_ms and whether they are started.
+    # Lessees by queue id, lease_ms and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
-    subscriptions: dict[str, None] = field(default_factory=dict)  # those that end with it
+    # Subscriptions that end with the connection.
+    subscriptions: dict[str, None] = field(default_factory=dict)
     units: dict[int, SessionUnit] = field(default_factory=dict)
-    unit_bytes: int = 0  # in memory, of the puts of its units
-    readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
-    lessees_max: int = 64  # beyond it, those without leases are dropped
-    answers: dict[int, StreamAnswers] = field(default_factory=dict)  # of this turn, by stream
+    unit_bytes: int = 0  # bytes in memory for the puts of the open units
+    readers: dict[int, Reader] = field(default_factory=dict)  # readers of gets, by reader number
+    lessees_max: int = 64  # limit above which lessees without leases are dropped
+    # Replies of this turn, by stream.
+    answers: dict[int, StreamAnswers] = field(default_factory=dict)
     settled_id: int = 0
-    exceptions: list[list[int]] = field(default_factory=list)  # of this turn
+    exceptions: list[list[int]] = field(default_factory=list)  # exceptions of this turn
     part_exceptions: list[list[int]] = field(
         default_factory=list
-    )  # of a settle that is not complete
+    )  # exceptions of an incomplete settle request
 
     def check_streams(self) -> None:
         """Raises RequestError PRODUCERS_EXHAUSTED if no further stream may be opened."""
         if len(self.streams) >= STREAMS_MAX:
             raise RequestError(
                 ErrorCode.PRODUCERS_EXHAUSTED,
-                f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
+                f"{len(self.streams)} streams are open on this connection (the limit is "
+                f"{STREAMS_MAX})",
             )
 
     def add_stream(self, stream: Producer | InboundPath) -> int:
-        """Adds *stream*; returns its number on this connection."""
+        """Adds *stream* and returns its number on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream
         return number
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Adds a consumer or get. Its leases may outlast it: a get ends with its answer."""
+        """Adds a consumer or get. Its leases may outlast it, because a get ends with its reply."""
         self.consumers[consumer.request_id] = consumer
 
     def lessee(self, queue: Queue, lease_ms: int, *, is_started: bool = True) -> Lessee:
-        """Returns the lessee of this connection for leases of that length on *queue*."""
+        """Returns the lessee of this connection for leases of *lease_ms* on *queue*."""
         key = queue.id, lease_ms, is_started
         found = self.lessees.get(key)
         if found is not None:
@@ -120,7 +124,7 @@ class Session:
             yield from unit.lessees.values()
 
     def settled(self) -> m.Settled | None:
-        """Returns the answer to the settles of this turn, or None, and resets it."""
+        """Returns the reply to the settle requests of this turn, or None. Resets the reply."""
         if not self.settled_id:
             return None
         answer = m.Settled(self.settled_id, self.exceptions)

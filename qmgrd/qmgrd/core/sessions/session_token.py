@@ -1,11 +1,11 @@
 """Makes and checks the tokens by which clients resume their sessions on a new connection.
 
-    token (32 bytes) = session id (16), keyed hash of it (16)
+    token (32 bytes) = session id (16), keyed hash of the id (16)
 
 A client's leases belong to its session, and a session outlives its connection. The welcome gives
-the client a token. The hello of its next connection returns the token. Only the daemon can make a
-token, as the key never leaves the store. The daemon stores nothing for a session that is not
-connected: a token is valid as long as the store exists.
+the client a token. The hello of the client's next connection returns the token. Only the daemon can
+create a token, because the key never leaves the store. The daemon stores nothing for a session that
+is not connected. A token is valid as long as the store exists.
 """
 
 from hashlib import blake2b
@@ -16,7 +16,7 @@ TOKEN_BYTES = 2 * SESSION_ID_BYTES
 
 
 class SessionTokens:
-    """Issues tokens, and checks those that clients show."""
+    """Issues tokens, and checks the tokens that clients send."""
 
     def __init__(self, secret: bytes, salt: bytes) -> None:
         """Uses the *secret* key of the store, and a *salt* that differs at each start."""

@@ -1,4 +1,4 @@
-"""Ends leases: by acks, releases and rejects of consumers, by timeouts and by lost connections."""
+"""Ends leases after acks, releases, rejects, timeouts and lost connections."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -22,7 +22,7 @@ from qmgrd.core.sessions.units import Units
 
 
 class Settlements:
-    """How leases end."""
+    """Handles the ends of leases."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Settlements:
         self._returns = returns
         self._units = units
         self._answering = answering
-        self._ends_left = RETURNS_PER_TURN  # leases that may still time out in this turn
+        self._ends_left = RETURNS_PER_TURN  # number of leases that may still time out in this turn
 
     @property
     def busy(self) -> bool:
@@ -45,13 +45,13 @@ class Settlements:
         return bool(self._returns.waiting)
 
     def settle(self, session: Session, message: m.Settle) -> None:
-        """Settles the messages that the handles of *message* name."""
+        """Settles the messages whose handles are in *message*."""
         session.exceptions += self._settle(session, message, 0)
         session.settled_id = message.settle_id
         self._answering[session.connection] = session
 
     def settle_part(self, session: Session, part: SettlePart) -> None:
-        """Settles a piece of a long settle; the last piece sends the answer."""
+        """Settles one part of a long settle request. The last part sends the reply."""
         session.part_exceptions += self._settle(session, part.settle, part.first_index)
         if part.is_last:
             session.exceptions += session.part_exceptions
@@ -60,10 +60,10 @@ class Settlements:
             self._answering[session.connection] = session
 
     def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
-        """Settles the handles; returns those that failed, as rows [index, code]."""
+        """Settles the handles. Returns the failed ones as rows [index, code]."""
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
-            # The queue was deleted with its messages, or only its link may settle them.
+            # The queue was deleted with its messages, or only its link may settle its messages.
             if message.action != m.RENEW and not message.unit:
                 return []
             indexes = range(first_index, first_index + len(message.handles) // m.HANDLE.size)
@@ -89,15 +89,15 @@ class Settlements:
         exceptions = []
         found = list(enumerate(m.HANDLE.iter_unpack(message.handles)))
         if message.action == m.UNREAD:
-            found.reverse()  # Otherwise a group's later members would count as delivered.
+            found.reverse()  # Otherwise the later members of a group would count as delivered.
         for index, (_, arrival, number) in found:
             lease = queue.leases.get(arrival)
             if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
-                continue  # It was returned or settled before.
+                continue  # The message was returned or settled before.
             if arrival in queue.groups.held_groups.taken_back:
                 if message.action in (m.ACK, m.RENEW, m.REJECT):
                     exceptions.append((index, int(ErrorCode.LEASE_LOST)))
-                continue  # It returns by itself, after an earlier member that failed.
+                continue  # The message returns by itself after an earlier member that failed.
             if lease is None or lease.number != number or not _is_own(session, lease, message):
                 exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue
@@ -116,7 +116,7 @@ class Settlements:
             self._returns.give_back(lease, _how(message))
 
     def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
-        """Lets the holder of a message keep it for *lease_ms* from now."""
+        """Extends the lease of a message to *lease_ms* from now."""
         lease_ms = lease_ms or lease.lessee.lease_ms
         lessee = session.lessee(queue, lease_ms)
         lease.lessee.leases.pop(lease.arrival, None)
@@ -146,7 +146,7 @@ class Settlements:
         self.watch(lessee)
 
     def close(self, session: Session) -> None:
-        """Returns what a closed connection had leased, in slices."""
+        """Returns the leased messages of a closed connection, in slices."""
         for lessee in session.all_lessees():
             if lessee.leases:
                 self._context.event(
@@ -166,13 +166,13 @@ class Settlements:
         self._units.close(session)
 
     def return_leases(self) -> None:
-        """Returns a slice of what lost connections held, after the timers of this turn."""
+        """Returns a slice of the messages of lost connections, after the timers of this turn."""
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.give_back_slice(left)
 
 
 def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
-    """Returns whether *session* may settle *lease* as *message* says.
+    """Returns whether *session* may settle *lease* in the way that *message* requests.
 
     Renewing a lease does not move it to another connection. A unit of work settles its own leases.
     """
@@ -185,7 +185,7 @@ def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
 
 
 def _how(message: m.Settle) -> ReturnTerms:
-    """Returns how a message returns to its queue when *message* settles it."""
+    """Returns the terms under which a message returns to its queue when *message* settles it."""
     how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
     if message.action == m.REJECT:
         return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))

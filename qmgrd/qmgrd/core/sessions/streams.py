@@ -1,4 +1,4 @@
-"""Accepts the numbered puts of producers; hands those of links to link_streams.py."""
+"""Accepts the numbered puts of producers. Passes puts of links to link_streams.py."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,14 @@ from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session, StreamAnswers, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 
-ROW_WHEN_FULL_BYTES = 4_000  # of a producer, beyond which it may not grow while the store is full
+# Limit for the row of a producer, above which it may not grow while the store is full.
+ROW_WHEN_FULL_BYTES = 4_000
 
 
 class Streams:
     """The open producers, and the streams of links.
 
-    Invariant: a producer is open on one connection at most, the newest that opened it.
+    Invariant: a producer is open on at most one connection, the newest one that opened it.
     """
 
     def __init__(
@@ -43,12 +44,16 @@ class Streams:
         self._catalogue = catalogue
         self._jobs = jobs
         self.links = LinkStreams(context, catalogue, dead_letters)
-        self._holders: dict[bytes, Session] = {}  # by producer id
-        self._dirty: dict[bytes, Producer] = {}  # by key of the row
+        # Connection that holds each producer, by producer id.
+        self._holders: dict[bytes, Session] = {}
+        self._dirty: dict[bytes, Producer] = {}  # changed producers by row key
         self.producer_count = 0
 
     def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
-        """Answers with the stream's number and position; fences the connection that had it."""
+        """Sends the number and position of the stream.
+
+        Fences the connection that had the stream.
+        """
         if len(message.producer_id) != 16:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
         session.check_streams()
@@ -61,7 +66,8 @@ class Streams:
         if message.resume and message.instance != found.instance:
             raise RequestError(
                 ErrorCode.PRODUCER_UNKNOWN,
-                f"producer {message.producer_id.hex()}: another program opened it since, or this "
+                f"producer {message.producer_id.hex()}: another program has opened it since, or "
+                "this "
                 "store was restored to an earlier state, so its ids may belong to other puts",
             )
         self._fence(message.producer_id, session)
@@ -79,12 +85,12 @@ class Streams:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def knows(self, producer_id: bytes) -> bool:
-        """Returns whether the store has a row for that producer."""
+        """Returns whether the store has a row for producer *producer_id*."""
         key = keys.SPACE_PRODUCER + producer_id
         return key in self._dirty or self._context.tx.get(key) is not None
 
     def _make_room(self, message: m.ProducerOpen) -> None:
-        """Forgets an idle producer for a new one if the store has as many as it may have."""
+        """Forgets an idle producer if a new one would exceed the limit of producers."""
         context = self._context
         if self.producer_count < context.config.producer.producers_max or message.resume:
             return
@@ -93,10 +99,10 @@ class Streams:
             self.producer_count -= 1
 
     def _fence(self, producer_id: bytes, session: Session) -> None:
-        """Gives a producer to *session*, and closes the connection that had it.
+        """Assigns a producer to *session*, and closes the connection that had the producer.
 
         Raises:
-            StreamFenced: a newer connection has it; this request arrived late.
+            StreamFenced: A newer connection has the producer; this request arrived late.
         """
         older = self._holders.get(producer_id)
         fenced = StreamFenced(ErrorCode.PRODUCER_FENCED)
@@ -114,7 +120,10 @@ class Streams:
             self._context.close(older.connection, fenced.code, str(fenced))
 
     def put(self, session: Session, message: m.Put) -> None:
-        """Stores the records, or refuses them one by one; the answer leaves with the turn."""
+        """Stores the records, or refuses them one by one.
+
+        The reply is sent at the end of the turn.
+        """
         stream = session.streams.get(message.stream)
         if stream is None:
             raise StreamUnknown(message.stream)
@@ -145,7 +154,7 @@ class Streams:
         sender.used_ms = self._context.now.ms
 
     def _answers(self, session: Session, stream: int) -> StreamAnswers:
-        """Returns the answers that the stream gets at the end of the turn."""
+        """Returns the replies to the stream at the end of the turn."""
         answers = session.answers.get(stream)
         if answers is None:
             answers = session.answers[stream] = StreamAnswers()
@@ -181,7 +190,10 @@ class Streams:
         answers: StreamAnswers,
         ids: Sequence[int],
     ) -> list[tuple[int, RequestError]]:
-        """Puts *batch* on queue *name*; returns which records were refused, and why."""
+        """Puts *batch* on queue *name*.
+
+        Returns the indexes of refused records, with their errors.
+        """
         try:
             queue, target, done = client_put.store(
                 self._context, self._catalogue, self._dead_letters, name, batch
@@ -193,7 +205,7 @@ class Streams:
         for index, timestamp, count in done.stamped:
             step = count
             if ids[index + count - 1] != ids[index] + count - 1:
-                step = 1  # The ids have gaps, the stamps have none.
+                step = 1  # The ids have gaps, but the stamps have none.
             for offset in range(0, count, step):
                 first_id = ids[index + offset]
                 committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
@@ -207,21 +219,22 @@ class Streams:
         topic: str,
         refused: list[tuple[int, RequestError]],
     ) -> None:
-        """Reports to a publisher how many subscriptions match each of its publications."""
+        """Reports the number of subscriptions that match each publication to its publisher."""
         if refused:
             left_out = {index for index, _ in refused}
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
         committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
 
     def end_turn(self) -> None:
-        """Writes the rows of the streams that changed, and answers their senders."""
+        """Writes the rows of the streams that changed, and replies to their senders."""
         for key, stream in self._dirty.items():
             row = stream.encode()
             rows.put(self._context.tx, key, row)
             self._context.wrote = True
             if self._context.store_full and len(row) > ROW_WHEN_FULL_BYTES:
                 self._close_connection_of(stream)
-            if stream.producer_id not in self._holders:  # Closed in this turn; its row is new.
+            # The producer was closed in this turn, and its row is new.
+            if stream.producer_id not in self._holders:
                 self._jobs.producers_in_use.pop(stream.producer_id, None)
         self._dirty.clear()
         self.links.end_turn()
@@ -229,11 +242,11 @@ class Streams:
     def _close_connection_of(self, sender: Producer) -> None:
         """Closes the connection of a producer whose row keeps growing.
 
-        The producer sees its refusals when it opens the stream again. Its next put marks them as
-        seen, and the row is short again.
+        The producer receives its refusals when it opens the stream again. Its next put marks them
+        as seen, and the row is short again.
         """
         holder = self._holders.get(sender.producer_id)
-        if holder is not None and holder.answers:  # It put messages in this turn.
+        if holder is not None and holder.answers:  # The producer put messages in this turn.
             self._context.close(
                 holder.connection,
                 ErrorCode.CREDIT_EXCEEDED,
@@ -242,7 +255,7 @@ class Streams:
             )
 
     def answer(self, session: Session) -> None:
-        """Answers the puts of *session* in this turn, with one message per stream."""
+        """Replies to the puts of *session* in this turn, with one message per stream."""
         for number, answers in session.answers.items():
             stream = session.streams.get(number)
             if isinstance(stream, Producer):

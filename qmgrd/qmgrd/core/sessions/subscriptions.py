@@ -1,7 +1,8 @@
 """Creates and ends subscriptions, and starts the jobs that republish parked messages.
 
-Parked publications are sent again when the subscriber returns, if that was decided while it was
-away; when the subscriber reports that it is healthy; or periodically, if their topics say so.
+Parked publications are sent again in three cases: when the subscriber returns, if a job found it
+away; when the subscriber reports that it is healthy; and periodically, if the topics are configured
+so.
 """
 
 from typing import Any
@@ -25,10 +26,11 @@ from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
 
-SCHEDULE_MS = 1_000  # between two looks at which interval is due
-END_ROWS = 10  # about, to end one subscription
-ENDING_MAX = RUNNING_MAX // 2  # jobs, beyond which no subscription ends with its connection yet
-LATER_MS = 1_000  # before the next try if too many jobs run
+SCHEDULE_MS = 1_000  # time between two checks of the due intervals
+END_ROWS = 10  # approximate number of rows needed to end one subscription
+# Limit of jobs, above which no subscription ends with its connection yet.
+ENDING_MAX = RUNNING_MAX // 2
+LATER_MS = 1_000  # time before the next try if too many jobs run
 
 
 class Subscriptions:
@@ -43,14 +45,15 @@ class Subscriptions:
         self._jobs = jobs
         self._delivery = delivery
         self._removal = Removal(catalogue, delivery, jobs)
-        self._count = 0  # names made since the start
-        self._sent_ms: dict[int, int] = {}  # when parked messages were last sent, by interval
+        self._count = 0  # number of names created since the start
+        # Time at which parked messages were last sent, by interval.
+        self._sent_ms: dict[int, int] = {}
         self._schedule: Timer | None = None
-        self._leaving: dict[str, Subscription] = {}  # their connections are closed
+        self._leaving: dict[str, Subscription] = {}  # subscriptions whose connections are closed
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """Ends subscriptions whose connections the last stop closed; resumes the others."""
+        """Ends subscriptions whose connections were closed by the last stop. Resumes the others."""
         for found in list(self._topics.subscriptions.values()):
             if not found.is_durable:
                 self._leaving[found.name] = found
@@ -62,7 +65,7 @@ class Subscriptions:
         """Returns the subscription *name*.
 
         Raises:
-            RequestError: SUBSCRIPTION_UNKNOWN, or the code for what else has that name.
+            RequestError: SUBSCRIPTION_UNKNOWN, or another code if *name* is not a subscription.
         """
         found = self._topics.subscriptions.get(name)
         if found is None:
@@ -82,12 +85,12 @@ class Subscriptions:
         *,
         retained: bool,
     ) -> Subscription:
-        """Returns the subscription *name*, created if it does not exist; "" gets a new name.
+        """Returns the subscription *name*, and creates it if it does not exist. "" creates a new
+        name.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED,
-                LINK_UNKNOWN.
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED or LINK_UNKNOWN.
         """
         topics.filter_of(topic)
         selector_of(where)
@@ -110,7 +113,7 @@ class Subscriptions:
         return found
 
     def _is_retained(self, found: Subscription) -> bool:
-        """Returns whether a retained publication for it exists, or is being stored."""
+        """Returns whether a retained publication for *found* exists or is being stored."""
         tx, prefix = self._context.tx, prefix_of(found.filter)
         is_going_out = tx.get(keys.FAN_OUT) is not None
         is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # in this turn
@@ -125,7 +128,7 @@ class Subscriptions:
         is_proxy = "@" in name
         if not name:
             self._count += 1
-            # Boot and life differ at each start, also after the store was restored.
+            # Boot and life differ at each start, even after the store was restored.
             name = f"{topics.DYNAMIC}{context.boot:x}-{context.life[:6].hex()}.{self._count}"
             session.subscriptions[name] = None
         row = attributes.stored(given) | {
@@ -150,7 +153,7 @@ class Subscriptions:
         if count >= limit:
             raise RequestError(
                 ErrorCode.SUBSCRIPTIONS_EXHAUSTED,
-                f"{count} subscriptions exist, at most {limit}: end some, or raise "
+                f"{count} subscriptions exist (the limit is {limit}): end some, or raise "
                 "limits.subscriptions_max",
             )
 
@@ -162,39 +165,41 @@ class Subscriptions:
             return
         what = f" where {known.row['where']}" if known.row.get("where") else ""
         own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
-        other = "alter it to change its limits"
+        other = "alter the subscription to change its limits"
         if not is_same:
-            other = "its filter and selector cannot change: give the same ones, or delete it"
+            other = "its filter and selector cannot change: use the same ones, or delete it"
         raise RequestError(
             ErrorCode.SUBSCRIPTION_EXISTS,
-            f"subscription {known.name} exists, to {known.topic}{what}"
+            f"subscription {known.name} already exists, to {known.topic}{what}"
             + (f", with {own}" if own else "")
             + f"; {other}",
         )
 
     def unsubscribe(self, name: str) -> int:
-        """Ends a subscription and deletes its messages; returns how many it had.
+        """Ends a subscription and deletes its messages. Returns the number of deleted messages.
 
         Raises:
-            RequestError: SUBSCRIPTION_UNKNOWN, JOBS_EXHAUSTED.
+            RequestError: SUBSCRIPTION_UNKNOWN or JOBS_EXHAUSTED.
         """
         found = self.find(name)
         self._jobs.check_room()
         return self._removal.remove(found.name)
 
     def close(self, session: Session) -> None:
-        """Ends the subscriptions of a closed connection that are not durable."""
+        """Ends the non-durable subscriptions of a closed connection."""
         for name in session.subscriptions:
             if (found := self._topics.subscriptions.get(name)) is not None:
                 self._leaving[name] = found
 
     @property
     def can_go_on(self) -> bool:
-        """Whether subscriptions of closed connections wait to end, and their jobs have room."""
+        """Whether subscriptions of closed connections wait to end, and there is room for their
+        jobs.
+        """
         return bool(self._leaving) and len(self._jobs.running) < ENDING_MAX
 
     def end_leaving(self) -> None:
-        """Ends subscriptions of closed connections, as many as this turn has rows for."""
+        """Ends as many subscriptions of closed connections as this turn has rows for."""
         context, is_over = self._context, False
         while self.can_go_on and context.rows < context.turn_rows and not is_over:
             name, found = self._leaving.popitem()
@@ -213,18 +218,20 @@ class Subscriptions:
             self._context.event(event, subscription=found.name)
 
     def healthy(self, found: Subscription, by: str) -> Job | None:
-        """Resumes a subscription, and sends what is parked for it if its topics say so."""
+        """Resumes a subscription, and sends its parked messages if its topics are configured so."""
         self.suspend(found, suspended=False)
         return self._send_parked(found, HEALTHY, by)
 
     def used(self, queue: Queue) -> None:
-        """Sends what awaited the subscriber's return, if *queue* belongs to a subscription."""
+        """Sends the messages that awaited the subscriber's return, if *queue* is a subscription's
+        queue.
+        """
         found = self._topics.subscriptions.get(queue.name)
         if found is not None and queue.waiting:
             self._send_awaited(found, queue)
 
     def _send_awaited(self, found: Subscription, queue: Queue) -> None:
-        """Sends what awaited a subscriber's return; later if many return at once."""
+        """Sends the messages that awaited a subscriber's return; later if many jobs run."""
         awaited, context = self._topics.awaited, self._context
         if queue.id not in awaited:
             return
@@ -239,7 +246,7 @@ class Subscriptions:
             return None
         running = self._jobs.running.values() if why != RETURNED else ()
         if any(x.row["target"] == why and x.row["queue_id"] == queue.id for x in running):
-            return None  # The job for its return covers the same messages.
+            return None  # The job for the subscriber's return covers the same messages.
         return self._jobs.start(
             "republish",
             queue=found.name,
@@ -254,7 +261,7 @@ class Subscriptions:
         """Starts or stops the timer for topics that republish parked messages periodically.
 
         Args:
-            changed: the intervals that topics may have begun or ceased to use.
+            changed: The intervals that topics may have started or stopped using.
         """
         now_ms, in_force = self._context.now.ms, self._topics.intervals.in_force
         for interval in changed:
@@ -266,7 +273,7 @@ class Subscriptions:
             self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
 
     def _look_at_schedule(self) -> None:
-        """Starts sending what is parked for the topics whose interval is due."""
+        """Starts to send the parked messages of the topics whose interval is due."""
         context, self._schedule = self._context, None
         running = {job.row.get("interval") for job in self._jobs.running.values()}
         parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))
@@ -276,7 +283,7 @@ class Subscriptions:
             if context.now.ms < self._sent_ms[interval] + interval:
                 continue
             if is_parked and len(self._jobs.running) >= ENDING_MAX:
-                break  # The timer looks at the others again.
+                break  # The timer checks the other intervals again.
             self._sent_ms[interval] = context.now.ms
             if is_parked:
                 self._jobs.start("republish", target=SCHEDULED, interval=interval)

@@ -1,9 +1,9 @@
-"""Counts what a peer asked for and was not answered yet, for the limit ``request_window``.
+"""Counts the unanswered requests of a peer, for the limit ``request_window``.
 
-    request, settle ──▶ asked ──last answer, or Settled──▶ forgotten
+    request, settle ──▶ asked ──last reply, or Settled──▶ forgotten
 
-A request that opens a consumer ends with its ``Ok``. Puts have their own window. Credit and
-cancellations have no answer.
+A request that opens a consumer ends with its ``Ok``. Puts have a separate window. Credit and
+cancellations have no reply.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ _REQUESTS = frozenset(kind for kind in layout.NUMBERS if kind._fields[:1] == ("r
 
 
 class UnansweredRequests:
-    """The requests and settles of one connection."""
+    """The unanswered requests and settles of one connection."""
 
     __slots__ = ("_requests", "_settles")
 
@@ -30,11 +30,11 @@ class UnansweredRequests:
         self._settles: deque[int] = deque()
 
     def __len__(self) -> int:
-        """Returns how many requests and settles have no answer."""
+        """Returns the number of unanswered requests and settles."""
         return len(self._requests) + len(self._settles)
 
     def asked(self, message: m.Received) -> None:
-        """Counts a message that the peer sent."""
+        """Counts a message from the peer."""
         kind = type(message)
         asked: Any = message  # Type checkers do not follow a test of its kind in a variable.
         if kind is m.Settle:
@@ -43,7 +43,7 @@ class UnansweredRequests:
             self._requests.add(asked[0])
 
     def answered(self, message: m.Message) -> None:
-        """Counts a message that the peer is sent."""
+        """Counts a message to the peer."""
         kind = type(message)
         answer: Any = message
         if kind is m.Settled:

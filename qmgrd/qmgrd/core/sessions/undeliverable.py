@@ -1,18 +1,18 @@
-"""Counts how often a link message was refused here, and gives it up when that is too often.
+"""Counts the refusals of each link message here, and gives up messages that were refused too often.
 
-    comes ──▶ refused, counted: the link holds back ──▶ comes again ──▶ often enough?
+    comes ──▶ refused, counted: the link holds back ──▶ comes again ──▶ too often?
                           ▲                                              │ no    │ yes
                           └──────────────────────────────────────────────┘       ▼
                           └──────────── takes no more ◀──────────── SYSTEM.DEAD.LETTERS
 
-1. With ``link.deliver_retries`` = 0 a link holds the message back until it can be stored.
-2. Otherwise a message that was refused that often becomes a dead letter when it comes once more,
-   and counts as stored. This is for errors that a person has to fix. It does not apply to an
+1. With ``link.deliver_retries`` = 0, a link holds the message back until it can be stored.
+2. Otherwise, a message that was refused that often becomes a dead letter the next time it arrives,
+   and counts as stored. This rule is for errors that a person has to fix. It does not apply to an
    inhibited queue, where messages should wait, nor to errors that a dead letter would not solve.
-3. A member of a group can never be stored if its number exists here already or its group is over.
-   Holding it back would stop its link for ever, so it becomes a dead letter at once.
-4. The counts are in memory, and outlive a connection. After a restart they begin at zero, which
-   only delays when a message is given up.
+3. A member of a group can never be stored if its number already exists here or its group has ended.
+   Holding it back would stop its link forever, so it becomes a dead letter at once.
+4. The counts are in memory and outlive a connection. After a restart, they start at zero, which
+   only delays giving up a message.
 """
 
 from collections import OrderedDict
@@ -49,21 +49,22 @@ HOPELESS = frozenset(
         ErrorCode.QUEUE_IS_SYSTEM,
     }
 )
-STREAMS_MAX = 1_000  # with refused messages; beyond it, the stream refused longest ago is forgotten
+# Streams with refused messages. Above this limit, the stream with the oldest refusal is forgotten.
+STREAMS_MAX = 1_000
 
 
 class Refusal(NamedTuple):
-    """How a message was refused."""
+    """The refusals of one message."""
 
-    queue: str  # its destination
-    error: RequestError  # the last one
-    times: int  # refusals for a reason that allows giving up
+    queue: str  # destination of the message
+    error: RequestError  # error of the last refusal
+    times: int  # number of refusals for a reason that allows giving up
 
 
 class Undeliverable:
     """The link messages that cannot be stored here.
 
-    Invariant: a stream is known while one of its messages is refused; its ids are in its window.
+    Invariant: a stream is known while one of its messages is refused. Its ids are in its window.
     """
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
@@ -74,10 +75,10 @@ class Undeliverable:
     def refuse(
         self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
     ) -> tuple[int, RequestError] | None:
-        """Gives up the records of *put* that were refused often enough.
+        """Gives up the records of *put* that were refused too often.
 
         Returns:
-            The first id that is still refused, and why; None if all are given up.
+            The first id that is still refused and its error, or None if all records are given up.
         """
         known = self._known(stream, put.queue, refused[0][1])
         retries = self._context.config.link.deliver_retries
@@ -103,7 +104,7 @@ class Undeliverable:
         return held_back
 
     def _known(self, stream: LinkInbox, queue: str, error: RequestError) -> dict[int, Refusal]:
-        """Returns the refusals of *stream*; reports the first one as an event."""
+        """Returns the refusals of *stream*. Reports the first refusal as an event."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             known = self._streams[stream.stream_id] = {}
@@ -128,7 +129,7 @@ class Undeliverable:
         }
 
     def forget_held(self, stream: LinkInbox) -> None:
-        """Forgets the messages of *stream* that are stored, deleted at the sender or given up."""
+        """Forgets the messages of *stream* that were stored, deleted at the sender or given up."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             return
@@ -138,7 +139,9 @@ class Undeliverable:
             del self._streams[stream.stream_id]
 
     def describe(self, stream_id: bytes) -> dict[str, Any]:
-        """Returns the first refused message of a stream for people; all None if there is none."""
+        """Returns the first refused message of a stream for people. All values are None if there is
+        none.
+        """
         known = self._streams.get(stream_id)
         if not known:
             return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
@@ -155,11 +158,11 @@ class Undeliverable:
 
 
 def _is_hopeless(error: RequestError) -> bool:
-    """Returns whether a message is refused for good, not only until a unit of work ends."""
+    """Returns whether a message is refused permanently, not only until a unit of work ends."""
     return error.code in HOPELESS and not error.retry_after_ms
 
 
 def _of_both(error: RequestError, cause: RequestError) -> RequestError:
-    """Returns why a message is refused that cannot be a dead letter either."""
-    text = f"{error.text}; nor can {DEAD_LETTERS} take it: {cause}"
+    """Returns the error for a refused message that cannot become a dead letter either."""
+    text = f"{error.text}; {DEAD_LETTERS} cannot accept it either: {cause}"
     return RequestError(error.code, text, error.retry_after_ms)

@@ -1,10 +1,10 @@
-"""A unit of work: puts and gets that happen together or not at all. It is in memory only.
+"""A unit of work: puts and gets that take effect together or not at all. A unit is in memory only.
 
-    put ──▶ held: checked, stamped, its place kept──commit──▶ appended in that place
+    put ──▶ held: checked, stamped, position kept──commit──▶ appended at that position
     get ──▶ leased, without a deadline            ──commit──▶ removed
                                                   ──backout──▶ puts are dropped, gets returned
 
-A commit is in one turn, so it is atomic, even in a crash. Nothing is stored before it.
+A commit happens in one turn, so it is atomic, even in a crash. Nothing is stored before the commit.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from qmgrd.core.queue.queue import Queue
 if TYPE_CHECKING:
     from qmgrd.core.sessions.session import Session
 
-PUT_BYTES = 1024  # in memory, in addition to the record
+PUT_BYTES = 1024  # bytes in memory for a put, in addition to its record
 
 
 class SessionUnit:
@@ -32,13 +32,13 @@ class SessionUnit:
         self.puts: list[HeldPut] = []
         self.lessees: dict[int, Lessee] = {}  # by queue id
         self.bytes = 0
-        self.held_bytes = 0  # of the puts in memory
+        self.held_bytes = 0  # bytes of the puts in memory
         self.rows = 0
-        self.timer: Timer | None = None  # of its age
+        self.timer: Timer | None = None  # timer for the maximum age
 
     @property
     def gets(self) -> int:
-        """How many messages it has leased."""
+        """The number of messages that the unit has leased."""
         return sum(len(lessee.leases) for lessee in self.lessees.values())
 
     def lessee(self, queue: Queue) -> Lessee:
@@ -51,7 +51,9 @@ class SessionUnit:
         return found
 
     def add_puts(self, queue: Queue, puts: list[HeldPut], rows: int) -> int:
-        """Adds puts to *queue*; returns their bytes in memory. The commit writes so many *rows*."""
+        """Adds puts to *queue*. Returns their size in memory. The commit writes *rows* rows for
+        them.
+        """
         size, arrivals = 0, dict[bytes, int]()
         for held in puts:
             arrivals[held.index_key] = held.arrival

@@ -26,12 +26,12 @@ from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
 
-# Entry, UID, and the rows that find it by correlation id, group and time: at most these.
+# The maximum number of rows: entry, UID, and the index rows for correlation id, group and time.
 ROWS_OF_A_GET = 7
 
 
 class Units:
-    """The units of work. Each belongs to one connection and ends with it."""
+    """The units of work. Each unit belongs to one connection and ends with it."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, returns: Returns, dead_letters: DeadLetters
@@ -40,21 +40,21 @@ class Units:
         self._catalogue = catalogue
         self._returns = returns
         self._dead_letters = dead_letters
-        self._rows_max = unit_rows(context.config)  # that a commit may write
-        self._held_bytes = 0  # of the puts of all units, in memory
+        self._rows_max = unit_rows(context.config)  # maximum number of rows that a commit may write
+        self._held_bytes = 0  # bytes in memory for the puts of all units
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
         """Begins a unit."""
         limits = self._context.config.unit
         if message.unit in session.units:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"unit {message.unit} is open on this connection already"
+                ErrorCode.VALUE_INVALID, f"unit {message.unit} is already open on this connection"
             )
         if len(session.units) >= limits.units_per_connection_max:
             raise RequestError(
                 ErrorCode.UNITS_EXHAUSTED,
-                f"{amount(len(session.units), 'open unit')} of work on this "
-                f"connection, at most {limits.units_per_connection_max}",
+                f"{amount(len(session.units), 'open unit')} of work on this connection "
+                f"(the limit is {limits.units_per_connection_max})",
             )
         unit = session.units[message.unit] = SessionUnit(message.unit, session)
         due_ms = self._context.now.ms + limits.age_max_ms
@@ -66,8 +66,8 @@ class Units:
         if unit is None:
             raise RequestError(
                 ErrorCode.UNIT_UNKNOWN,
-                f"unit {number} is not open on this connection: it was not begun, it is over, or "
-                f"it was backed out after {self._context.config.unit.age_max_ms} ms",
+                f"unit {number} is not open on this connection: it was never begun, has ended, or "
+                f"was backed out after {self._context.config.unit.age_max_ms} ms",
             )
         return unit
 
@@ -113,7 +113,7 @@ class Units:
             raise
 
     def _plain_max_bytes(self, unit: SessionUnit, queue: Queue, batch: list[bytes]) -> int:
-        """Returns how long a plain record of *batch* may be; 0 if some may not fit."""
+        """Returns the maximum size of a plain record of *batch*, or 0 if some may not fit."""
         size = puts.bytes_max(batch)
         rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
         try:
@@ -127,7 +127,10 @@ class Units:
     def _hold_plain(
         self, unit: SessionUnit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
     ) -> list[Prepared]:
-        """Adds the plain puts at the start of *batch*, which fits, to *unit*; returns them."""
+        """Adds the plain puts at the start of *batch* to *unit* and returns them.
+
+        *batch* must fit.
+        """
         if not plain_max or not puts.looks_plain(queue, batch[0]):
             return []
         context = self._context
@@ -143,7 +146,7 @@ class Units:
         """Adds a put to *unit*.
 
         Raises:
-            RequestError: why it is refused.
+            RequestError: The reason for the refusal.
         """
         context = self._context
         rows = entries.rows_of(len(record)) + lane.ROWS_OF_A_PUT
@@ -195,14 +198,14 @@ class Units:
             if count > most:
                 raise RequestError(
                     ErrorCode.UNIT_TOO_LARGE,
-                    f"unit {unit.number} would hold {count} {word}, at most {most}",
+                    f"unit {unit.number} would exceed its limit of {most} {word}, with {count}",
                 )
         if bytes_:
             more = bytes_ + PUT_BYTES * messages
             self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
 
     def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
-        """Raises UNITS_EXHAUSTED if one connection, or all together, would hold too much."""
+        """Raises UNITS_EXHAUSTED if one connection, or all together, would use too much memory."""
         limits = self._context.config.unit
         for held, most, whose, remedy in (
             (
@@ -215,55 +218,58 @@ class Units:
                 all_bytes,
                 limits.held_bytes_max,
                 "the units of work of all connections",
-                "try again later, or raise unit.held_bytes_max",
+                "retry later, or raise unit.held_bytes_max",
             ),
         ):
             if held > most:
                 raise RequestError(
                     ErrorCode.UNITS_EXHAUSTED,
-                    f"{whose} would hold {held} bytes, at most {most}: {remedy}",
+                    f"{whose} would use {held} bytes (the limit is {most}): {remedy}",
                     1_000,
                 )
 
     def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
-        """Leases a message to a unit of work; its commit removes the message.
+        """Leases a message to a unit of work. The commit of the unit removes the message.
 
         Raises:
-            RequestError: UNIT_UNKNOWN; UNIT_TOO_LARGE; LEASE_LOST if another connection holds it.
+            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, or LEASE_LOST if another connection has the
+                lease.
         """
         unit, rows = self._find(session, number), _rows_of_a_get(lease)
         if lease.lessee.numbers is not session.numbers:
             raise RequestError(
-                ErrorCode.LEASE_LOST, f"another connection holds this message of {queue.name}"
+                ErrorCode.LEASE_LOST, f"another connection has leased this message of {queue.name}"
             )
         self._check_room(unit, 1, 0, rows)
         unit.rows += rows
         lessee = unit.lessee(queue)
         lease.lessee.leases.pop(lease.arrival, None)
-        taken = lease._replace(lessee=lessee, is_plain=False)  # Only its commit settles it.
+        # Only the commit of the unit settles this lease.
+        taken = lease._replace(lessee=lessee, is_plain=False)
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = taken
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
         """Applies a whole unit in this turn.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, UNIT_INCOMPLETE: none of it was applied, and it is over.
-                STORE_FULL: it is still open.
+            RequestError: UNIT_BACKED_OUT or UNIT_INCOMPLETE if nothing was applied and the unit has
+                ended. STORE_FULL if the unit is still open.
         """
         unit = session.units.get(message.unit)
         if unit is None:
             raise RequestError(
                 ErrorCode.UNIT_BACKED_OUT,
-                f"unit {message.unit} is not open here: its connection was lost, it grew too old, "
-                "or it was backed out; nothing of it was done",
+                f"unit {message.unit} is not open here: its connection was lost, it exceeded the "
+                "maximum age, "
+                "or it was backed out; none of it was applied",
             )
         self._check(session, unit, message)
         context = self._context
-        if unit.puts:  # Gets need no room, they free some.
+        if unit.puts:  # Gets need no room; they free room.
             context.reserve([held.prepared.record for held in unit.puts])
             context.reserve(list(self._carried(unit)))
         self._close(session, unit)
-        self._consume(unit)  # This frees room, too.
+        self._consume(unit)  # This also frees room.
         by_queue: dict[int, list[HeldPut]] = {}
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
@@ -291,22 +297,22 @@ class Units:
             self._returns.count(queue, len(leases), 0)
 
     def _check(self, session: Session, unit: SessionUnit, message: m.UnitCommit) -> None:
-        """Raises, and backs *unit* out, if it does not hold what the commit expects."""
+        """Raises an error and backs *unit* out if its contents differ from the commit's counts."""
         gone = [held.queue.name for held in unit.puts if held.queue.deleted]
         gone += [x.queue.name for x in unit.lessees.values() if x.queue.deleted]
         if gone:
             self.undo(session, unit)
             raise RequestError(
                 ErrorCode.UNIT_BACKED_OUT,
-                f"unit {unit.number} was backed out: queue {gone[0]} was deleted meanwhile",
+                f"unit {unit.number} was backed out: queue {gone[0]} was deleted in the meantime",
             )
         held, gets = len(unit.puts), unit.gets
         if (held, gets) != (message.puts, message.gets):
             self.undo(session, unit)
             raise RequestError(
                 ErrorCode.UNIT_INCOMPLETE,
-                f"unit {unit.number} was backed out: it holds {held} puts and {gets} gets; its "
-                f"commit says {message.puts} and {message.gets}",
+                f"unit {unit.number} was backed out: it has {held} puts and {gets} gets, but its "
+                f"commit expects {message.puts} and {message.gets}",
             )
 
     def backout(self, session: Session, message: m.UnitBackout) -> None:
@@ -317,13 +323,13 @@ class Units:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def undo(self, session: Session, unit: SessionUnit, how: ReturnTerms = BACKED_OUT) -> None:
-        """Discards *unit*; its gets return to their original positions.
+        """Discards *unit*. Its leased messages return to their original positions.
 
         They return at the end of this turn, or over several turns if they exceed a slice.
         """
         self._close(session, unit)
         for queue, _, arrival, _ in self._let_go(unit):
-            if arrival and not queue.deleted:  # The position stays empty, also after a crash.
+            if arrival and not queue.deleted:  # The position stays empty, even after a crash.
                 self._context.dirty_queues[queue.id] = queue
         for lessee in unit.lessees.values():
             self._returns.give_back_later(lessee.leases.values(), how)
@@ -346,13 +352,13 @@ class Units:
 
 
 def _rows_of_a_get(lease: Lease) -> int:
-    """Returns about how many rows change when a leased message is consumed."""
+    """Returns the approximate number of rows that change when a leased message is consumed."""
     rows = lane.ROWS_OF_A_PUT if lease.is_plain else ROWS_OF_A_GET
     return rows + entries.rows_of(lease.size)
 
 
 def _more_rows(prepared: Prepared) -> int:
-    """Returns how many rows lead to a put, in addition to its UID."""
+    """Returns the number of index rows for a put, in addition to its UID."""
     correlation_id = prepared.record[records.CORRELATION_LENGTH_AT]
     is_timed = prepared.expires_ms or prepared.ready_ms
     in_group = ROWS_OF_A_MEMBER if prepared.member is not None else 0

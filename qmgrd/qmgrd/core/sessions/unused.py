@@ -1,7 +1,8 @@
-"""Deletes queues and durable subscriptions that nobody has used for their ``unused_expiry_ms``.
+"""Deletes queues and durable subscriptions that were unused for their ``unused_expiry_ms``.
 
-A queue is used by consumers and gets, and when it is altered or defined again. Puts do not count: a
-queue that only fills up serves nobody. While a message is leased, its queue is in use.
+Consumers and gets use a queue. Altering or defining the queue again also counts as use. Puts do not
+count, because a queue that only fills up is useless. While a message is leased, its queue is in
+use.
 """
 
 from typing import Any
@@ -16,16 +17,16 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 
-# The longest time between two checks, and the most that clients have to return after a start.
+# The longest time between two checks, and the most time that clients have to return after a start.
 LOOK_MS = 3_600_000
-LATER_MS = 1_000  # until the next check if too many jobs run, or the queue is in use
-DELETING_MAX = RUNNING_MAX // 2  # jobs, beyond which no queue is deleted yet
+LATER_MS = 1_000  # time until the next check if too many jobs run or the queue is in use
+DELETING_MAX = RUNNING_MAX // 2  # limit of jobs, above which no queue is deleted yet
 
 
 class Unused:
     """Watches each queue that has an ``unused_expiry_ms``.
 
-    The queue's row holds the time of its last use, as of the last check.
+    The queue's row contains the time of its last use, as of the last check.
     """
 
     def __init__(
@@ -39,7 +40,10 @@ class Unused:
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """Watches the defined queues. Clients that used one before the stop get time to return."""
+        """Watches the defined queues.
+
+        Clients that used a queue before the stop get time to return.
+        """
         now_ms = self._context.now.ms
         for queue in self._catalogue.by_id.values():
             if unused_ms := _limit_ms(queue):
@@ -49,11 +53,11 @@ class Unused:
                 self._watch(queue)
 
     def used(self, queue: Queue) -> None:
-        """Records a use of *queue*, the end of one, or a change of its attributes."""
+        """Records the start or end of a use of *queue*, or a change of its attributes."""
         if queue.deleted or not _limit_ms(queue):
             self._stop_watching(queue)
             return
-        # No row is written here: a client that polls would cause a write for each get.
+        # No row is written here, because a client that polls would cause a write for each get.
         self._catalogue.row(queue.name)["used_ms"] = self._context.now.ms
         if queue.id not in self._watches or not queue.waiting:
             self._watch(queue)
@@ -82,7 +86,7 @@ class Unused:
         if is_in_use:
             row["used_ms"] = now_ms
         if now_ms < row.get("used_ms", 0) + unused_ms:
-            if unused_ms > LOOK_MS:  # Otherwise a start gives the users that time anyway.
+            if unused_ms > LOOK_MS:  # Otherwise a start gives users that time anyway.
                 self._catalogue.store_row(name, row)
             self._watch(queue, LATER_MS if is_in_use else 1)
         elif len(self._jobs.running) >= DELETING_MAX:
@@ -98,7 +102,7 @@ class Unused:
 
 
 def _limit_ms(queue: Queue) -> int:
-    """Returns for how long *queue* may be unused; 0 means for ever."""
+    """Returns the time for which *queue* may be unused; 0 means forever."""
     if queue.name in system.ATTRIBUTES or not (queue.references is None or is_durable(queue.name)):
         return 0
     return queue.bounds.unused_expiry_ms

@@ -35,13 +35,13 @@ ROW: dict[str, Any] = {
     ],
 )
 def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, remedy: str) -> None:
-    row = ROW | {"error": f"{code}: LGA says: it is so; mend it with: qmctl"}
+    row = ROW | {"error": f"{code}: LGA reports: it is so; mend it with: qmctl"}
     found = link_blocked.found(row, NOW_US)
     assert (found.code, found.severity) == ("blocked", severity)
     there = "" if remedy.startswith("explain") else "-c lga:7470 "
     assert found.remedy == f"qmctl {there}{remedy}"
     assert found.what == (
-        f"LGA cannot store a message for BAGS: {code}: LGA says: it is so; the message "
+        f"LGA cannot store a message for BAGS: {code}: LGA reports: it is so; the message "
         f"is {ROW['blocked_uid']}, put 3 min ago; 4 messages after it; retries in 9 s"
     )
     assert found.choices[-1].command == "qmctl link start LGA"
@@ -53,7 +53,7 @@ def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, r
 def test_message_for_a_manager_unknown_there_may_go_on_or_be_given_up(
     queue: str | None, *, is_plain: bool
 ) -> None:
-    error = "LINK_UNKNOWN: LGA says: there is no link to SHOPC; create it with: qmctl"
+    error = "LINK_UNKNOWN: LGA reports: link SHOPC does not exist; create it with: qmctl"
     choices = link_blocked.found(ROW | {"error": error, "blocked_queue": queue}, NOW_US).choices
     there = "qmctl -c lga:7470 link"
     assert [choice.command for choice in choices] == (

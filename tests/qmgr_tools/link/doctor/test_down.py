@@ -60,7 +60,7 @@ def test_link_is_critical_where_messages_wait_for_long(
     assert found.severity.word == severity
 
 
-@pytest.mark.parametrize("error", ["", "it has no address: NYC is to dial, and to fetch"])
+@pytest.mark.parametrize("error", ["", "the link has no address: NYC must dial, and fetch"])
 def test_link_without_an_address_waits_to_be_dialled(error: str) -> None:
     found = link_down.down(ROW | {"addresses": [], "error": error})
     assert found.what.startswith("NYC has not connected; this link has no address; down for 1 min")

@@ -106,7 +106,7 @@ def test_accepting_is_told_with_what_may_arrive_twice(code: str) -> None:
 
 
 AT_5 = "NYC holds up to id 9, but the next id to assign here is 5: this store was restored"
-OTHER = "NYC holds another message than this store under id 9: one of the two was restored"
+OTHER = "NYC and this store hold different messages under id 9: one of the two was restored"
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ THERE = "qmctl -c nyc:1 link"
     ("why", "remedy", "says"),
     [
         (
-            "LINK_UNKNOWN: there is no link to BOS; create it with: qmctl link create BOS "
+            "LINK_UNKNOWN: link BOS does not exist; create it with: qmctl link create BOS "
             "HOST:PORT",
             f"{THERE} create BOS --passive",
             "creates that link:",
@@ -135,7 +135,7 @@ THERE = "qmctl -c nyc:1 link"
         (("LINK_DOWN: link BOS of NYC is refused"), f"{THERE} doctor BOS", "shows its problems"),
         ("LINK_DOWN: link BOS of NYC is stopped", f"{THERE} start BOS", "starts it: the"),
         (
-            "LINK_DOWN: link BOS of NYC has addresses: it dials, and is not fetched from",
+            "LINK_DOWN: link BOS of NYC has addresses, so it dials and its peer cannot fetch",
             f"{THERE} show BOS",
             "empty, delete it there and create",
         ),

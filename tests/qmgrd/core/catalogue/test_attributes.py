@@ -45,8 +45,8 @@ def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"dept_max": 1}, "queues.Q.dept_max: not known; did you mean depth_max?"),
-        ({"zzz": 1}, "queues.Q.zzz: not known; known are: depth_max, bytes_max, lease_ms"),
+        ({"dept_max": 1}, "queues.Q.dept_max: unknown attribute; did you mean depth_max?"),
+        ({"zzz": 1}, "queues.Q.zzz: unknown attribute; known: depth_max, bytes_max, lease_ms"),
         ({"depth_max": 0}, "depth max of queue Q: 0 is too small (1 to 1,000,000,000,000)"),
         ({"depth_max": -1}, "depth max of queue Q: -1 is too small"),
         ({"depth_max": True}, "depth max of queue Q: True is not an integer"),
@@ -71,12 +71,18 @@ def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
             {"expiry_action": ["discard"]},
             "expiry action of queue Q: ['discard'] is not one of discard, dead",
         ),
-        ({"backout_queue": "Q"}, "backout queue of queue Q: that is the queue itself"),
-        ({"backout_queue": "@NYC"}, "backout queue of queue Q: @NYC is filled by puts to remote"),
+        (
+            {"backout_queue": "Q"},
+            "backout queue of queue Q: the value is the name of the queue itself",
+        ),
+        (
+            {"backout_queue": "@NYC"},
+            "backout queue of queue Q: @NYC receives messages only from puts to remote",
+        ),
         ({"backout_queue": "a b"}, "backout queue of queue Q: 'a b' is not a name"),
         ({"backout_queue": 7}, "backout queue of queue Q: 7 is not the name of a queue"),
-        ({"alias_of": "R"}, "queues.Q.alias_of: not known"),
-        ({"get_inibit": True}, "queues.Q.get_inibit: not known; did you mean get_inhibit?"),
+        ({"alias_of": "R"}, "queues.Q.alias_of: unknown attribute"),
+        ({"get_inibit": True}, "queues.Q.get_inibit: unknown attribute; did you mean get_inhibit?"),
     ],
 )
 def test_queue_attribute_out_of_range_is_named(given: dict[str, Any], words: str) -> None:
@@ -101,7 +107,7 @@ def test_defaults_are_held_to_the_same_limits(attribute: str) -> None:
     ],
 )
 def test_other_kinds_have_fewer_attributes(kind: str, attribute: str, known: str) -> None:
-    with pytest.raises(RequestError, match=f"(known are: {known}|did you mean)"):
+    with pytest.raises(RequestError, match=f"(known: {known}|did you mean)"):
         queue_attributes("Q@B", {attribute: 1}, kind)
 
 
@@ -122,7 +128,7 @@ def test_alteration_changes_what_it_names(changes: dict[str, Any], row: dict[str
 
 @pytest.mark.parametrize("changes", [{"kind": "remote"}, {"queue_id": 1}, {"colour": None}])
 def test_alteration_changes_nothing_else(changes: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match="not known"):
+    with pytest.raises(RequestError, match="unknown attribute"):
         altered("Q", {"kind": "local"}, changes)
 
 
@@ -171,8 +177,8 @@ def test_template_has_the_attributes_of_a_queue_and_no_state() -> None:
     given = {"depth_max": 3, "lease_ms": None}
     assert template_attributes("APP.*", given) == {"depth_max": 3}
     for wrong, words in (
-        ({"put_inhibit": True}, r"templates\.APP\.\*\.put_inhibit: not known"),
-        ({"alias_of": "Q"}, r"templates\.APP\.\*\.alias_of: not known"),
+        ({"put_inhibit": True}, r"templates\.APP\.\*\.put_inhibit: unknown attribute"),
+        ({"alias_of": "Q"}, r"templates\.APP\.\*\.alias_of: unknown attribute"),
         ({"depth_max": 0}, r"depth max of template APP\.\*: 0 is too small"),
     ):
         with pytest.raises(RequestError, match=words):
@@ -183,9 +189,9 @@ def test_template_has_the_attributes_of_a_queue_and_no_state() -> None:
     ("given", "words"),
     [
         ({"alias_of": ""}, "queues.S.alias_of: empty"),
-        ({"alias_of": "S"}, "queues.S.alias_of: that is the queue itself"),
-        ({"alias_of": "@NYC"}, "filled by puts to remote queues"),
-        ({"alias_of": "Q", "depth_max": 3}, "queues.S.depth_max: not known"),
+        ({"alias_of": "S"}, "queues.S.alias_of: the value is the name of the queue itself"),
+        ({"alias_of": "@NYC"}, "only from puts to remote queues"),
+        ({"alias_of": "Q", "depth_max": 3}, "queues.S.depth_max: unknown attribute"),
     ],
 )
 def test_alias_names_a_queue_and_has_no_limits(given: dict[str, Any], words: str) -> None:
@@ -197,7 +203,7 @@ def test_alias_names_a_queue_and_has_no_limits(given: dict[str, Any], words: str
 def test_alias_keeps_what_it_names() -> None:
     row = {"kind": "alias", "alias_of": "Q"}
     assert altered("S", row, {"alias_of": "R@NYC"}) == row | {"alias_of": "R@NYC"}
-    with pytest.raises(RequestError, match=r"queues\.S\.alias_of: there is no default"):
+    with pytest.raises(RequestError, match=r"queues\.S\.alias_of: this attribute has no default"):
         altered("S", row, {"alias_of": None})
 
 

@@ -47,7 +47,9 @@ def test_secret_is_never_sent_to_peers(manager: Manager) -> None:
 def test_store_of_another_queue_manager_is_refused_and_left_alone() -> None:
     store = Manager(name="A").store
     before = dict(store.rows)
-    with pytest.raises(StoreForeign, match="belongs to queue manager A, the configuration says B"):
+    with pytest.raises(
+        StoreForeign, match="belongs to queue manager A, but the configuration names B"
+    ):
         Manager(store, name="B")
     assert dict(store.rows) == before
 
@@ -59,7 +61,9 @@ def test_store_of_another_format_is_refused_and_left_alone(version: int) -> None
     tx.put(keys.STORE, keys.STORE_ROW.pack(b"S" * 16, version, 1) + b"QM1")
     store.commit()
     before = dict(store.rows)
-    with pytest.raises(StoreForeign, match=f"has format {version}, this qmgrd reads {keys.FORMAT}"):
+    with pytest.raises(
+        StoreForeign, match=f"has format {version}, but this qmgrd reads {keys.FORMAT}"
+    ):
         Manager(store)
     assert dict(store.rows) == before
 
@@ -68,7 +72,7 @@ def test_store_of_something_else_is_refused_and_left_alone() -> None:
     store = MemoryStore()
     store.begin().put(b"somebody", b"else")
     store.commit()
-    with pytest.raises(StoreForeign, match="not empty, yet no store of qmgrd"):
+    with pytest.raises(StoreForeign, match="not empty and is not a store of qmgrd"):
         Manager(store)
     assert dict(store.rows) == {b"somebody": b"else"}
 

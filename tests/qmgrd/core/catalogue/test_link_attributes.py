@@ -31,7 +31,7 @@ def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
         ({"addresses": ["unix:relative"]}, "is not host:port"),
         ({"addresses": ["h:1"], "stopped": 1}, "links.B.stopped: 1 is neither true nor false"),
         ({"addresses": ["h:1"], "ordered": 1}, "links.B.ordered: 1 is neither true nor false"),
-        ({"addresses": ["h:1"], "routes": "*"}, "give up to 100 names of queue managers"),
+        ({"addresses": ["h:1"], "routes": "*"}, "give at most 100 names of queue managers"),
         ({"addresses": ["h:1"], "routes": ["*", "a/b"]}, "a/b"),
         (
             {"addresses": ["h:1"], "connections": 0},
@@ -40,7 +40,10 @@ def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
         ({"addresses": ["h:1"], "connections": 17}, "'17' is not a number from 1 to 16"),
         ({"addresses": ["h:1"], "connections": True}, "'True' is not a number"),
         ({"adresses": ["h:1"]}, "links.B.addresses: give up to 16"),
-        ({"addresses": ["h:1"], "stoped": True}, "links.B.stoped: not known; did you mean stopped"),
+        (
+            {"addresses": ["h:1"], "stoped": True},
+            "links.B.stoped: unknown attribute; did you mean stopped",
+        ),
     ],
 )
 def test_link_attribute_out_of_range_is_named(given: dict[str, Any], words: str) -> None:
@@ -58,5 +61,5 @@ def test_link_needs_a_name() -> None:
 
 def test_what_is_altered_has_no_defaults() -> None:
     assert altered("B", {"connections": 4}) == {"connections": 4}
-    with pytest.raises(RequestError, match=r"\.stopped: not known; known are: addresses, c"):
+    with pytest.raises(RequestError, match=r"\.stopped: unknown attribute; known: addresses, c"):
         altered("B", {"addresses": ["h:1"], "stopped": True})

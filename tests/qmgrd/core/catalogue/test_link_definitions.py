@@ -29,7 +29,9 @@ def test_link_to_ourselves_is_refused(app: Client) -> None:
 def test_other_address_of_a_link_is_refused(app: Client) -> None:
     first = app.ask(m.LinkCreate, "NYC", LINK)
     assert app.ask(m.LinkCreate, "NYC", LINK) == first
-    with pytest.raises(RequestError, match=r"to h:1, not to h:2; alter its addresses$"):
+    with pytest.raises(
+        RequestError, match=r"with addresses h:1, not h:2; alter its addresses instead$"
+    ):
         app.ask(m.LinkCreate, "NYC", {"addresses": ["h:2"]})
     assert app.code_of(m.LinkCreate, "NYC", {"addresses": ["h:2"]}) is ErrorCode.LINK_EXISTS
 

@@ -22,8 +22,8 @@ from qmgrd.core.catalogue.missing import (
         (no_target("SALES", "ORDERS"), ErrorCode.QUEUE_UNKNOWN, "SALES is an alias of queue ORD"),
         (no_subscription("A:lat", ["A:late"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "mean A:late?"),
         (no_subscription("A:a", ["A.a"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "A:a does not exist"),
-        (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "no link to NYC; create it"),
-        (no_template("APP", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "no template APP"),
+        (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "link NYC does not exist; create it"),
+        (no_template("APP", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "template APP does not exist"),
         (no_template("AP.*", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "did you mean APP.*?"),
     ],
 )
@@ -35,6 +35,4 @@ def test_text_states_fact_and_remedy(error: RequestError, code: ErrorCode, words
 def test_put_to_a_subscription_is_refused_with_advice() -> None:
     error = is_published("B:late")
     assert error.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
-    assert error.text == (
-        "B:late is filled by publications only: put to a topic, such as /flights/JFK"
-    )
+    assert error.text == ("B:late receives only publications: put to a topic such as /flights/JFK")

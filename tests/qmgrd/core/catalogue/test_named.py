@@ -106,11 +106,11 @@ def test_alias_can_be_led_elsewhere(sales: Client) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
-        ("A", {"alias_of": "SALES"}, "SALES is an alias itself, of Q; name that"),
-        ("Q2", {"alias_of": "X"}, "Q2 is to be an alias, and EARLY is an alias of it"),
-        ("A", {"alias_of": "A"}, "that is the queue itself"),
-        ("A", {"alias_of": "Q", "depth_max": 1}, "depth_max: not known"),
-        ("A@NYC", {"alias_of": "Q"}, "alias_of: not known"),
+        ("A", {"alias_of": "SALES"}, "SALES is itself an alias of Q; use that name"),
+        ("Q2", {"alias_of": "X"}, "Q2 cannot become an alias because EARLY is an alias of Q2"),
+        ("A", {"alias_of": "A"}, "the value is the name of the queue itself"),
+        ("A", {"alias_of": "Q", "depth_max": 1}, "depth_max: unknown attribute"),
+        ("A@NYC", {"alias_of": "Q"}, "alias_of: unknown attribute"),
         ("Q", {"alias_of": "R"}, "exists with other attributes"),
     ],
 )

@@ -41,7 +41,7 @@ def test_message_that_was_here_before_is_refused_with_its_route() -> None:
     assert errors[0] is errors[2] is None
     assert errors[1] is not None
     assert errors[1].code == ErrorCode.ROUTE_LOOP
-    assert "was here before: NYC -> BOS -> NYC" in errors[1].text
+    assert "was already here: NYC -> BOS -> NYC" in errors[1].text
 
 
 def test_seventeenth_hop_is_one_too_many() -> None:
@@ -87,7 +87,7 @@ def test_own_link_goes_before_a_route_and_a_route_before_any(app: Client) -> Non
 def test_route_that_remote_queues_need_stays(app: Client) -> None:
     app.ask(m.LinkCreate, "A", {"addresses": ["h:1"], "routes": ["X"], "stopped": True})
     app.ask(m.QueueCreate, "Q@X")
-    with pytest.raises(RequestError, match="remote queues need them"):
+    with pytest.raises(RequestError, match="remote queues still need these routes"):
         app.ask(m.LinkAlter, "A", {"routes": []})
     assert app.ask(m.LinkShow, "A")["routes"] == ["X"]
     assert app.code_of(m.LinkDelete, "A") is ErrorCode.QUEUE_IN_USE

@@ -59,7 +59,7 @@ def test_valid_pattern_is_accepted(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a b", "A@B", "*@NYC", "x" * 65, "APP.?", "a\n", "ü*"])
 def test_invalid_pattern_is_refused_and_quoted(text: str) -> None:
-    with pytest.raises(RequestError, match="is not a pattern") as caught:
+    with pytest.raises(RequestError, match="is not a valid pattern") as caught:
         check_pattern(text)
     assert caught.value.code is ErrorCode.NAME_INVALID
     assert caught.value.text.isprintable()

@@ -221,7 +221,7 @@ def test_parked_group_waits_until_a_queue_accepts_its_members(app: Client) -> No
     # The backout queue and the dead-letter queue have no other message.
     assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]
     (row,) = jobs(app)
-    assert (row["state"], row["text"]) == ("waiting", "no queue takes its members")
+    assert (row["state"], row["text"]) == ("waiting", "no queue accepts its members")
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 10})
     run_due_work(app.manager, NO_PLACE_MS)
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A3"]

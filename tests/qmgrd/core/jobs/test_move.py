@@ -143,7 +143,7 @@ def test_queue_that_is_full_is_waited_for(app: Client) -> None:
     app.manager.rest()
     row = show(app, job)
     assert (row["state"], row["done"], row["ended_us"]) == ("waiting", 2, None)
-    assert row["text"].startswith("queue OLD is full: it holds 2 messages of at most 2, ")
+    assert row["text"].startswith("queue OLD is full: 2 messages of at most 2, ")
     turn = app.ask(m.Status)["turn"]
     app.manager.turn(1_000)
     app.manager.rest()
@@ -339,7 +339,7 @@ def test_alias_that_leads_back_since_ends_the_move(app: Client) -> None:
     row = show(app, job)
     assert (row["state"], row["text"]) == (
         "failed",
-        "ALIAS leads to queue Q itself now: choose another target",
+        "ALIAS now refers to queue Q itself: choose another target",
     )
     assert numbers(app, "Q") == [0]
 
@@ -397,7 +397,7 @@ def test_group_with_an_unmovable_member_stays(copy: bool, why: str) -> None:
     if why == "leased":
         player("get")
     row = moved(app, copy=copy)
-    assert row["text"] == f"2 stayed: others of its group are {why}"
+    assert row["text"] == f"2 stayed: other members of its group are {why}"
     assert app.bodies("OLD") == [b"m1", b"B1"]
     if why == "leased":
         player("ack A1")

@@ -41,7 +41,7 @@ def test_copy_that_is_sent_again_is_in_flight_as_well() -> None:
 
 def test_more_than_was_sent_cannot_land() -> None:
     flight = flown()
-    with pytest.raises(FieldInvalid, match=r"taken.*is 7, but 6 were sent"):
+    with pytest.raises(FieldInvalid, match=r"taken.*is 7, but 6 records were sent"):
         flight.remove_received(7)
     assert flight.messages == 6
 

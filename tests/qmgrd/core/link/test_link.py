@@ -320,7 +320,7 @@ def test_peer_that_holds_another_message_is_refused_B21(app: Client, nyc: Nyc) -
     nyc.up(commit_id=1, trailer=b"another")
     row = app.ask(m.LinkShow, "NYC")
     assert (row["state"], row["waiting"]) == ("refused", 2)
-    assert "another message" in row["error"]
+    assert "different messages" in row["error"]
 
 
 def test_peer_that_lost_what_it_committed_is_told_where_to_go_on_B22(app: Client, nyc: Nyc) -> None:
@@ -349,7 +349,7 @@ def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Ny
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "refused"
     assert "PEER_RESTORED" in row["error"]
-    assert "and the messages between are lost there" in row["error"]
+    assert "and has lost the messages in between" in row["error"]
 
 
 @pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
@@ -377,7 +377,7 @@ def test_blocked_link_sends_again_after_a_while(app: Client, nyc: Nyc) -> None:
     blocked = m.Blocked(nyc.stream, 2, ErrorCode.QUEUE_FULL, 500, "queue F holds 1")
     assert nyc.say(m.Committed(nyc.stream, 1), blocked) == []
     row = app.ask(m.LinkShow, "NYC")
-    assert (row["state"], row["error"]) == ("blocked", "QUEUE_FULL: NYC says: queue F holds 1")
+    assert (row["state"], row["error"]) == ("blocked", "QUEUE_FULL: NYC reports: queue F holds 1")
     assert nyc.turn(499) == []
     assert ids(nyc.turn(1)) == [2, 3]
     assert state(app) == "up"
@@ -427,7 +427,7 @@ def test_start_of_a_blocked_link_sends_at_once(app: Client, nyc: Nyc) -> None:
     app.send(m.LinkStart(1_001, "NYC"))
     assert ids(nyc.turn()) == [1]
     row = app.ask(m.LinkShow, "NYC")
-    assert (row["state"], row["error"]) == ("up", "QUEUE_UNKNOWN: NYC says: no such queue")
+    assert (row["state"], row["error"]) == ("up", "QUEUE_UNKNOWN: NYC reports: no such queue")
     nyc.say(m.Committed(nyc.stream, 1))
     assert app.ask(m.LinkShow, "NYC")["error"] == ""
 
@@ -606,7 +606,7 @@ def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, 
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "blocked"
     assert row["error"] == (
-        "MESSAGE_TOO_LARGE: message 2 has 5024 bytes, NYC takes at most 4096: raise its "
+        "MESSAGE_TOO_LARGE: message 2 has 5024 bytes, but NYC accepts at most 4096: raise its "
         "limits.message_max_bytes"
     )
     nyc.hang_up()

@@ -247,7 +247,7 @@ def test_row_shows_the_cause_of_a_wait(app: Client, words: str, text: str) -> No
 def test_stopped_group_waits_for_an_operator(app: Client) -> None:
     put(app, "A1")
     alter(app, "pause")
-    assert show(app)["waiting_for"] == "an operator: it is paused"
+    assert show(app)["waiting_for"] == "an operator: the group is paused"
     alter(app, "resume")
     settle(app, m.REJECT, get(app, 1))
     assert show(app)["waiting_for"] == "an operator: number 1 failed"

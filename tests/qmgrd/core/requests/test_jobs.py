@@ -41,11 +41,11 @@ def test_refusal_states_the_fault_and_the_remedy(app: Client) -> None:
         except RequestError as error:
             said.append(error.text)
     assert said == [
-        "Q is the queue Q itself; name another target",
+        "Q is queue Q itself; choose another target",
         "@NYC is a transmission queue; name a remote queue, such as QUEUE@NYC",
-        "@NYC is a transmission queue: its messages are numbered, and a move would leave gaps; "
-        "delete the link with its messages instead",
-        "a copy needs a target: dead letters go back themselves",
+        "@NYC is a transmission queue: its messages are numbered, so a move would leave gaps; "
+        "delete the link and its messages instead",
+        "a copy needs a target: give one, or move dead letters back instead",
     ]
 
 

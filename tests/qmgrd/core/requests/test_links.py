@@ -50,9 +50,11 @@ def test_missing_link_names_how_to_create_it_or_that_it_leads_here_only(app: Cli
     for kind in (m.LinkShow, m.LinkStart, m.LinkStop, m.LinkDelete):
         app.send(kind(50, "NYC"))
         app.manager.turn()
-        assert "there is no link to NYC; create it" in app.hear()[0].text
+        assert "link NYC does not exist; create it" in app.hear()[0].text
     app.ask(m.LinkAllow, "NYC")
     app.send(m.LinkDelete(50, "NYC"))
     app.manager.turn()
-    assert app.hear()[0].text.endswith("is allowed to open links to here; disallow it to end that")
+    assert app.hear()[0].text.endswith(
+        "may open links to this queue manager; disallow it to end these links"
+    )
     assert app.code_of(m.LinkDelete, "NYC") is ErrorCode.LINK_UNKNOWN

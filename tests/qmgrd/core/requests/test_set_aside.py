@@ -108,7 +108,7 @@ def test_failed_job_waits_for_an_operator(app: Client, monkeypatch: Patch, end: 
     (item,) = items(app.manager)
     app = app.manager.connect()
     (job,) = app.ask(m.JobList)["jobs"]
-    assert (job["state"], job["text"]) == ("aside", "its slice failed twice: Bug: planted")
+    assert (job["state"], job["text"]) == ("aside", "a slice of the job failed twice: Bug: planted")
     assert is_served(app.manager)
     monkeypatch.undo()
     app = app.manager.connect()

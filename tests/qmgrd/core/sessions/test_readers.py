@@ -17,7 +17,7 @@ def player() -> GroupPlayer:
 def test_reader_is_of_one_queue(player: GroupPlayer) -> None:
     player("get")
     player.operator.ask(m.QueueCreate, "OTHER")
-    with pytest.raises(RequestError, match="reader 1 reads another queue than OTHER"):
+    with pytest.raises(RequestError, match="reader 1 reads a queue other than OTHER"):
         player.app("app").ask(m.Get, "OTHER", 1, 0, 0, 1, "", b"", b"", b"", m.LOGICAL, False, 0, 1)
 
 

@@ -248,7 +248,7 @@ def test_what_has_no_place_stays_at_its_sender_until_there_is_one_G18(
         (blocked,) = far.send(1, long, queue="NONE")
         assert (blocked.seq_id, blocked.code) == (1, ErrorCode.QUEUE_UNKNOWN)
         assert blocked.text.startswith("queue NONE does not exist here")
-        assert "; nor can SYSTEM.DEAD.LETTERS take it: " in blocked.text
+        assert "; SYSTEM.DEAD.LETTERS cannot accept it either: " in blocked.text
         assert words in blocked.text
     assert inbound(app)[:3] == (1, "NONE", 0)
     assert far.committed() == []
@@ -272,7 +272,7 @@ def test_invalid_record_for_a_missing_queue_is_no_dead_letter() -> None:
     app, far = manager_of(retries=1)
     for _ in range(3):
         (blocked,) = far.send(1, message(1)[:-1] + b"?", queue="NONE")
-    assert "take it: CHECKSUM_MISMATCH" in blocked.text
+    assert "cannot accept it either: CHECKSUM_MISMATCH" in blocked.text
     assert app.bodies(DEAD_LETTERS) == []
 
 

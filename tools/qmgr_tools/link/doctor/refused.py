@@ -16,7 +16,7 @@ Row = dict[str, Any]
 OTHER_STORE = re.compile(r"queue manager (\S+) has a different store")
 AT_PEER = re.compile(r"in that case, at (\S+):")
 HOLDS = re.compile(
-    r"holds (?:up to|another message than this store under) id (\d+)"
+    r"(?:holds up to|hold different messages under) id (\d+)"
     r"(?:, but the next id to assign here is (\d+))?"
 )
 BEHIND = re.compile(r"holds up to id (\d+), but had committed (\d+)")

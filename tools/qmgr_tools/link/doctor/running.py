@@ -18,7 +18,7 @@ SLOW_MS = 100  # least difference between the two round trips
 OFTEN = 0.1  # fraction of the transferred messages above which resends are reported
 OFTEN_MIN = 100  # least number of resends that are reported
 BACKLOG_S = 10  # seconds to drain the smallest reported backlog
-OWN_NAME = re.compile(r"there is no link to ([^;\s]+)|link ([^;\s]+) of \S+ ")
+OWN_NAME = re.compile(r"link ([^;\s]+) does not exist|link ([^;\s]+) of \S+ ")
 
 
 def found(measured: Measurement) -> list[Finding]:

@@ -39,7 +39,7 @@ def test_invalid_row_is_restored_from_the_members(app: Client, at: int, value: A
     put(app, 4)
     app.manager.rest()
     assert (
-        "what was stored of a group made no sense: counted anew"
+        "the stored state of a group was invalid: counted again"
         in [note.event for note in app.manager.last.notes]
         or app.ask(m.GroupList, "Q")["groups"][0]["count"] == 3
     )
