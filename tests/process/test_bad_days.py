@@ -72,7 +72,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         (encode([23, 1, 7]), ErrorCode.FIELD_INVALID, "Get.queue: 7"),
         (encode([23, 1, "Q", 1, -1]), ErrorCode.FIELD_INVALID, "Get.wait_ms: -1"),
         (encode([23, True, "Q"]), ErrorCode.FIELD_INVALID, "Get.request_id: True"),
-        (encode([23, 1]), ErrorCode.FIELD_INVALID, "Get.queue: is missing"),
+        (encode([23, 1]), ErrorCode.FIELD_INVALID, "Get.queue: the field is missing"),
         (encode([40, 1, "x" * 5_000]), ErrorCode.FIELD_INVALID, "QueueCreate.queue"),
         (encode([1, "qmgr", 1, 1, "client", "again"]), ErrorCode.STATE_VIOLATION, "Hello"),
         (encode([6, 1, None]), ErrorCode.STATE_VIOLATION, "Ok"),
@@ -140,7 +140,7 @@ def test_unknown_request_is_refused_and_the_connection_stays(shared: Daemon) -> 
         wire.write(encode([150, 7, "from the future"]))
         error = wire.next(m.Error)
         assert (error.request_id, error.code) == (7, ErrorCode.OPERATION_UNKNOWN)
-        assert "operation 150 is not known" in error.text
+        assert "operation 150 is unknown" in error.text
         wire.ask(m.Status)
 
 
@@ -150,7 +150,7 @@ def test_invalid_name_is_refused_and_the_connection_stays(
     shared: Daemon, kind: type[Any], name: str
 ) -> None:
     with shared.connect() as wire:
-        with pytest.raises(RequestError, match="is not a name: 1 to 64 of A-Z") as caught:
+        with pytest.raises(RequestError, match="is not a valid name: use 1 to 64 of A-Z") as caught:
             wire.ask(kind, name)
         assert caught.value.code == ErrorCode.NAME_INVALID
         wire.ask(m.Status)
@@ -188,12 +188,12 @@ def test_impossible_request_is_refused_and_the_connection_stays(
         ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "beyond its 1024"),
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
-        ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),
+        ("Q", b"short", ErrorCode.RECORD_MALFORMED, "a record of 5 bytes is too short for a head"),
         (
             "Q",
             records.stamp_encoded(record(b"x"), b"a b" + bytes(8)),
             ErrorCode.RECORD_MALFORMED,
-            "the origin 'a b' is not a name",
+            "the origin 'a b' is not a valid name",
         ),
         ("Q", record(b"x", ("QM1", 2**62)), ErrorCode.VALUE_INVALID, " us ahead of the clock"),
     ],
@@ -227,7 +227,7 @@ def test_overdrawn_credit_ends_the_connection(shared: Daemon) -> None:
     goaway = bad.goodbye()
     assert (name_of(goaway.code), goaway.text) == (
         "CREDIT_EXCEEDED",
-        "4097 puts outstanding, at most 4096",
+        "4097 puts outstanding; the limit is 4096",
     )
 
 
