@@ -116,7 +116,7 @@ def test_each_kind_of_fault_strikes_often_enough() -> None:
         for _ in range(world.steps_max):
             world.step()
         hit |= set(world.hits)
-    kinds = {"cut", "half open", "dark", "clog", "crash", "stop", "turn fails", "put back"}
+    kinds = {"cut", "half open", "dark", "clog", "crash", "stop", "turn fails", "restore"}
     missing = kinds - hit
     assert not missing
 
