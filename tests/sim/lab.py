@@ -94,7 +94,7 @@ class Lab:
         self._join(PeerPort(node, dial), PeerPort(target))
 
     def flows(self) -> list[Flow]:
-        """Returns the flows that can be delivered now. The code is inlined, because it runs often."""
+        """Returns the flows that can be delivered now. Inlined for speed, as it runs often."""
         return [
             flow
             for wire in self.wires
