@@ -71,7 +71,7 @@ class HistoryLoad:
             "settled but not recorded once": [
                 uid for uid in load.settled_uids if settled[uid] != 1
             ],
-            "told twice": [uid for some in (puts, settled) for uid in some if some[uid] > 1],
+            "recorded twice": [uid for some in (puts, settled) for uid in some if some[uid] > 1],
             "not possible": [],
         }
         try:

@@ -108,7 +108,7 @@ class Watch(Durable):
         stored = ids_of(unpack(view.rows[stream.key])[2])
         fact = f"{message.held} leaves {node.name} on {stream.key.hex()}, {stored} are stored"
         require(ids_of(message.held) <= stored, "acked_is_durable", fact)
-        self.happened["gaps told"] += 1
+        self.happened["gaps reported"] += 1
         for seq_id in ids_of(message.held):
             self._is_held(node, view, stream, seq_id, fact)
 
