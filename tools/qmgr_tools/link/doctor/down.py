@@ -19,7 +19,7 @@ UNRESOLVED = (
 )
 REFUSED = ("Connection refused", "No such file or directory")
 NO_QMGRD = "is it a qmgrd?"  # A connection was opened, but no welcome arrived.
-SILENT = "nothing heard for"  # after the welcome
+SILENT = "received nothing for"  # after the welcome
 MAINTENANCE = "in maintenance: "  # The daemon runs with --maintenance.
 NEVER_DIALLED = "it has no address: "  # and the peer has never connected
 
