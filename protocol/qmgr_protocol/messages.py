@@ -761,7 +761,7 @@ class LinkShow(NamedTuple):
 class LinkStart(NamedTuple):
     """Starts a stopped or refused link. OK value: its row.
 
-    accept: True to accept the present store of the peer, and to send all messages as a new stream.
+    accept: True to accept the current store of the peer, and to send all messages as a new stream.
     """
 
     request_id: Id

@@ -95,7 +95,7 @@ _declared: dict[int, Operation] = {}
 
 
 def declared() -> dict[int, Operation]:
-    """Returns the present declarations by number. messages.py declares and exports all of them."""
+    """Returns the declarations made so far, by number. messages.py exports all of them."""
     return _declared.copy()
 
 

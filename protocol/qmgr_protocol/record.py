@@ -1,4 +1,4 @@
-"""The record, which is a message in the same bytes on the wire, on disk and for Spark.
+"""The record: the bytes of a message, which are the same on the wire, on disk and for Spark.
 
     byte 0    checksum            u32   crc32 of every byte from 5 on
          4    origin_length       u8    0 = not stamped yet
@@ -286,7 +286,7 @@ def size_of(record: bytes) -> int:
 
 
 def too_large_text(size_bytes: int, limit_bytes: int) -> str:
-    """Returns the reason why a message of that size is refused, and the parts of the size."""
+    """Returns the text of the refusal of a message that is too large."""
     return (
         f"message of {size_bytes} bytes (body, headers and {HEAD_BYTES} more) "
         f"exceeds the limit of {limit_bytes} bytes"

@@ -165,7 +165,7 @@ def went(text: str) -> tuple[list[Step], list[str], list[int]]:
 
 
 def rewritten(text: str) -> str:
-    """Returns the page with the present output of its commands."""
+    """Returns the page with the current output of its commands."""
     lines = text.splitlines(keepends=True)
     session, output, _ = went(text)
     for step, printed in reversed(list(zip(session, output, strict=True))):

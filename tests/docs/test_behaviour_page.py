@@ -113,7 +113,7 @@ def shown_by(cited: str) -> list[str]:
 
 
 def rewritten(text: str) -> str:
-    """Returns the page with the present tests of each id."""
+    """Returns the page with the current tests of each id."""
 
     def item(match: re.Match[str]) -> str:
         prose = match[0].partition(LABEL)[0]

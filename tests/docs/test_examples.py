@@ -37,7 +37,7 @@ def test_pages_have_examples_that_are_run() -> None:
     ids=[page.relative_to(REPO).as_posix() for page in PAGES],
 )
 def test_page_shows_real_output(page: Path, pytestconfig: pytest.Config) -> None:
-    """`--rewrite` updates the page to the present output of its commands."""
+    """`--rewrite` updates the page to the current output of its commands."""
     if pytestconfig.getoption("rewrite"):
         page.write_text(rewritten(page.read_text()))
     faults = run(page.read_text())

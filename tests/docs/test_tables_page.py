@@ -40,7 +40,7 @@ def test_options_of_a_table_are_listed() -> None:
 
 def test_pages_list_each_option_once() -> None:
     text = (DOCS / "spark.md").read_text() + (DOCS / "history.md").read_text()
-    names = {*NAMES, *ONLY} - {"paths"}  # paths are the form of a list of paths
+    names = {*NAMES, *ONLY} - {"paths"}  # pages show only the list form of this option
     assert len(names) >= 20, f"found only {len(names)} options"
     for name in names:
         rows = [

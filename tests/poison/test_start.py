@@ -24,7 +24,7 @@ def test_damaged_stores_start_and_serve() -> None:
 
 
 def test_publication_without_a_topic_is_set_aside() -> None:
-    """The fan-out of the publication failed repeatedly, although this work has no name."""
+    """The fan-out of the publication, which is unnamed work, failed repeatedly."""
     Trial(20052).run()
 
 

@@ -474,7 +474,7 @@ class Load:
         self._session = b""
 
     def run_until_killed(self) -> None:
-        """Starts the daemon and works until it is killed, after some answers and moments."""
+        """Starts the daemon and works until the daemon is killed at a random time."""
         with self.daemon.start().connect(session=self._session) as wire:
             self._resume(wire)
             killer = threading.Timer(self._rng.uniform(0, 0.02), self.daemon.kill)

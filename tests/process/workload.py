@@ -72,7 +72,7 @@ class Workload:
         self._wire: Wire | None = None
 
     def run(self, around_snapshot: Callable[[], Any] = nullcontext) -> None:
-        """Does all of the work, or until the daemon ends; then stops the daemon.
+        """Works until all work is done or the daemon ends; then stops the daemon.
 
         Args:
             around_snapshot: A context that is entered while a snapshot is made.

@@ -26,7 +26,7 @@ from qmgrd.core.sessions import session
 from tests.qmgr_protocol.golden import VECTORS, shown
 
 PATH = VECTORS.parent / "spec.json"
-FIRST_VERSION = 1  # version that added all present messages
+FIRST_VERSION = 1  # version that added all current messages
 
 _WIDTHS = {"B": "u8", "H": "u16", "I": "u32", "Q": "u64"}
 _RECORD_FLAGS = {

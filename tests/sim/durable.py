@@ -129,7 +129,7 @@ class Durable:
     def _places(
         self, view: View, changes: list[Change]
     ) -> tuple[dict[Handle, Place], dict[Handle, tuple[bytes, Place]]]:
-        """Returns the previous and the present places of messages, by key."""
+        """Returns the previous and the current places of messages, by key."""
         before: dict[Handle, Place] = {}
         after: dict[Handle, tuple[bytes, Place]] = {}
         for change in changes:

@@ -141,6 +141,6 @@ class Lab:
             self.settle()
 
     def deadlines(self) -> list[int]:
-        """Returns the times after the present time at which work is due."""
+        """Returns the future times at which work is due."""
         found = [node.next_ms() for node in self.nodes.values()]
         return [max(due_ms, self.now_ms + 1) for due_ms in found if due_ms is not None]

@@ -139,7 +139,7 @@ class Unit:
     name: str
     where: str
     source: str  # queue from which the unit gets messages
-    begun_ms: int  # store clock at the begin of the unit, or earlier
+    begun_ms: int  # store clock at the start of the unit, or earlier
     puts: list[Put] = field(default_factory=list)  # puts accepted into the unit
     # maps the handle of each message in the unit to its lease
     gets: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class Ledger:
     # Groups for which operators ordered a skip up to this number, or the end
     skipped: dict[GroupKey, int] = field(default_factory=dict)
     closed: set[GroupKey] = field(default_factory=set)
-    # Groups that expired incomplete, possibly in the same turn as their last put
+    # Incomplete groups that expired, possibly in the same turn as their last put
     lapsed: set[GroupKey] = field(default_factory=set)
     # Members that may have been put twice, because the program missed the first answer
     unsure: set[tuple[GroupKey, int]] = field(default_factory=set)

@@ -63,7 +63,7 @@ class NetAccount(Watch):
         self._on: set[tuple[str, str, int]] = set()  # the same, with the queue
         # Number of messages that a queue manager reported as possibly lost, by sender
         self._told: Counter[tuple[str, str]] = Counter()
-        # messages lost there, at most
+        # upper bound of the messages lost there
         self._over_links: defaultdict[str, set[int]] = defaultdict(set)
         # messages that arrived since the backup
         self._forgotten: defaultdict[str, set[int]] = defaultdict(set)

@@ -211,7 +211,7 @@ class Sender:
         self.pair.settle()
 
     def commit_ids(self) -> list[int]:
-        """Returns the received commit ids, and forgets them."""
+        """Returns the received commit ids, and clears the list."""
         found = [message.commit_id for message in self.said if type(message) is m.Committed]
         self.said.clear()
         return found
@@ -287,16 +287,16 @@ class Pair(Lab):
         return bodies
 
     def sent(self) -> list[int]:
-        """Returns the ids that EWR sent to NYC, including repeated ids, and forgets them."""
+        """Returns the ids that EWR sent to NYC, including repeated ids, and clears the list."""
         puts = [message for name, message in self._taken(EDGE) if type(message) is m.Put]
         return [seq_id for put in puts for seq_id in range(put.first_id, _end(put))]
 
     def commits(self) -> list[int]:
-        """Returns the commit ids that NYC sent to EWR, and forgets them."""
+        """Returns the commit ids that NYC sent to EWR, and clears the list."""
         return [x.commit_id for _, x in self._taken(HUB) if type(x) is m.Committed]
 
     def goodbyes(self, name: str) -> list[int]:
-        """Returns the codes with which *name* closed connections, and forgets all that it sent."""
+        """Returns the codes with which *name* closed connections, and clears its sent messages."""
         return [x.code for _, x in self._taken(name) if type(x) is m.Goaway]
 
     def _taken(self, name: str) -> list[tuple[str, Any]]:

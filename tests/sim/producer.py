@@ -86,7 +86,7 @@ def _new_member(
     traits = traits._replace(member=member, is_again=is_again)
     put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     if is_again:
-        lab.watch.unordered.add(put.home)  # A link continues after a number that is taken.
+        lab.watch.unordered.add(put.home)  # A link continues after the refusal of a taken number.
     group.note(member.number, put)
     return put
 

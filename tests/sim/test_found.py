@@ -225,7 +225,7 @@ def test_counters_know_of_a_restart_before_its_first_turn() -> None:
 
 
 def test_link_has_no_uid_for_an_expired_message() -> None:
-    """Seed 40, step 2687: the sender asked its peer about a message that expired before sending."""
+    """Seed 40, step 2687: the peer was asked about a message that expired before it was sent."""
     pair = Pair(edge={"limits": {"turn_rows": 1}})
     pair.at_edge.ask(lambda i: m.LinkStop(i, HUB))
     put(pair.app, REMOTE, *[Outgoing(b"x", expiry_ms=500)] * 2)

@@ -119,7 +119,7 @@ class Worker(Client):
         self.steps = random.randint(0, self.habits.steps_max)
         self._ask("begin", m.UnitBegin, self.number)
         if self.steps and random.random() < 0.5:
-            self._step(self.unit)  # The answer to the begin contains no information.
+            self._step(self.unit)  # The answer to UnitBegin contains no information.
 
     def _go_on(self, unit: Unit) -> None:
         random = self.lab.random

@@ -190,7 +190,7 @@ class Act:
             )
 
     def _choose(self) -> list[str]:
-        """Returns the next kinds. Every kind attacks before one repeats."""
+        """Returns the next kinds. No kind is repeated before all kinds have attacked."""
         count = self._rng.choice(self._plan.at_once)
         while len(self._deck) < count:
             kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]

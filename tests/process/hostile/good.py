@@ -82,7 +82,7 @@ class Good:
             await self.stopping.wait()
             await asyncio.wait(writing, timeout=DRAIN_S)
             # In a full store no unit can put, so messages that still wait to be moved are consumed
-            # from their present queue.
+            # from their current queue.
             running += [
                 tasks.create_task(self._consume("GOOD.IN")),
                 tasks.create_task(self._consume("GOOD.REQUESTS", "replies")),

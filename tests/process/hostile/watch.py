@@ -104,7 +104,7 @@ class Watch:
         return max(waited_ns, 0) / 1e9
 
     def look_at(self, pid: int) -> int:
-        """Returns the daemon's present own memory in MiB; 0 if the daemon has ended."""
+        """Returns the daemon's current own memory in MiB; 0 if the daemon has ended."""
         self._daemon = Path(f"/proc/{pid}/task/{pid}/schedstat")
         try:
             text = Path(f"/proc/{pid}/status").read_text()
