@@ -203,7 +203,7 @@ class Durable:
             groups.record_arrival(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
-        """Judges where a message arrived, and its times."""
+        """Judges the queue and the times of a message that arrived."""
         put, name = held.put, view.queues[handle[0]][0]
         if name in fate.DEAD and put.home != (node.name, name):
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
