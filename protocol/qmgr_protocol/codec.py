@@ -7,10 +7,10 @@ Hostile bytes could attack the decoder in two ways:
 
 1. An array may claim more elements than follow, and the decoder reserves memory for the claim.
    A thousand nested claims fit into 3 KB, reserve 160 MB and cost 60 ms. So the module first walks
-   a value without building anything, and decodes only a complete one. A value of SMALL_BYTES skips
-   the walk (0.7 microseconds): its claims are too small to do harm.
-2. A complete value of 8 MB may hold eight million empty arrays: 540 MB and 2.3 s. So decoding adds
-   up the memory of arrays and maps, and fails beyond BUILT_MAX_BYTES.
+   a value without building anything, and decodes only a complete value. Data of up to SMALL_BYTES
+   skips the walk (0.7 microseconds), because its claims are too small to do harm.
+2. A complete value of 8 MB may hold eight million empty arrays, which take 540 MB and 2.3 s. So
+   decoding adds up the memory of arrays and maps, and fails beyond BUILT_MAX_BYTES.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,22 @@ import msgpack
 
 from qmgr_protocol.errors import FrameMalformed
 
-LENGTH_MAX = 20_000  # of an array or a map
+LENGTH_MAX = 20_000  # maximum number of elements of an array, or of entries of a map
 SMALL_BYTES = 512
 BUILT_MAX_BYTES = 6 * 1024 * 1024
-CONTAINER_BYTES, ELEMENT_BYTES = 64, 8  # of an array or a map, and of each element in it
+CONTAINER_BYTES, ELEMENT_BYTES = 64, 8  # cost of an array or a map, and of each element
 
 _packer = msgpack.Packer(use_bin_type=True, autoreset=True)
 pack = _packer.pack
 
 
 def unpack(data: bytes | bytearray | memoryview) -> Any:
-    """Returns the one value that *data* holds.
+    """Returns the only value in *data*.
 
     Raises:
-        FrameMalformed: not exactly one msgpack value, too many elements, an extension type, a map
-            with a repeated key or a key that is neither text nor bytes, or text that is not UTF-8.
+        FrameMalformed: *data* is not exactly one msgpack value, has too many elements, an extension
+            type, a map with a repeated key or a key that is neither text nor bytes, or text that is
+            not UTF-8.
     """
     try:
         if len(data) <= SMALL_BYTES:  # The length of the data bounds arrays and maps.
@@ -66,14 +67,14 @@ def _walk(data: bytes | bytearray | memoryview) -> None:
 
 
 def _budget() -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], dict[Any, Any]]]:
-    """Returns hooks for arrays and maps that raise once these take over BUILT_MAX_BYTES."""
+    """Returns hooks that raise an error once arrays and maps use more than BUILT_MAX_BYTES."""
     left_bytes = BUILT_MAX_BYTES
 
     def spend(elements: int) -> None:
         nonlocal left_bytes
         left_bytes -= CONTAINER_BYTES + ELEMENT_BYTES * elements
         if left_bytes < 0:
-            raise ValueError(f"arrays and maps take over {BUILT_MAX_BYTES} bytes")
+            raise ValueError(f"arrays and maps use more than {BUILT_MAX_BYTES} bytes")
 
     def on_array(found: list[Any]) -> list[Any]:
         spend(len(found))
@@ -88,11 +89,11 @@ def _budget() -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], d
 
 def _refuse_ext(code: int, data: bytes) -> NoReturn:
     del data
-    raise ValueError(f"extension type {code} is not used")
+    raise ValueError(f"extension type {code} is not supported")
 
 
 def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a map names a key twice")
+        raise ValueError("a map contains a key twice")
     return found

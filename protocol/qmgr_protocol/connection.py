@@ -1,4 +1,4 @@
-"""One connection, without I/O: bytes in, messages out; messages in, bytes out.
+"""One connection, without I/O: turns received bytes into messages, and messages into bytes.
 
 The owner passes the bytes it reads to :meth:`Connection.receive`, writes the bytes that
 :meth:`Connection.send` returns, and calls :meth:`Connection.poll` regularly for heartbeats.
@@ -24,13 +24,13 @@ from qmgr_protocol.name import is_name
 from qmgr_protocol.states import Side, State
 from qmgr_protocol.transitions import moves
 
-FRAME_MAX_LEAST_BYTES = (
-    64 * 1024
-)  # The lowest limit that a peer may set; a welcome is never larger.
+# The lowest limit that a peer may set. A welcome is never larger.
+FRAME_MAX_LEAST_BYTES = 64 * 1024
 STORE_ID_BYTES = 16
-JOINED_MAX_BYTES = 256 * 1024  # of puts joined into one
+JOINED_MAX_BYTES = 256 * 1024  # maximum size of a put that is joined from several
 _PUT = layout.NUMBERS[m.Put]
-_PUT_ELEMENTS = len(m.Put._fields)  # without extras, which a client does not send
+# number of elements without extras, which a client does not send
+_PUT_ELEMENTS = len(m.Put._fields)
 
 
 class VersionUnsupported(RemoteProtocolError):
@@ -50,23 +50,24 @@ class LivenessExpired(RemoteProtocolError):
     code = ErrorCode.LIVENESS_EXPIRED
 
     def __init__(self, silent_ms: int, limit_ms: int) -> None:
-        super().__init__(f"nothing heard for {silent_ms} ms, at most {limit_ms}")
+        super().__init__(f"received nothing for {silent_ms} ms; the limit is {limit_ms} ms")
 
 
 class Connection:
     """One end of a connection.
 
-    Invariant: ``state`` changes only as TRANSITIONS allows. Nothing is sent or received in CLOSED.
-    ``error`` is set if the peer broke the protocol.
+    Invariant: ``state`` changes only as TRANSITIONS allows. No message is sent or received in
+    CLOSED. ``error`` is set if the peer broke the protocol.
     """
 
     def __init__(self, side: Side, *, now_ms: int = 0, joined_max: int = 0) -> None:
         """Starts in state IDLE.
 
         Args:
-            joined_max: the most records of one put made from consecutive puts of a client on one
-                stream, if these are received at once. A client that puts one message per frame
-                then costs hardly more than one that puts many.
+            joined_max: The maximum number of records in a put that is joined from consecutive puts.
+                A listener joins the puts of a client on one stream if they are received at once. A
+                client that puts one message per frame then costs hardly more than a client that
+                puts many.
         """
         self.side = side
         self._joined_max = joined_max
@@ -83,7 +84,7 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether either side has sent a Goaway."""
+        """True if either side has sent a Goaway."""
         return self.state is State.CLOSED
 
     @property
@@ -100,7 +101,7 @@ class Connection:
         """Returns *message* as bytes for the peer.
 
         Raises:
-            LocalProtocolError: this side may not send it in this state.
+            LocalProtocolError: This side may not send the message in this state.
         """
         after = self._may_send.get(type(message))
         if after is None:
@@ -115,9 +116,9 @@ class Connection:
     def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Received, int]]:
         """Returns the messages that *data* completes, each with the size of its frame in bytes.
 
-        Pings are not answered here: they are returned like other messages. A message of an unknown
-        operation is returned as the :class:`m.OperationUnknown` that describes it. Never raises:
-        if the peer breaks the protocol, the messages before are returned and ``error`` is set.
+        This method does not answer pings, and returns them like other messages. For an unknown
+        operation, it returns the :class:`m.OperationUnknown` that describes the message. It never
+        raises: if the peer breaks the protocol, it returns the earlier messages and sets ``error``.
         """
         found: list[tuple[m.Received, int]] = []
         if self.error is not None or self.is_closed:
@@ -134,18 +135,19 @@ class Connection:
             error = self._decoder.error
         except RemoteProtocolError as raised:
             error = raised
-        if error is not None and not self.is_closed:  # After a Goaway errors no longer matter.
+        if error is not None and not self.is_closed:  # After a Goaway, errors no longer matter.
             self.error = error
             self._decoder = FrameDecoder()
         if found or self.state is State.OPEN:
-            self._heard_ms = now_ms  # A handshake that arrives byte by byte is not alive.
+            # A handshake that arrives byte by byte does not count as alive.
+            self._heard_ms = now_ms
         return found
 
     def poll(self, now_ms: int, heartbeat_ms: int, liveness_ms: int) -> bytes:
-        """Returns a ping if the peer has been silent for *heartbeat_ms*, else no bytes.
+        """Returns a ping if the peer has been silent for *heartbeat_ms*, otherwise no bytes.
 
         Raises:
-            LivenessExpired: it has been silent for *liveness_ms*.
+            LivenessExpired: The peer has been silent for *liveness_ms*.
         """
         silent_ms = now_ms - self._heard_ms
         if silent_ms >= liveness_ms:
@@ -163,7 +165,10 @@ class Connection:
         return [] if cut is None else [cut]
 
     def _join(self, found: list[tuple[m.Received, int]], array: list[Any], size_bytes: int) -> bool:
-        """Returns whether the put *array* continues the last one *found*; if so, joins them."""
+        """Joins the put *array* to the last one in *found* if it continues that put.
+
+        Returns whether it did.
+        """
         last, last_bytes = found[-1]
         if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
             return False
@@ -205,7 +210,8 @@ class Connection:
             _check_hello(message)
             self.hello = message
             if message.role == "queue-manager":
-                self._joined_max = 0  # A link counts its puts by their answers: each needs one.
+                # A link counts its puts by their answers, so each put needs an answer.
+                self._joined_max = 0
             if self.side is Side.DIALLER:
                 self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES
         elif type(message) is m.Welcome:
@@ -240,7 +246,7 @@ def _check_hello(hello: m.Hello) -> None:
     if hello.role == "queue-manager":
         _check_queue_manager(hello)
     elif len(hello.name) > CLIENT_NAME_MAX:
-        why = f"a client's name of {len(hello.name)} characters, at most {CLIENT_NAME_MAX}"
+        why = f"{len(hello.name)} characters; the limit for a client is {CLIENT_NAME_MAX}"
         raise FieldInvalid("Hello", "name", why)
     _check_frame_max(hello)
 
@@ -257,7 +263,7 @@ def _check_queue_manager(greeting: m.Hello | m.Welcome) -> None:
     if not is_name(name):
         raise FieldInvalid(kind, "name", f"{name[:80]!r} is not the name of a queue manager")
     if len(store_id) != STORE_ID_BYTES:
-        raise FieldInvalid(kind, "store_id", f"{len(store_id)} bytes are not {STORE_ID_BYTES}")
+        raise FieldInvalid(kind, "store_id", f"{len(store_id)} bytes instead of {STORE_ID_BYTES}")
 
 
 def _check_frame_max(greeting: m.Hello | m.Welcome) -> None:
@@ -268,7 +274,7 @@ def _check_frame_max(greeting: m.Hello | m.Welcome) -> None:
 
 
 def refusal(unknown: m.OperationUnknown) -> m.Error | None:
-    """Returns the answer to a request of an unknown operation, or None if it has no id."""
+    """Returns the answer to a request of an unknown operation, or None if the request has no id."""
     if not unknown.request_id or unknown.request_id >= ID_END:
         return None
     return m.Error(
@@ -276,5 +282,5 @@ def refusal(unknown: m.OperationUnknown) -> m.Error | None:
         ErrorCode.OPERATION_UNKNOWN,
         ErrorClass.NEVER,
         0,
-        f"operation {unknown.operation} is not known to protocol version {m.VERSION}",
+        f"operation {unknown.operation} is unknown in protocol version {m.VERSION}",
     )

@@ -1,12 +1,12 @@
-"""The classes of error codes: each states whether a refused request may be sent again."""
+"""The classes of error codes. A class states whether a refused request may be sent again."""
 
 from enum import IntEnum
 
 
 class ErrorClass(IntEnum):
-    """The class of an error: whether the sender may send the request again."""
+    """The class of an error, which states whether the sender may repeat the request."""
 
-    word: str  # in PROTOCOL.md
+    word: str  # name of the class in PROTOCOL.md
     means: str
 
     def __new__(cls, number: int, word: str = "", means: str = "") -> "ErrorClass":
@@ -29,10 +29,10 @@ class ErrorClass(IntEnum):
 
 
 class Coded(IntEnum):
-    """A number with its class and texts."""
+    """An error number with its class and texts."""
 
     error_class: ErrorClass
-    mq: str  # number and name of IBM MQ's reason code, or a message of its error log, or nothing
+    mq: str  # IBM MQ's reason code and name, or a message of its error log, or ""
     means: str
     remedy: str
 
@@ -54,7 +54,7 @@ class Coded(IntEnum):
     def _missing_(cls, value: object) -> "Coded | None":
         """Returns a code for an unknown number, such as ERROR_4711, of the class NEVER.
 
-        Each lookup makes a new one, so that a peer cannot fill the table.
+        Each lookup creates a new object, so that a peer cannot fill the table.
         """
         if type(value) is not int:
             return None

@@ -1,11 +1,11 @@
 """The catalogue of error codes: one table, the source of all texts about a code.
 
-PROTOCOL.md (section 12) and ``qmctl explain`` show it. Codes are numbered in ranges of one hundred
-per noun, and a number is never reused.
+PROTOCOL.md (section 12) and ``qmctl explain`` show the catalogue. Codes are numbered in ranges of
+one hundred per noun, and a number is never reused.
 
-To add one: number, class, reason code of IBM MQ if one fits (two may share it), its meaning in a
-sentence, and what to do. qmctl appends the first sentence of what to do to its errors.
-``pytest --rewrite tests/qmgr_protocol`` regenerates the table of PROTOCOL.md.
+To add a code, write its number, its class, the reason code of IBM MQ if one fits (two codes may
+share it), its meaning in one sentence, and the remedy. qmctl appends the first sentence of the
+remedy to its errors. ``pytest --rewrite tests/qmgr_protocol`` regenerates the table of PROTOCOL.md.
 """
 
 from qmgr_protocol.error_class import Coded
@@ -15,7 +15,7 @@ _LATER, _NEVER, _UNKNOWN = ErrorClass
 
 
 class ErrorCode(Coded):
-    """The numbers on the wire, each with its texts."""
+    """The error numbers on the wire, each with its texts."""
 
     # fmt: off
     # 100: the connection
@@ -34,7 +34,7 @@ class ErrorCode(Coded):
         103, _NEVER, "", "The connection's state or role does not allow the message received.",
         "Fix the client: PROTOCOL.md, section 3, defines who may send which message, and when.")
     CREDIT_EXCEEDED = (
-        104, _NEVER, "", "More is in flight than the welcome allows.",
+        104, _NEVER, "", "More messages or bytes are in flight than the welcome allows.",
         "Fix the client: it must wait for replies within the windows of the welcome.")
     VERSION_UNSUPPORTED = (
         105, _NEVER, "", "The two ends have no version of the protocol in common.",
@@ -106,16 +106,16 @@ class ErrorCode(Coded):
         "slow or too few, or depth_max is too low.")
     QUEUE_BYTES_FULL = (
         304, _LATER, "2056 MQRC_Q_SPACE_NOT_AVAILABLE",
-        "The put would take the queue over bytes_max.",
+        "The put would exceed bytes_max of the queue.",
         "Get or purge messages, or wait and put again. If this happens often, consumers are too "
         "slow or too few, or bytes_max is too low.")
     QUEUE_DELETED = (
         305, _NEVER, "2052 MQRC_Q_DELETED", "The queue was deleted while it was in use.",
-        "See: qmctl queue ls. The messages on it are deleted, too.")
+        "See: qmctl queue ls. Its messages are also deleted.")
     QUEUE_IS_REMOTE = (
         306, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
         "The queue is remote: its messages are consumed at another queue manager.",
-        "Get from the queue manager that its name ends with.")
+        "Get from the queue manager whose name is after the @.")
     QUEUE_IS_TRANSMISSION = (
         307, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
         "The queue is a transmission queue, which belongs to its link.",
@@ -125,7 +125,7 @@ class ErrorCode(Coded):
         "Delete queues, or raise limits.queues_max in qmgrd.toml.")
     QUEUE_IN_USE = (
         309, _LATER, "2042 MQRC_OBJECT_IN_USE", "Remote queues or proxies use the link.",
-        "Delete these first; see: qmctl queue ls --where kind=remote.")
+        "Delete these queues first; see: qmctl queue ls --where kind=remote.")
     PUT_INHIBITED = (
         310, _LATER, "2051 MQRC_PUT_INHIBITED", "Puts to the queue are inhibited.",
         "Wait and put again, or allow puts: qmctl queue alter NAME --no-put-inhibit.")
@@ -191,8 +191,8 @@ class ErrorCode(Coded):
     # 500: leases and consumers
     LEASE_LOST = (
         500, _NEVER, "", "The lease ended: another consumer, or a unit of work, holds the message.",
-        "Get it again, with a longer --lease. Undo its effects, or make processing idempotent. A "
-        "message got in a unit of work is settled by its commit or backout only.")
+        "Get the message again, with a longer --lease. Undo its effects, or make processing "
+        "idempotent. A message got in a unit of work is settled by its commit or backout only.")
     CONSUMER_UNKNOWN = (
         501, _NEVER, "2019 MQRC_HOBJ_ERROR", "The connection has no such consumer. Reserved.",
         "Open a consumer first.")
@@ -227,7 +227,7 @@ class ErrorCode(Coded):
     PRODUCERS_EXHAUSTED = (
         605, _LATER, "", "The limit of producers is reached.",
         "Try again later, or raise producer.producers_max in qmgrd.toml. Programs that keep "
-        "their producer's id need fewer.")
+        "their producer id need fewer producers.")
     # 700: links
     LINK_UNKNOWN = (
         700, _NEVER, "2087 MQRC_UNKNOWN_REMOTE_Q_MGR", "The link does not exist.",
@@ -243,14 +243,14 @@ class ErrorCode(Coded):
         "Delete links, or raise limits.links_max in qmgrd.toml.")
     PEER_WRONG = (
         704, _NEVER, "", "Another queue manager, or this one itself, answers at the address.",
-        "Correct the addresses with: qmctl link alter NAME HOST:PORT. Its messages are kept. A "
+        "Correct the addresses with: qmctl link alter NAME HOST:PORT. Pending messages are kept. A "
         "link has the name of the queue manager at its other end.")
     PEER_STORE_CHANGED = (
         705, _NEVER, "", "A known queue manager has an unknown store.",
-        "Check whether two queue managers have the same name. If its store was created again: "
-        "qmctl link start --accept.")
+        "Check whether two queue managers have the same name. If the store of the peer was created "
+        "again, type: qmctl link start --accept.")
     RESTORED = (
-        706, _NEVER, "AMQ9526", "This store is from a backup: the peer holds messages sent since.",
+        706, _NEVER, "AMQ9526", "This store is from a backup: the peer holds later messages.",
         "To continue, type qmctl link start --accept, and read which messages may arrive twice.")
     PEER_RESTORED = (
         707, _NEVER, "AMQ9526",
@@ -259,31 +259,31 @@ class ErrorCode(Coded):
     LINK_FENCED = (
         708, _NEVER, "", "A newer connection has this link.",
         "Check whether two queue managers run on copies of one store. If not, the link recovers "
-        "by itself.")
+        "automatically.")
     LINK_STALLED = (
         709, _LATER, "", "Messages sent over a path of a link were not stored in time.",
         "The link sends them over another connection. See qmctl link doctor; link.stall_ms sets "
         "the time.")
     LINK_LINE_FULL = (
         710, _LATER, "", "Too many messages of an ordered link wait for a missing one.",
-        "The link sends them again by itself. A receiver buffers up to link.window_bytes.")
+        "The link sends them again automatically. A receiver buffers up to link.window_bytes.")
     TRANSFER_REFUSED = (
         711, _NEVER, "", "The queue accepts no messages from links.",
         "Put on another queue, or allow it at the queue's manager: qmctl queue alter NAME "
         "--transfer-in.")
     LINK_DOWN = (
         712, _LATER, "", "The link to fetch from is stopped or refused at its queue manager.",
-        "Check it there: qmctl link doctor NAME. The fetching link asks again by itself.")
+        "Check the link there: qmctl link doctor NAME. The fetching link asks again.")
     ROUTE_LOOP = (
         713, _NEVER, "", "A message passed a queue manager twice, or passed too many.",
-        "The message is a dead letter there, with its route. Correct the routes: qmctl link ls.")
+        "The message is now a dead letter, with its route. Correct the routes: qmctl link ls.")
     PEER_NOT_ALLOWED = (
         714, _LATER, "AMQ9519", "The other queue manager accepts no links from this one.",
-        "At that queue manager, type: qmctl link allow SENDER. The link tries again by itself.")
+        "At that queue manager, type: qmctl link allow SENDER. The link tries again automatically.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
-        800, _LATER, "", "The snapshot failed; the text says why. No files are left of it.",
-        "Check the directory: the daemon writes it, on its own host and as its own user.")
+        800, _LATER, "", "The snapshot failed. The text states the reason. Its files are deleted.",
+        "Check the directory: the daemon writes to it on its own host, as its own user.")
     SNAPSHOT_RUNNING = (
         801, _LATER, "", "Another snapshot is running; only one can run at a time.",
         "Wait until the other snapshot is complete.")
@@ -291,17 +291,17 @@ class ErrorCode(Coded):
     UNIT_UNKNOWN = (
         900, _NEVER, "2255 MQRC_UOW_NOT_AVAILABLE",
         "The unit of work does not exist on this connection, or has ended.",
-        "Begin it first. A unit that exceeds its time limit is backed out: make units shorter.")
+        "Begin the unit first. A unit that exceeds its time limit is backed out: use smaller ones.")
     UNIT_BACKED_OUT = (
         901, _NEVER, "2003 MQRC_BACKED_OUT",
         "The unit of work was backed out: none of its steps took effect.",
-        "Do the work again as a new unit: the messages it got are back on their queues, its puts "
-        "are discarded.")
+        "Do the work again as a new unit. The messages that the unit got are on their queues "
+        "again, and its puts are discarded.")
     UNIT_TOO_LARGE = (
         902, _NEVER, "", "The unit of work is at its size limit.",
         "Commit sooner, or raise the limits in section unit of qmgrd.toml.")
     UNITS_EXHAUSTED = (
-        903, _NEVER, "", "Units of work use all places, or all memory, allowed for them.",
+        903, _NEVER, "", "Open units of work have reached the limit of their number or memory.",
         "Commit or back out other units first. See section unit of qmgrd.toml.")
     UNIT_INCOMPLETE = (
         904, _NEVER, "", "The unit differs from what its commit states: it was backed out.",
@@ -324,7 +324,7 @@ class ErrorCode(Coded):
         "Put its last message with last=True, or continue it in physical order.")
     INCONSISTENT_PERSISTENCE = (
         1102, _NEVER, "2185 MQRC_INCONSISTENT_PERSISTENCE",
-        "A message of a group is persistent, and others of it are not.",
+        "Some messages of a group are persistent, and others are not.",
         "Put all messages of a group with the same persistent=.")
     INCONSISTENT_UNIT = (
         1103, _NEVER, "2245 MQRC_INCONSISTENT_UOW",
@@ -343,7 +343,7 @@ class ErrorCode(Coded):
         "A browse continues in another order than the one in which it began.",
         "Continue in the same order, or begin again.")
     GROUP_NUMBER_TAKEN = (
-        1107, _NEVER, "", "The number is in use, was in use, or an open unit of work puts it.",
+        1107, _NEVER, "", "The number is or was in use, or an open unit of work puts it.",
         "Check whether the message was put before: qmctl group show QUEUE GROUP shows the next "
         "number.")
     GROUP_ENDED = (
@@ -359,10 +359,10 @@ class ErrorCode(Coded):
         "See which message failed, and why: qmctl dlq show. Then retry the whole group.")
     GROUP_IN_USE = (
         1111, _LATER, "", "A consumer holds a message that would be skipped.",
-        "Try again once it is settled. Until then pause the group, or close a connection that "
-        "hangs: qmctl connection ls, close.")
+        "Try again after the message is settled. Until then, pause the group, or close a "
+        "connection that hangs: qmctl connection ls, close.")
     GROUP_NO_READER = (
-        1112, _LATER, "", "No connected consumer could take the group.",
+        1112, _LATER, "", "No connected consumer can receive the group.",
         "Start a consumer that gets groups. See which clients are connected: qmctl connection ls.")
     # 1200: topics and subscriptions
     TOPIC_INVALID = (
@@ -405,15 +405,15 @@ class ErrorCode(Coded):
         "rows. If a limit dropped them, raise accounting.bytes_max.")
     HISTORY_AHEAD = (
         1301, _NEVER, "",
-        "The reader is ahead of the history: the store was restored, or is another.",
+        "The reader is ahead of the history: the store was restored or replaced.",
         "Begin the export again, with another cursor and another checkpoint.")
     CURSOR_UNKNOWN = (
         1302, _NEVER, "", "The export cursor does not exist.",
         "See: qmctl history show.")
     CURSORS_EXHAUSTED = (
         1303, _NEVER, "", "The limit of export cursors is reached.",
-        "Delete cursors that nobody uses: qmctl history delete.")
-    # 1400: what is set aside
+        "Delete unused cursors: qmctl history delete.")
+    # 1400: items set aside
     ASIDE_UNKNOWN = (
         1400, _NEVER, "", "No item with this number is set aside.",
         "See: qmctl aside ls.")

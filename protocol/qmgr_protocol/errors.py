@@ -1,18 +1,18 @@
 """Every error that the protocol knows.
 
     Exception
-    ├── RemoteProtocolError   the peer broke the protocol: its code is sent, the connection closed
-    │   ├── FrameTooLarge     a length beyond the limit, refused before anything is buffered
-    │   ├── FrameMalformed    not one msgpack array, or beyond the decoder's limits
-    │   ├── FieldInvalid      a field of the wrong type or out of range
-    │   ├── StateViolation    a message that this state or role does not allow
-    │   ├── CreditExceeded    more in flight than the handshake grants
-    │   ├── WindowExceeded    an id too far ahead of the commit id
-    │   └── CommitOutOfRange  a commit of an id that was never assigned
-    ├── LocalProtocolError    the caller was about to break the protocol: a bug
-    └── RequestError          a request cannot be done: it is answered, the connection stays open
+    ├── RemoteProtocolError   The peer broke the protocol. Its connection closes with the code.
+    │   ├── FrameTooLarge     The length exceeds the limit. No data is buffered.
+    │   ├── FrameMalformed    The frame is not one msgpack array within the decoder's limits.
+    │   ├── FieldInvalid      A field has the wrong type or is out of range.
+    │   ├── StateViolation    This state or role does not allow the message.
+    │   ├── CreditExceeded    More is in flight than the handshake allows.
+    │   ├── WindowExceeded    An id is too far ahead of the commit id.
+    │   └── CommitOutOfRange  A commit covers an id that was never assigned.
+    ├── LocalProtocolError    The caller was about to break the protocol, which is a bug.
+    └── RequestError          A request cannot be done. The connection stays open.
 
-error_code.py has the texts of each code.
+error_code.py contains the texts of each code.
 """
 
 from collections.abc import Iterable
@@ -21,30 +21,30 @@ from typing import ClassVar, Self, cast
 from qmgr_protocol.error_code import ErrorClass as ErrorClass
 from qmgr_protocol.error_code import ErrorCode as ErrorCode
 
-TEXT_MAX = 1_000  # characters of the text of an error; a message may carry 4096
+TEXT_MAX = 1_000  # maximum characters of an error text; a message may carry 4,096
 
 
 def class_of(code: int) -> ErrorClass:
-    """Returns the class of *code*: NEVER if this version does not know it."""
+    """Returns the class of *code*, or NEVER if this version does not know the code."""
     return ErrorCode(code).error_class
 
 
 def name_of(code: int) -> str:
-    """Returns the name of *code*, such as ERROR_4711 if this version does not know it."""
+    """Returns the name of *code*, or a name such as ERROR_4711 if the code is unknown."""
     return ErrorCode(code).name
 
 
 class LocalProtocolError(Exception):
-    """The caller asked for something that the protocol forbids in this state."""
+    """The caller attempted an operation that the protocol forbids in this state."""
 
 
 class RequestError(Exception):
-    """A request that cannot be done; the connection stays open.
+    """A request that cannot be done. The connection stays open.
 
-    A text too long for a message is cut, as it may quote what a peer sent. ``code`` is an
-    ErrorCode: an unknown one has a name such as ERROR_4711 and the class NEVER.
+    The text may quote data of a peer, so a text that is too long for a message is cut. ``code`` is
+    an ErrorCode. An unknown code has a name such as ERROR_4711 and the class NEVER.
 
-    A subclass may name its *codes*. A RequestError made with such a code is of that subclass.
+    A subclass may name its *codes*. A RequestError with such a code is an instance of the subclass.
     """
 
     _kinds: ClassVar[dict[int, type["RequestError"]]] = {}
@@ -53,19 +53,20 @@ class RequestError(Exception):
         RequestError._kinds |= dict.fromkeys(codes, cls)
 
     def __new__(cls, code: int, *args: object, **named: object) -> Self:
-        """Makes an error of the subclass for *code*, unless a subclass is called directly."""
+        """Creates an error of the subclass for *code*, unless a subclass is called directly."""
         kind = RequestError._kinds.get(code, cls) if cls is RequestError else cls
         return cast(Self, super().__new__(kind))
 
     def __init__(self, code: int, text: str, retry_after_ms: int = 0) -> None:
         super().__init__(text)
-        self.code = code if type(code) is ErrorCode else ErrorCode(code)  # Most are one already.
+        # Most are already an ErrorCode.
+        self.code = code if type(code) is ErrorCode else ErrorCode(code)
         self.text = text[:TEXT_MAX]
         self.retry_after_ms = retry_after_ms
 
     @property
     def error_class(self) -> ErrorClass:
-        """Whether the caller may send the request again."""
+        """The class of the error, which states whether the caller may send the request again."""
         return class_of(self.code)
 
     def __str__(self) -> str:
@@ -74,18 +75,18 @@ class RequestError(Exception):
 
 
 class RemoteProtocolError(Exception):
-    """The peer broke the protocol. Its connection is closed with ``code``."""
+    """The peer broke the protocol. The connection is closed with ``code``."""
 
     code = ErrorCode.FRAME_MALFORMED
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """A frame whose length prefix is beyond the limit."""
+    """A frame whose length prefix exceeds the limit."""
 
     code = ErrorCode.FRAME_TOO_LARGE
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
-        super().__init__(f"frame of {size_bytes} bytes, at most {limit_bytes}")
+        super().__init__(f"frame of {size_bytes} bytes exceeds the limit of {limit_bytes} bytes")
 
 
 class FrameMalformed(RemoteProtocolError):
@@ -95,7 +96,7 @@ class FrameMalformed(RemoteProtocolError):
 
 
 class FieldInvalid(RemoteProtocolError):
-    """A message with a field missing, of the wrong type or out of range."""
+    """A message with a field that is missing, of the wrong type or out of range."""
 
     code = ErrorCode.FIELD_INVALID
 
@@ -113,25 +114,25 @@ class StateViolation(RemoteProtocolError):
 
 
 class CreditExceeded(RemoteProtocolError):
-    """More requests, puts or bytes outstanding than the handshake grants."""
+    """More requests, puts or bytes are outstanding than the handshake allows."""
 
     code = ErrorCode.CREDIT_EXCEEDED
 
     def __init__(self, what: str, size: int, limit: int) -> None:
-        super().__init__(f"{size} {what} outstanding, at most {limit}")
+        super().__init__(f"{size} {what} outstanding; the limit is {limit}")
 
 
 class WindowExceeded(RemoteProtocolError):
-    """An id too far ahead of the commit id."""
+    """An id that is too far ahead of the commit id."""
 
     code = ErrorCode.WINDOW_EXCEEDED
 
     def __init__(self, seq_id: int, commit_id: int, window: int) -> None:
-        super().__init__(f"id {seq_id} is past {commit_id} + window {window}")
+        super().__init__(f"id {seq_id} exceeds commit id {commit_id} + window {window}")
 
 
 class CommitOutOfRange(RemoteProtocolError):
-    """A commit of an id that was never assigned here."""
+    """A commit of an id that was never assigned."""
 
     code = ErrorCode.COMMIT_OUT_OF_RANGE
 

@@ -1,15 +1,15 @@
 """Checks of the fields of a message. Types are exact: a bool does not pass as an integer.
 
-Each check has a description as data. protocol/spec.json is made from these.
+Each check has a description as data, from which protocol/spec.json is generated.
 """
 
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-Check = Callable[[Any], str]  # returns why a value is invalid, or ""
+Check = Callable[[Any], str]  # returns the reason why a value is invalid, or ""
 
-Description = dict[str, Any]  # of a type and its bounds, as in protocol/spec.json
+Description = dict[str, Any]  # description of a type and its bounds, as in protocol/spec.json
 
 _BINARY = frozenset({bytes})
 _SHOWN_MAX = 60
@@ -17,12 +17,12 @@ _DESCRIPTIONS: WeakKeyDictionary[Check, Description] = WeakKeyDictionary()
 
 
 def description_of(check: Check) -> Description:
-    """Returns the description of *check*, which must be from this module."""
+    """Returns the description of *check*, which must be a check of this module."""
     return _DESCRIPTIONS[check]
 
 
 def _described(check: Check, kind: str, **bounds: Any) -> Check:
-    """Describes *check* by the name of a type and its bounds; returns *check*."""
+    """Describes *check* by the name and bounds of a type; returns *check*."""
     _DESCRIPTIONS[check] = {"type": kind, **bounds}
     return check
 
@@ -48,7 +48,7 @@ def among(*values: int) -> Check:
     def check(value: Any) -> str:
         if type(value) is int and value in values:
             return ""
-        return f"{_show(value)} is none of {', '.join(map(str, values))}"
+        return f"{_show(value)} is not one of {', '.join(map(str, values))}"
 
     return _described(check, "integer", values=list(values))
 
@@ -65,19 +65,19 @@ def text(length_max: int) -> Check:
 
 
 def binary(length_max: int, multiple: int = 1) -> Check:
-    """Returns a check for at most *length_max* bytes, in a multiple of *multiple*."""
+    """Returns a check for a binary of at most *length_max* bytes, in a multiple of *multiple*."""
 
     def check(value: Any) -> str:
         if type(value) is bytes and len(value) <= length_max and len(value) % multiple == 0:
             return ""
-        pieces = f", a multiple of {multiple}" if multiple > 1 else ""
+        pieces = f", in a multiple of {multiple}" if multiple > 1 else ""
         return f"{_show(value)} is not binary of at most {length_max} bytes{pieces}"
 
     return _described(check, "binary", bytes_max=length_max, multiple_of=multiple)
 
 
 def exactly(length: int) -> Check:
-    """Returns a check for *length* bytes."""
+    """Returns a check for a binary of *length* bytes."""
 
     def check(value: Any) -> str:
         if type(value) is bytes and len(value) == length:
@@ -153,17 +153,17 @@ def optional(check_present: Check) -> Check:
 
 
 def flag(value: Any) -> str:
-    """Checks for true or false."""
+    """Checks that *value* is true or false."""
     return "" if type(value) is bool else f"{_show(value)} is not true or false"
 
 
 def fraction(value: Any) -> str:
-    """Checks for a number with a fraction."""
+    """Checks that *value* is a float."""
     return "" if type(value) is float else f"{_show(value)} is not a number"
 
 
 def blobs(value: Any) -> str:
-    """Checks for an array of binaries. The frame bounds their number and size."""
+    """Checks that *value* is an array of binaries. The frame bounds their number and size."""
     if type(value) is list and _BINARY.issuperset(map(type, value)):
         return ""
     return f"{_show(value)} is not an array of binaries"
@@ -172,7 +172,7 @@ def blobs(value: Any) -> str:
 def shallow(depth_max: int) -> Check:
     """Returns a check for any value, with arrays and maps at most *depth_max* deep.
 
-    Code that shows or compares deeper values would fail with a RecursionError.
+    Code that shows or compares values of greater depth would fail with a RecursionError.
     """
 
     def check(value: Any) -> str:
@@ -183,13 +183,13 @@ def shallow(depth_max: int) -> Check:
             if not arrays and not maps:
                 return ""
             level = [item for container in (*arrays, *maps) for item in container]
-        return f"{_show(value)} is nested over {depth_max} deep"
+        return f"{_show(value)} is nested more than {depth_max} levels deep"
 
     return _described(check, "any", depth_max=depth_max)
 
 
 def _show(value: Any) -> str:
-    """Returns a short description of *value*, however large it is."""
+    """Returns a short description of *value*, regardless of its size."""
     if isinstance(value, list):
         return f"an array of {len(value)}"
     if isinstance(value, dict):
@@ -201,17 +201,16 @@ def _show(value: Any) -> str:
 _described(flag, "flag")
 _described(fraction, "float")
 _described(blobs, "array", of={"type": "binary"})
-ID_END, SEQ_END = (
-    2**32,
-    2**63,
-)  # Exclusive limits of the ids of requests and streams, and of messages.
+# Exclusive upper limits: of the ids of requests and streams, and of the ids of messages.
+ID_END, SEQ_END = 2**32, 2**63
 ID = integer(1, ID_END - 1)
 SEQ = integer(1, SEQ_END - 1)
 U8 = integer(0, 2**8 - 1)
 U16 = integer(0, 2**16 - 1)
 U32 = integer(0, 2**32 - 1)
-U64 = integer(0, 2**63 - 1)  # Fits into a signed integer of 64 bits, too.
+U64 = integer(0, 2**63 - 1)  # The upper limit fits into a signed 64-bit integer.
 TEXT = text(1_024)
-NAME = text(1_024)  # Longer than any valid name, so that NAME_INVALID can explain what a name is.
+# The limit exceeds any valid name, so that NAME_INVALID can explain the rules of names.
+NAME = text(1_024)
 LONG_TEXT = text(4_096)
 SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), fraction, TEXT))

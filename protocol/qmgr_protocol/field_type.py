@@ -1,6 +1,7 @@
-"""The types of the fields of messages: each a Python type with the check of its limits.
+"""The types of message fields. Each is a Python type together with the check of its limits.
 
-They are those of PROTOCOL.md, section 2. Types of one message or two are in messages.py.
+PROTOCOL.md, section 2, defines these types. Types used by only one or two messages are in
+messages.py.
 """
 
 from typing import Annotated, Any, TypeAlias

@@ -1,12 +1,12 @@
-"""Frames: how a stream of bytes is divided into messages.
+"""Frames, which divide a stream of bytes into messages.
 
     byte  0       4                    4 + length
           ┌───────┬────────────────────┐
-          │length │ one msgpack array  │      length: u32 big-endian, of the array alone
+          │length │ one msgpack array  │      length: u32 big-endian, length of the array only
           └───────┴────────────────────┘
 
-The length is checked against the limit as soon as its four bytes have arrived. So a peer cannot
-make this side buffer more than one frame of that limit.
+The decoder checks the length against the limit as soon as the four bytes of the length have
+arrived. So a peer cannot make this side buffer more than one frame of that limit.
 """
 
 import struct
@@ -28,8 +28,8 @@ def encode(message: tuple[Any, ...] | list[Any]) -> bytes:
 class FrameDecoder:
     """Cuts a stream into frames.
 
-    Invariant: after :meth:`drain` less than one frame of ``limit_bytes`` is buffered. After an
-    error the decoder ignores all further data and keeps that error.
+    Invariant: after :meth:`drain`, less than one frame of ``limit_bytes`` is buffered. After an
+    error, the decoder ignores all further data and keeps the error.
     """
 
     __slots__ = ("_buffer", "buffered_bytes", "error", "limit_bytes")
@@ -38,23 +38,23 @@ class FrameDecoder:
         self.limit_bytes = limit_bytes
         self.error: RemoteProtocolError | None = None
         self._buffer: bytes | bytearray = b""
-        self.buffered_bytes = 0  # of an incomplete frame, once it is drained
+        self.buffered_bytes = 0  # size of the incomplete frame after a drain
 
     @property
     def frame_bytes(self) -> int:
-        """The full length of the incomplete frame; 0 if it is not known yet."""
+        """The full length of the incomplete frame; 0 if the length is not known yet."""
         if len(self._buffer) < LENGTH.size:
             return 0
         return int(LENGTH.unpack_from(self._buffer)[0]) + LENGTH.size
 
     def feed(self, data: bytes) -> None:
-        """Adds received bytes; :meth:`drain` or :meth:`next` returns the complete frames."""
+        """Adds received bytes. :meth:`drain` and :meth:`next` return the complete frames."""
         if self.error is not None:
             return
         if self._buffer:
             self._buffer += data
         else:
-            self._buffer = data  # Usually complete frames, which need no copy.
+            self._buffer = data  # These are usually complete frames, which need no copy.
 
     def next(self) -> tuple[list[Any], int] | None:
         """Returns the next array and the size of its frame, or None if no frame is complete."""
@@ -62,9 +62,9 @@ class FrameDecoder:
         return found[0] if found else None
 
     def drain(self) -> list[tuple[list[Any], int]]:
-        """Returns every complete array that is buffered, each with the size of its frame in bytes.
+        """Returns every complete array in the buffer, each with the size of its frame in bytes.
 
-        Never raises: a bad frame sets ``error``, and the frames before it are returned.
+        This method never raises. A bad frame sets ``error``, and the earlier frames are returned.
         """
         return self._drain(-1)
 
@@ -89,7 +89,7 @@ class FrameDecoder:
         return found
 
     def _forget(self, count: int) -> None:
-        """Drops the first *count* bytes; the rest becomes a bytearray, because it will grow."""
+        """Drops the first *count* bytes. The rest becomes a bytearray, because it will grow."""
         self.buffered_bytes = len(self._buffer) - count
         if not self.buffered_bytes:
             self._buffer = b""
@@ -102,5 +102,5 @@ class FrameDecoder:
 def _array(data: bytes | bytearray) -> list[Any]:
     array = unpack(data)
     if type(array) is not list or not array or type(array[0]) is not int:
-        raise FrameMalformed("a frame is an array that starts with an operation number")
+        raise FrameMalformed("a frame must be an array that starts with an operation number")
     return array

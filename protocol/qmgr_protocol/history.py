@@ -1,4 +1,4 @@
-"""History: what happened to messages, in the same bytes on disk, on the wire and for Spark.
+"""The history of messages, in the same bytes on disk, on the wire and for Spark.
 
 A row of history is a msgpack array: version (1), turn, store clock (ms), then its sections. A
 section describes one kind of event on one queue at one time, for one or more messages:
@@ -6,11 +6,12 @@ section describes one kind of event on one queue at one time, for one or more me
     [kind, at_us, queue, queue_id, peer, target, code, messages,
      arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages_us]
 
-The last eight are columns. A column is one value if all messages have it; an array of one integer
-if the values rise by one from there; else an array with a value for each message. Unknown values
-are nil. Sections, and the messages in each, are in the order of events.
+The last eight elements are columns. If all messages have the same value, the column is that value.
+If the values increase by one, the column is an array of the first integer. Otherwise the column is
+an array with a value for each message. An unknown value is nil. Sections, and the messages in each
+section, are in the order of events.
 
-To change the format raise VERSION, keep reading the older one, and add a golden vector.
+To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
 
 import struct
@@ -57,36 +58,37 @@ EVENTS = (
     DAMAGED,
 ) = range(len(EVENTS))
 ROW_MAX_BYTES = 3_900
-MESSAGES_MAX = 512  # in a section
-_HEAD_BYTES = 32  # an upper bound of what precedes the sections of a row
+MESSAGES_MAX = 512  # maximum number of messages in a section
+_HEAD_BYTES = 32  # upper bound of the bytes before the sections of a row
 _TIMESTAMP_BYTES = 8
-_HEAD_TYPES = [int, int, str, int, str, str, int, int]  # of a section
+_HEAD_TYPES = [int, int, str, int, str, str, int, int]  # types of the first fields of a section
 
-# Of a message: arrival, priority, encoded UID, size of its record, how often it was returned, how
-# many of these returns were failures, microseconds since its put. None means unknown.
+# The values of a message in an event: arrival, priority, encoded UID, size of the record, number
+# of returns, number of returns that were failures, and microseconds since the put. None means
+# unknown.
 Happening = tuple[int, int | None, bytes, int | None, int | None, int | None, int | None]
 
 
 class HistoryMalformed(ValueError):
-    """The bytes are not a valid row of history; the text states why."""
+    """The bytes are not a valid row of history. The text states the reason."""
 
 
 class Section(NamedTuple):
-    """One kind of event on messages of one queue at one time. Columns are in their stored form."""
+    """One kind of event for messages of one queue at one time. Columns are in their stored form."""
 
     kind: int
-    at_us: int  # wall clock
+    at_us: int  # wall clock in microseconds
     queue: str
-    queue_id: int  # Makes an arrival unique: a later queue may have the same name.
-    peer: str  # the client that had them, or the queue manager that has them; may be empty
-    target: str  # the queue or topic that received them; may be empty
-    code: int  # the reason, an ErrorCode; 0: none
+    queue_id: int  # makes an arrival unique, because a later queue may have the same name
+    peer: str  # client that had the messages, or queue manager that has the messages; may be empty
+    target: str  # queue or topic that received the messages; may be empty
+    code: int  # ErrorCode of the reason; 0 if there is none
     messages: int
     arrivals: Any
     priorities: Any
     origins: Any
     timestamps: Any
-    sizes: Any  # of records, in bytes
+    sizes: Any  # sizes of the records in bytes
     delivered: Any
     failed: Any
     ages_us: Any
@@ -103,7 +105,7 @@ class Row(NamedTuple):
     sections: list[Section]
 
 
-Head = tuple[int, int, str, int, str, str, int]  # of a section: kind to code
+Head = tuple[int, int, str, int, str, str, int]  # the fields of a section from kind to code
 
 
 class Open(NamedTuple):
@@ -114,7 +116,7 @@ class Open(NamedTuple):
 
 
 def encode(turn: int, clock_ms: int, sections: Iterable["Open | bytes"]) -> list[bytes]:
-    """Returns *sections*, packed or not, as rows of at most ROW_MAX_BYTES."""
+    """Returns *sections*, some of which may already be packed, as rows of at most ROW_MAX_BYTES."""
     rows: list[bytes] = []
     held: list[bytes] = []
     size = _HEAD_BYTES
@@ -150,7 +152,8 @@ def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
     """Returns the events of *count* messages as sections, each short enough for a row.
 
     Args:
-        columns: in the order of COLUMNS; each a tuple of values, or the value of all messages.
+        columns: The columns in the order of COLUMNS. Each is a tuple of values, or the value that
+            all messages have.
     """
     if count <= MESSAGES_MAX:
         data = bytes(pack((*head, count, *map(_column, columns))))
@@ -206,31 +209,37 @@ def decode(row: bytes) -> Row:
     """Returns the contents of *row*.
 
     Raises:
-        HistoryMalformed: *row* is invalid, or of a later version.
+        HistoryMalformed: *row* is invalid, or its version is unknown.
     """
     try:
         version, turn, clock_ms, *sections = unpack(row)
         if version != VERSION:
-            raise HistoryMalformed(f"version {version}, only {VERSION} is known")
+            raise HistoryMalformed(
+                f"unknown version {version}; only version {VERSION} is supported"
+            )
         if (type(turn), type(clock_ms)) != (int, int):
-            raise HistoryMalformed(f"turn {turn!r:.40} at {clock_ms!r:.40}")
+            raise HistoryMalformed(f"invalid turn {turn!r:.40} or clock {clock_ms!r:.40}")
         return Row(turn, clock_ms, [_checked(Section(*section)) for section in sections])
     except (FrameMalformed, TypeError, ValueError) as error:
-        raise HistoryMalformed(f"no row of history: {error}") from error
+        raise HistoryMalformed(f"not a valid row of history: {error}") from error
 
 
 def _checked(section: Section) -> Section:
     if [type(field) for field in section[:8]] != _HEAD_TYPES:
-        raise HistoryMalformed(f"a section that begins with {section[:8]!r:.200}")
+        raise HistoryMalformed(f"invalid section: it begins with {section[:8]!r:.200}")
     if not (0 <= section.kind < len(EVENTS) and 1 <= section.messages <= MESSAGES_MAX):
-        raise HistoryMalformed(f"a section of kind {section.kind} with {section.messages} messages")
+        raise HistoryMalformed(
+            f"invalid section: kind {section.kind} with {section.messages} messages"
+        )
     for name, column in zip(COLUMNS, section[8:], strict=True):
         if type(column) is not list:
             continue
         if len(column) not in (1, section.messages):
-            raise HistoryMalformed(f"{len(column)} {name}, for {section.messages} messages")
+            raise HistoryMalformed(
+                f"column {name} has {len(column)} values for {section.messages} messages"
+            )
         if len(column) == 1 and type(column[0]) is not int:
-            raise HistoryMalformed(f"{name} that rise from {column[0]!r:.40}")
+            raise HistoryMalformed(f"column {name} increases from {column[0]!r:.40}")
     return section
 
 

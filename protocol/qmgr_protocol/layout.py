@@ -1,7 +1,7 @@
-"""Messages as arrays: the operation number, then the fields in their order, each within its limits.
+"""Messages as arrays: the operation number, then the fields in order, each within its limits.
 
-Extra elements are ignored, and fields that are missing at the end take their defaults. So a message
-can get new fields. A number is never reused.
+A reader ignores extra elements, and fields that are missing at the end have their defaults. So a
+later version can add fields to a message. A number is never reused.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def checks_of(kind: type[m.Message]) -> tuple[Check, ...]:
 
 
 def written_always(kind: type[m.Message]) -> int:
-    """Returns how many fields of *kind* are written even if all others have their defaults."""
+    """Returns the number of fields of *kind* that are written even if all others have defaults."""
     return OPERATIONS[NUMBERS[kind]].written_always
 
 
@@ -29,8 +29,8 @@ _ARE_STAMPED = checks_of(m.Committed)[m.Committed._fields.index("stamped")]
 _ARE_HANDLES = checks_of(m.Settle)[m.Settle._fields.index("handles")]
 
 
-# Each of these tests checks all fields of a frequent message at once, in half the time that a check
-# per field takes. A quick test may refuse what the checks accept, but never the reverse.
+# Each of these tests checks all fields of a frequent message at once, in half the time of a check
+# per field. A quick test may refuse a message that the checks accept, but never the reverse.
 def _is_put(stream: Any, first_id: Any, seen: Any, queue: Any, records: Any) -> bool:
     return (
         type(stream) is type(first_id) is type(seen) is int
@@ -118,8 +118,9 @@ def parse(array_: list[Any]) -> m.Message:
     """Returns the message in a decoded frame.
 
     Raises:
-        OperationUnknown: the peer may be newer; its request is refused, the connection stays open.
-        FieldInvalid: a field is missing, of the wrong type or out of range.
+        OperationUnknown: The peer may be newer. Its request is refused, and the connection stays
+            open.
+        FieldInvalid: A field is missing, of the wrong type or out of range.
     """
     found = _PARSERS.get(array_[0])
     if found is None:
@@ -128,17 +129,17 @@ def parse(array_: list[Any]) -> m.Message:
     kind, checks, quick_count, is_valid, rest = found
     fields = array_[1 : len(checks) + 1]
     if len(fields) == quick_count and is_valid(*fields):
-        return tuple.__new__(kind, (*fields, *rest))  # Same as kind(*fields), in half the time.
+        return tuple.__new__(kind, (*fields, *rest))  # the same as kind(*fields), in half the time
     return parse_by_field(kind, checks, fields)
 
 
 def parse_by_field(
     kind: type[m.Message], checks: tuple[Check, ...], fields: list[Any]
 ) -> m.Message:
-    """Returns the message of *kind* whose first *fields* are given.
+    """Returns the message of *kind* with the values *fields* of its first fields.
 
     Raises:
-        FieldInvalid: as :func:`parse`.
+        FieldInvalid: A field is missing or invalid, as in :func:`parse`.
     """
     for index, value in enumerate(fields):
         if why := checks[index](value):
@@ -147,14 +148,16 @@ def parse_by_field(
         return kind(*fields)
     except TypeError:
         missing = kind._fields[len(fields)]
-        raise FieldInvalid(kind.__name__, missing, "is missing") from None
+        raise FieldInvalid(kind.__name__, missing, "the field is missing") from None
 
 
 def check_reply(kind: type[m.Message], value: Any) -> None:
-    """Checks the value of the Ok that answers *kind*, which declares what that value is.
+    """Checks *value*, the value of the Ok that answers *kind*.
+
+    The declaration of *kind* must define a check for this value.
 
     Raises:
-        FieldInvalid: the value is not as section 11 of PROTOCOL.md defines it.
+        FieldInvalid: The value differs from its definition in section 11 of PROTOCOL.md.
     """
     check = reply_check_of(kind)
     assert check is not None, kind
@@ -169,7 +172,7 @@ def reply_check_of(kind: type[m.Message]) -> Check | None:
 
 
 def to_array(message: m.Message) -> tuple[Any, ...]:
-    """Returns *message* as the array that a frame carries."""
+    """Returns *message* as the array of a frame."""
     kind = type(message)
     rest = _LEFT_OUT.get(kind)
     if rest is not None and message[-len(rest) :] == rest:

@@ -1,11 +1,11 @@
-"""Limits of names and attributes: a lowest and a highest value, inclusive, or a highest only."""
+"""Limits of names and attributes. Each has a lowest and a highest value, both inclusive."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from qmgr_protocol.messages import LEASE_MAX_MS
 
-CLIENT_NAME_MAX = 255  # characters: operators read them in lists
+CLIENT_NAME_MAX = 255  # maximum characters, because operators read these names in lists
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
@@ -16,7 +16,7 @@ Quantity = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """The valid values of an attribute: numbers from low to high, or one of choices.
+    """The valid values of an attribute: numbers from low to high, or one of the choices.
 
     A factor may have a fraction. The value of a "queue" is a name, QUEUE@MANAGER, or empty.
     """
@@ -28,14 +28,14 @@ class Attribute:
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are numbers."""
+        """True if the values are numbers."""
         return self.high > 0
 
 
-# Of a local queue and a template; low and high also apply to the configured defaults.
+# Attributes of a local queue and a template. low and high also limit the configured defaults.
 QUEUE_ATTRIBUTES = {
     "depth_max": Attribute("messages", 1, 10**12),
-    "bytes_max": Attribute("bytes", 2**10, 2**44),  # of records
+    "bytes_max": Attribute("bytes", 2**10, 2**44),  # total bytes of the records
     "lease_ms": Attribute("ms", 100, LEASE_MAX_MS),
     "message_max_bytes": Attribute("bytes", 0, 2**30),
     "exclusive": Attribute("flag"),
@@ -61,7 +61,7 @@ QUEUE_ATTRIBUTES = {
     "accounting": Attribute("choice", choices=("off", "on")),
     "unused_expiry_ms": Attribute("ms", 0, 3650 * _DAY_MS),
 }
-# Of a subscription: as of a queue, except those about links, backout queues and refused puts.
+# Attributes of a subscription: those of a queue, except for links, backout queues and refused puts.
 SUBSCRIPTION_ATTRIBUTES = {
     name: found
     for name, found in QUEUE_ATTRIBUTES.items()
@@ -80,7 +80,7 @@ SUBSCRIPTION_ATTRIBUTES = {
     "redelivery_limit": Attribute("count", -1, 65_534),
 }
 REPUBLISH_WAYS = ("manual", "healthy", "schedule")
-# Of a topic; topics below it inherit each one that they do not define.
+# Attributes of a topic. Topics below it inherit each attribute that they do not define.
 TOPIC_ATTRIBUTES = {
     "redelivery_limit": Attribute("count", 0, 65_534),
     "republish": Attribute("choice", choices=REPUBLISH_WAYS),
@@ -90,4 +90,4 @@ TOPIC_ATTRIBUTES = {
 QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
 }
-PATTERN_MAX = 64  # characters of the pattern of a template
+PATTERN_MAX = 64  # maximum characters of the pattern of a template

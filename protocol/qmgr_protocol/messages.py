@@ -1,12 +1,12 @@
-"""All messages, each declared once: its number, its fields, who may send it, what it may do.
+"""All messages. Each is declared once: its number, fields, allowed senders and effects.
 
-PROTOCOL.md, section 10, describes the same for people. operation.py explains the decorators. A
-field's type carries its limits; the types that several messages share are in field_type.py.
+PROTOCOL.md, section 10, describes the messages for people. operation.py explains the decorators.
+A field's type defines its limits. Types that several messages share are in field_type.py.
 
-This file is one long table. The parts are: constants, types of fields, messages of the connection,
+This file is one long table. Its parts are: constants, types of fields, messages of the connection,
 answers, puts, units of work, gets and settles, queues, links, operations, groups, topics, history.
 """
-# ruff: noqa: RUF012 - the defaults of the fields: nobody changes the value of a message's field
+# ruff: noqa: RUF012 - defaults of fields: the value of a message's field is never changed
 
 import struct
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -52,28 +52,29 @@ from qmgr_protocol.states import Move, Side, State
 MAGIC = "qmgr"
 VERSION = 1
 HANDLE = struct.Struct(">BQQ")  # priority, arrival, lease number
-# priority, arrival, lease number, delivered, failed, state, put time; then the record
+# priority, arrival, lease number, delivered, failed, state, put time; the record follows
 DELIVERY = struct.Struct(">BQQHHBQ")
 DELIVERY_BYTES = DELIVERY.size
 STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
-# After the record of a delivery: the topic of a publication (u8 length, text); the time that is
-# left (u64, ms); the note (a map).
+# Fields after the record of a delivery: the topic of a publication (u8 length, text), the
+# remaining time (u64, ms), and the note (a map).
 STATE_TOPIC, STATE_EXPIRES, STATE_NOTED = 64, 8, 16
-STATE_TAKEN_OVER = 32  # With this message the group came to this consumer or reader.
-STATE_REPUBLISHED = 128  # The subscriber failed on it, and it was republished.
+STATE_TAKEN_OVER = 32  # With this message, its group moved to this consumer or reader.
+STATE_REPUBLISHED = 128  # The subscriber failed on the message, and it was republished.
 REMAINING = struct.Struct(">Q")
-# How a lease ends: consumed; failed; given back; given back unseen; failed for good. Or it is
-# renewed.
+# The ways in which a lease ends: acknowledged, failed, returned, returned unseen, failed
+# permanently. RENEW extends the lease instead.
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
 DELAY_OF_QUEUE = -1
 REASON_MAX, REASON_TEXT_MAX, SELECTOR_MAX = 64, 1_000, 4_096
-# Keys of the extras that a link adds to a record.
+# Keys of the extras that a link adds to a record
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
-# The order of messages: as usual; a group at a time; several groups at a time; by arrival.
+# The orders of delivery: separate messages, one group at a time, several groups at a time, and by
+# arrival.
 PHYSICAL, LOGICAL, PINNED, ARRIVAL = 0, 1, 2, 3
 GET_MAX_MESSAGES, HANDLES_MAX_BYTES = 10_000, HANDLE.size * 10_000
 WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
-HELD_RUNS_MAX = 1_000  # If there are more, only the lowest are sent.
+HELD_RUNS_MAX = 1_000  # If there are more runs, only the lowest are sent.
 
 
 # -- types of fields
@@ -128,9 +129,9 @@ PinnedStore: TypeAlias = Annotated[bytes, field.either(field.exactly(0), field.e
 
 @message(1, moves=(Move(State.IDLE, Side.DIALLER, State.GREETING),), left_out_from="session")
 class Hello(NamedTuple):
-    """Opens a connection: the first message of the dialler.
+    """Opens a connection. It is the first message of the dialler.
 
-    session: from the last welcome, to resume that session; empty for a new one.
+    session: The secret of the last welcome, to resume that session; empty for a new session.
     """
 
     magic: Text
@@ -150,9 +151,9 @@ class Hello(NamedTuple):
 
 @message(2, moves=(Move(State.GREETING, Side.LISTENER, State.OPEN),), left_out_from="session")
 class Welcome(NamedTuple):
-    """Answers a hello: who the listener is, and the limits of this connection.
+    """Answers a hello with the identity of the listener and the limits of this connection.
 
-    session: a secret of the client, with which its next connection resumes the session.
+    session: A secret with which the next connection of the client resumes the session.
     """
 
     version: U32
@@ -182,7 +183,7 @@ class Welcome(NamedTuple):
     ),
 )
 class Goaway(NamedTuple):
-    """Announces why the sender closes the connection after this message."""
+    """Announces that the sender closes the connection after this message, and the reason."""
 
     code: U32
     text: LongText = ""
@@ -191,7 +192,7 @@ class Goaway(NamedTuple):
 
 @message(4, dialler=Role.ANY, listener=Role.ANY)
 class Ping(NamedTuple):
-    """Asks for a pong with the same number."""
+    """Requests a pong with the same number."""
 
     number: U64 = 0
 
@@ -238,11 +239,11 @@ class Ended(NamedTuple):
 class Committed(NamedTuple):
     """Reports that all ids up to commit_id are durable, or refused as listed.
 
-    refused: [id, code, text].
-    stamped: [first id, its timestamp, how many]; both count up.
-    held, over a link: [first id, how many] of the ids above commit_id that are durable.
-    taken: how many records came over this connection, whether stored or refused.
-    matched, of publications: [first id, how many, subscriptions that match each].
+    refused: Rows [id, code, text].
+    stamped: Runs [first id, its timestamp, count]. Ids and timestamps increase by one.
+    held: On a link, runs [first id, count] of the durable ids above commit_id.
+    taken: The number of records that arrived over this connection, whether stored or refused.
+    matched: For publications, rows [first id, count, number of subscriptions that match each].
     """
 
     stream: Id
@@ -258,7 +259,7 @@ class Committed(NamedTuple):
 class Deliver(NamedTuple):
     """Delivers messages that are leased to a get or a consumer.
 
-    items: each is a DELIVERY head and a record.
+    items: Binaries, each of a DELIVERY head and a record.
     """
 
     request_id: Id
@@ -276,9 +277,9 @@ class Settled(NamedTuple):
 
 @message(67, dialler=Role.QUEUE_MANAGER, listener=Role.ANY)
 class Blocked(NamedTuple):
-    """Reports that a link's receiver cannot store an id now; the sender sends it again later.
+    """Reports that a link's receiver cannot store an id now. The sender sends it again later.
 
-    taken: as in Committed, including the put that has the id.
+    taken: The same as in Committed, including the put that has the id.
     """
 
     stream: Id
@@ -295,15 +296,15 @@ class Blocked(NamedTuple):
 @request(
     20,
     Right.CONNECT,
-    Growth.OPERATES,  # Units of work that only get need a stream to commit.
+    Growth.OPERATES,  # Units of work that only get messages need a stream to commit.
     ok_value=field.row(field.ID, field.U64, _IDS_ABOVE, _REFUSED, _STAMPED),
 )
 class ProducerOpen(NamedTuple):
     """Opens a stream of numbered puts.
 
-    OK value: [stream, commit_id, [ids held above it], refusals not seen yet, stamped]; the last two
-    are as in Committed.
-    instance: a random number of the running program, so that no other program resumes the stream.
+    OK value: [stream, commit_id, [ids held above it], refusals not seen yet, stamped]. The last two
+    have the same form as in Committed.
+    instance: A random number of the running program, so that no other program resumes the stream.
     """
 
     request_id: Id
@@ -323,9 +324,10 @@ class ProducerOpen(NamedTuple):
 class Put(NamedTuple):
     """Puts records, numbered from first_id, on a queue.
 
-    seen: the highest commit id that the sender has received; refusals up to it are forgotten.
-    queue: empty on a link, with empty records, for ids whose messages no longer exist.
-    extras: on a link, [index, map]: the time that a record has left, its delay, its note.
+    seen: The highest commit id that the sender has received. Refusals up to it are forgotten.
+    queue: On a link, this is empty, with empty records, for ids whose messages no longer exist.
+    extras: On a link, rows [index, map] with the remaining time, the delay and the note of a
+    record.
     """
 
     stream: Id
@@ -341,7 +343,7 @@ class Put(NamedTuple):
 
 @request(30, Right.CONNECT, Growth.NOTHING)
 class UnitBegin(NamedTuple):
-    """Begins the unit of work with that number. It ends with the connection. OK: nil."""
+    """Begins the unit of work with number *unit*. It ends with the connection. OK: nil."""
 
     request_id: Id
     unit: Id
@@ -358,7 +360,8 @@ class UnitBegin(NamedTuple):
 class UnitPut(NamedTuple):
     """Puts records in a unit of work. OK value: [refused [index, code, text], stamped].
 
-    stamped: runs [index of the first, its timestamp, how many]; both count up.
+    stamped: Runs [index of the first, its timestamp, count]. Indexes and timestamps increase by
+    one.
     """
 
     request_id: Id
@@ -369,9 +372,10 @@ class UnitPut(NamedTuple):
 
 @request(32, Right.CONNECT, Growth.ITSELF, answered_by=AnsweredBy.COMMITTED)
 class UnitCommit(NamedTuple):
-    """Commits a unit of work. It is numbered like a put, and may be sent again like a put.
+    """Commits a unit of work. The commit is numbered like a put, and may be repeated like a put.
 
-    puts, gets: how many messages the unit must hold. If it holds others, it is backed out.
+    puts, gets: The numbers of messages that the unit must contain. If they differ, it is backed
+    out.
     """
 
     stream: Id
@@ -384,9 +388,9 @@ class UnitCommit(NamedTuple):
 
 @request(33, Right.CONNECT, Growth.NOTHING)
 class UnitBackout(NamedTuple):
-    """Backs out a unit of work. OK value: [puts, gets] undone.
+    """Backs out a unit of work. OK value: the numbers [puts, gets] that were undone.
 
-    reason, text: why.
+    reason, text: The reason for the backout.
     """
 
     request_id: Id
@@ -400,7 +404,7 @@ class UnitBackout(NamedTuple):
 
 @request(8, Right.CONNECT, Growth.NOTHING, answered_by=AnsweredBy.NONE, is_dropped=True)
 class Cancel(NamedTuple):
-    """Ends a waiting get or a consumer. The last answer of that request is an Ended."""
+    """Ends a waiting get or a consumer. The last answer to the ended request is an Ended."""
 
     request_id: Id
 
@@ -414,13 +418,14 @@ class Cancel(NamedTuple):
     left_out_from="order",
 )
 class Get(NamedTuple):
-    """Leases up to messages_max. Answered by one Deliver, or by an OK with nil after wait_ms.
+    """Leases up to messages_max. The answer is one Deliver, or an OK with nil after wait_ms.
 
-    where: a selector. uid: encoded. At most one of the four fields that select is given.
-    order: physical (0), or logical (1): the next of the reader's group, else the first of another.
-    all_available: a group is delivered only once all of it is available.
-    number: with group_id, the one message of that number in the group.
-    reader: remembers on this connection which group it is in; 0 = none.
+    where: A selector. At most one of where, correlation_id, group_id and uid (encoded) is given.
+    order: Physical (0), or logical (1): the next message of the reader's current group, or the
+    first of another group if there is no current group.
+    all_available: True if a group is delivered only when all of it is available.
+    number: With group_id, the number of the message in the group.
+    reader: The number of the reader, which remembers its group on this connection; 0 = none.
     """
 
     request_id: Id
@@ -448,11 +453,12 @@ class Get(NamedTuple):
     left_out_from="order",
 )
 class Consume(NamedTuple):
-    """Opens a consumer, named by its request id. OK value: [queue id, lease_ms].
+    """Opens a consumer, identified by its request id. OK value: [queue id, lease_ms].
 
-    order, all_available: as in Get, or pinned (2): one consumer at a time has all of a group.
-    start_later: a lease starts with its first renewal; before that, no consumer has seen the
-    message.
+    order: The same values as in Get, or pinned (2): one consumer at a time has all of a group.
+    all_available: The same as in Get.
+    start_later: True if a lease starts with its first renewal. Until then, the message counts as
+    unseen.
     """
 
     request_id: Id
@@ -470,7 +476,7 @@ class Consume(NamedTuple):
 
 @request(25, Right.CONNECT, Growth.NOTHING, answered_by=AnsweredBy.NONE, is_dropped=True)
 class Credit(NamedTuple):
-    """Lets a consumer receive that many more messages, and bytes of records."""
+    """Lets a consumer receive *messages* more messages, and *bytes* more bytes of records."""
 
     request_id: Id
     messages: U32
@@ -479,12 +485,12 @@ class Credit(NamedTuple):
 
 @request(27, Right.GET, Growth.NOTHING, answered_by=AnsweredBy.SETTLED, left_out_from="unit")
 class Settle(NamedTuple):
-    """Ends leases: ack (1), release (2), return (3), unread (4), reject (5); or renews (6) them.
+    """Ends leases: ack (1), release (2), return (3), unread (4), reject (5). Renews leases (6).
 
-    A release counts as a failure, a return as a delivery, unread as neither.
-    unit: the unit of work that the acks are part of; 0 = none.
-    delay_ms: until a returned message is delivered again; -1 = as the queue defines it.
-    lease_ms: of a renewal, from now on; 0 = as long as the lease was.
+    A release counts as a failure and a return as a delivery. An unread message counts as neither.
+    unit: The unit of work that includes the acks; 0 = none.
+    delay_ms: The time until a returned message is delivered again; -1 = the wait of the queue.
+    lease_ms: The new lease time of a renewal; 0 = the previous lease time.
     """
 
     settle_id: Id
@@ -500,11 +506,11 @@ class Settle(NamedTuple):
 
 @query(29, Right.BROWSE, is_long=True, left_out_from="order")
 class Browse(NamedTuple):
-    """Reads without leasing. OK value: {items, next, ..}; next is nil at the end.
+    """Reads messages without leasing them. OK value: {items, next, ..}; next is nil at the end.
 
-    A selection may leave a page empty although it is not the last page.
-    delayed: reads the delayed messages instead of the available ones.
-    order, all_available: as in Get; or ARRIVAL. A cursor is valid in one order.
+    With a selection, a page may be empty although it is not the last page.
+    delayed: True to read the delayed messages instead of the available ones.
+    order, all_available: The same values as in Get, or ARRIVAL. A cursor is valid for one order.
     """
 
     request_id: Id
@@ -523,7 +529,7 @@ class Browse(NamedTuple):
 
 @request(35, Right.CONNECT, Growth.NOTHING, is_dropped=True)
 class ReaderClose(NamedTuple):
-    """Ends a reader and frees its group. OK: nil, also if the reader does not exist."""
+    """Ends a reader and frees its group. OK: nil, even if the reader does not exist."""
 
     request_id: Id
     reader: Id
@@ -543,7 +549,7 @@ class QueueCreate(NamedTuple):
 
 @request(41, Right.ADMIN, Growth.OPERATES)
 class QueueDelete(NamedTuple):
-    """Deletes a queue; with purge also one that holds messages. OK value: {messages}."""
+    """Deletes a queue, even with messages if purge is true. OK value: {messages}."""
 
     request_id: Id
     queue: Name
@@ -552,7 +558,7 @@ class QueueDelete(NamedTuple):
 
 @query(42, is_long=True)
 class QueueList(NamedTuple):
-    """Lists queues in the order of names, after a name. OK value: {queues, next}."""
+    """Lists queues in the order of names, after the name *after*. OK value: {queues, next}."""
 
     request_id: Id
     after: Name = ""
@@ -563,7 +569,7 @@ class QueueList(NamedTuple):
 class QueueShow(NamedTuple):
     """Shows a queue. OK value: its row with attributes, counters, consumers and origins.
 
-    origins_after: the page of the table of origins begins after this one.
+    origins_after: The origin after which the page of origins begins.
     """
 
     request_id: Id
@@ -573,10 +579,10 @@ class QueueShow(NamedTuple):
 
 @request(44, Right.ADMIN, Growth.OPERATES)
 class QueuePurge(NamedTuple):
-    """Removes the messages that are on a queue now and not leased. OK value: {messages}.
+    """Deletes the messages that are on a queue now and not leased. OK value: {messages}.
 
     The OK is sent when the job is done.
-    where: a selector of the messages to remove.
+    where: A selector of the messages to delete.
     """
 
     request_id: Id
@@ -587,9 +593,9 @@ class QueuePurge(NamedTuple):
 
 @request(45, Right.ADMIN, Growth.OPERATES)
 class QueueAlter(NamedTuple):
-    """Changes attributes of a queue permanently. OK value: its row, and what has changed.
+    """Changes attributes of a queue permanently. OK value: its row, and the changed attributes.
 
-    attributes: those to change; nil means the default.
+    attributes: The attributes to change; nil resets an attribute to its default.
     """
 
     request_id: Id
@@ -601,12 +607,12 @@ class QueueAlter(NamedTuple):
 class QueueMove(NamedTuple):
     """Moves or copies the messages that are on a queue now and not leased. OK value: a job's row.
 
-    A group stays if some of it is leased or delayed.
+    A group stays if any of its messages is leased or delayed.
 
-    target: empty for dead letters that return, each to the queue that it comes from.
-    messages_max, rate: how many in all, and in a second; 0 = any.
-    retries_max: dead letters that were returned so often already stay. With a target, dead letters
-    are returned, too, if it is above 0; else they stay dead letters.
+    target: Empty for dead letters, each of which returns to its original queue.
+    messages_max, rate: The maximum number of messages in total, and per second; 0 = no limit.
+    retries_max: The number of returns after which a dead letter stays. With a target and a
+    retries_max above 0, dead letters become ordinary messages there. With 0 they stay dead letters.
     """
 
     request_id: Id
@@ -623,8 +629,8 @@ class QueueMove(NamedTuple):
 class TemplateSet(NamedTuple):
     """Defines a template: the attributes of queues whose names match a pattern. OK value: its row.
 
-    attributes: all of them, as of a local queue; if one is nil or missing, the template does not
-    define it.
+    attributes: All attributes of the template, which are those of a local queue. The template does
+    not define an attribute that is nil or missing.
     """
 
     request_id: Id
@@ -653,7 +659,7 @@ class TemplateList(NamedTuple):
 @request(
     60,
     Right.LINK,
-    Growth.ITSELF,  # First the handler checks that the peer may know whether its stream exists.
+    Growth.ITSELF,  # The handler first checks whether the peer may learn that its stream exists.
     dialler=Role.QUEUE_MANAGER,
     listener=Role.QUEUE_MANAGER,
     ok_value=field.row(
@@ -671,19 +677,21 @@ class LinkOpen(NamedTuple):
     """Opens a path of a link's stream.
 
     OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window,
-    incarnation, lost, life]. If the incarnation differs from that of the other paths, what they
-    brought may be lost. Lost are ids below lowest_id that the receiver lacked, and now counts as
-    held. The life is the one in which the highest came; empty if it is not known.
+    incarnation, lost, life]. If the incarnation differs from that of the other paths, messages sent
+    over them may be lost. lost is the number of ids below lowest_id that the receiver lacked and
+    now counts as held. life is the sender's life in which the highest id arrived, or empty if
+    unknown.
     """
 
     request_id: Id
     stream_id: Bytes24
-    base_id: Seq  # the first of the stream
+    base_id: Seq  # the first id of the stream
     next_id: Seq
-    life: UpTo16Bytes = b""  # of the sender: a new one at each start; closes paths of other lives
-    path: U8 = 0  # closes the path that has this number
-    ordered: Flag = False  # ids after a gap are not stored before the gap is closed
-    lowest_id: Seq = 1  # the receiver has committed all below; the sender no longer has them
+    life: UpTo16Bytes = b""  # the sender's life, new at each start; closes the paths of other lives
+    path: U8 = 0  # the number of this path; closes the older path of the same number
+    ordered: Flag = False  # True if ids after a gap are not stored before the gap is closed
+    # the lowest id that the sender holds; the receiver has committed all lower ids
+    lowest_id: Seq = 1
 
 
 @request(
@@ -695,17 +703,17 @@ class LinkOpen(NamedTuple):
     answered_by=AnsweredBy.COMMITTED,
 )
 class CommitAsk(NamedTuple):
-    """Asks, for a link's sender, how far its stream is stored. The answer may repeat an old one."""
+    """Asks up to which id a link's stream is stored. The answer may repeat an earlier one."""
 
     stream: Id
 
 
 @request(70, Right.LINK, Growth.NOTHING, dialler=Role.QUEUE_MANAGER)
 class LinkFetch(NamedTuple):
-    """Asks a queue manager to send over this connection what its link to the dialler holds.
+    """Asks a queue manager to send the messages of its link to the dialler over this connection.
 
-    The queue manager then opens a path here. The other fields are those of a Welcome of the
-    dialler. OK: nil.
+    The queue manager then opens a path over this connection. The other fields have the same meaning
+    as in a Welcome of the dialler. OK: nil.
     """
 
     request_id: Id
@@ -727,7 +735,7 @@ class LinkCreate(NamedTuple):
 
 @request(62, Right.ADMIN, Growth.OPERATES)
 class LinkDelete(NamedTuple):
-    """Deletes a link; with purge also one with pending messages. OK value: {messages}."""
+    """Deletes a link, even with pending messages if purge is true. OK value: {messages}."""
 
     request_id: Id
     link: Name
@@ -753,7 +761,7 @@ class LinkShow(NamedTuple):
 class LinkStart(NamedTuple):
     """Starts a stopped or refused link. OK value: its row.
 
-    accept: accepts the peer as it is now, and sends all that is held here to it as a new stream.
+    accept: True to accept the current store of the peer, and to send all messages as a new stream.
     """
 
     request_id: Id
@@ -763,7 +771,7 @@ class LinkStart(NamedTuple):
 
 @request(66, Right.ADMIN, Growth.NOTHING)
 class LinkStop(NamedTuple):
-    """Stops a link, also over restarts. OK value: its row."""
+    """Stops a link, even across restarts. OK value: its row."""
 
     request_id: Id
     link: Name
@@ -771,7 +779,7 @@ class LinkStop(NamedTuple):
 
 @request(68, Right.ADMIN, Growth.OPERATES)
 class LinkAlter(NamedTuple):
-    """Changes the addresses of a link permanently. OK value: its row, and what has changed."""
+    """Changes attributes of a link permanently. OK value: its row, and the changed attributes."""
 
     request_id: Id
     link: Name
@@ -782,8 +790,8 @@ class LinkAlter(NamedTuple):
 class LinkAllow(NamedTuple):
     """Lets a queue manager open links to this one. OK value: its row.
 
-    store_id: the only store accepted under that name. Empty: the one pinned already, or the first
-    that connects.
+    store_id: The only store accepted under that name. If empty, this is the store already pinned,
+    or the first one that connects.
     """
 
     request_id: Id
@@ -813,8 +821,8 @@ class Status(NamedTuple):
 class Snapshot(NamedTuple):
     """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest.
 
-    directory: an absolute path, or a URL.
-    rate_bytes: the most to write in a second; 0 = as configured.
+    directory: An absolute path, or a URL.
+    rate_bytes: The maximum number of bytes written per second; 0 = the configured rate.
     """
 
     request_id: Id
@@ -824,7 +832,7 @@ class Snapshot(NamedTuple):
 
 @query(82, is_long=True)
 class ConnectionList(NamedTuple):
-    """Lists open connections in the order of numbers, after one. OK value: {connections, next}."""
+    """Lists open connections in the order of numbers. OK value: {connections, next}."""
 
     request_id: Id
     after: U64 = 0
@@ -841,7 +849,7 @@ class ConnectionClose(NamedTuple):
 
 @query(84, is_long=True)
 class AsideList(NamedTuple):
-    """Lists the items set aside in the order of numbers, after one. OK value: {items, next}."""
+    """Lists the items set aside in the order of numbers. OK value: {items, next}."""
 
     request_id: Id
     after: U64 = 0
@@ -850,7 +858,7 @@ class AsideList(NamedTuple):
 
 @request(85, Right.ADMIN, Growth.NOTHING)
 class AsideRetry(NamedTuple):
-    """Repeats the work of an item. OK value: its row, and when: {retried}."""
+    """Repeats the task of an item. OK value: its row, and the time of the retry: {retried}."""
 
     request_id: Id
     number: U64
@@ -858,7 +866,7 @@ class AsideRetry(NamedTuple):
 
 @request(86, Right.ADMIN, Growth.NOTHING)  # It removes an item for the job that it may start.
 class AsideDrop(NamedTuple):
-    """Deletes an item with the row or the job that it holds. OK value: its row."""
+    """Deletes an item with its row or its job. OK value: its row."""
 
     request_id: Id
     number: U64
@@ -881,7 +889,7 @@ class JobShow(NamedTuple):
 
 @request(112, Right.ADMIN, Growth.NOTHING)
 class JobCancel(NamedTuple):
-    """Ends a job without undoing what it did. OK value: its row."""
+    """Ends a job without undoing its completed work. OK value: its row."""
 
     request_id: Id
     job: Seq
@@ -892,16 +900,16 @@ class JobCancel(NamedTuple):
 
 @request(34, Right.PUT, Growth.NOTHING, ok_value=field.exactly(24))
 class GroupNew(NamedTuple):
-    """Asks for the id of a new group. OK value: 24 bytes that no other group has."""
+    """Requests the id of a new group. OK value: 24 bytes that no other group has."""
 
     request_id: Id
 
 
 @query(100, is_long=True)
 class GroupList(NamedTuple):
-    """Lists the groups of a queue in the order of ids, after one. OK value: {groups, next}.
+    """Lists the groups of a queue in the order of ids. OK value: {groups, next}.
 
-    incomplete: lists only groups that lack messages, or whose messages have not all come yet.
+    incomplete: True to list only groups with messages that are missing or have not arrived yet.
     """
 
     request_id: Id
@@ -913,7 +921,7 @@ class GroupList(NamedTuple):
 
 @query(101, is_long=True)
 class GroupShow(NamedTuple):
-    """Shows a group: its row, its members from a number on, and the missing numbers between."""
+    """Shows a group: its row, its members from *number* on, and the missing numbers between."""
 
     request_id: Id
     queue: Name
@@ -923,10 +931,10 @@ class GroupShow(NamedTuple):
 
 @request(102, Right.ADMIN, Growth.OPERATES)
 class GroupAlter(NamedTuple):
-    """Intervenes in a group. OK value: its row after that, and whether it *changed*.
+    """Changes the state of a group. OK value: its new row, and whether it *changed*.
 
-    action: pause, resume, skip (to *number*, or the next one), reassign (to *connection*, or to
-    another one), close.
+    action: pause, resume, skip (to *number*, or past the due number), reassign (to *connection*, or
+    to another reader), close.
     """
 
     request_id: Id
@@ -937,17 +945,17 @@ class GroupAlter(NamedTuple):
     connection: U64 = 0
 
 
-# -- topics: a publication is an ordinary put to a topic, a subscription is consumed like a queue
+# -- topics: a publication is an ordinary put to a topic, and a subscription is consumed as a queue
 
 
 @request(117, Right.SUBSCRIBE, Growth.ADDS)
 class Subscribe(NamedTuple):
     """Subscribes to the topics that match a filter. OK value: the row of the subscription.
 
-    subscription: empty for one that is not durable; the row has its new name. If a durable one
-    exists with the same topic, selector and attributes, it is answered as it is.
-    where: a selector; the subscription does not receive publications that do not match.
-    retained: begins with the last retained publication of each topic.
+    subscription: Empty for a subscription that is not durable, whose name is in the row. If a
+    durable one exists with the same topic, selector and attributes, its row is returned.
+    where: A selector. The subscription receives only publications that match.
+    retained: True to begin with the last retained publication of each topic.
     """
 
     request_id: Id
@@ -960,7 +968,7 @@ class Subscribe(NamedTuple):
 
 @request(118, Right.SUBSCRIBE, Growth.OPERATES)
 class Unsubscribe(NamedTuple):
-    """Ends a subscription and removes all that it holds. OK value: {messages}."""
+    """Ends a subscription and deletes all its messages. OK value: {messages}."""
 
     request_id: Id
     subscription: Name
@@ -968,9 +976,9 @@ class Unsubscribe(NamedTuple):
 
 @query(119, is_long=True)
 class SubscriptionList(NamedTuple):
-    """Lists subscriptions in the order of names, after a name. OK value: {subscriptions, next}.
+    """Lists subscriptions in the order of names. OK value: {subscriptions, next}.
 
-    topic: lists only those whose filter matches the topic; empty: all.
+    topic: Lists only subscriptions whose filter matches this topic; empty: all.
     """
 
     request_id: Id
@@ -983,8 +991,8 @@ class SubscriptionList(NamedTuple):
 class SubscriptionHealthy(NamedTuple):
     """Reports that a subscriber can receive again. OK value: its row, and the *job* or nil.
 
-    A suspended subscription resumes. Its parked publications are republished if the policy of the
-    topic is republish = healthy.
+    A suspended subscription resumes. Its parked publications are republished if their topic has
+    republish = healthy.
     """
 
     request_id: Id
@@ -995,7 +1003,7 @@ class SubscriptionHealthy(NamedTuple):
 class TopicSet(NamedTuple):
     """Defines the attributes of a topic and of all topics below it. OK value: its row.
 
-    attributes: all of them; if one is nil or missing, the topic inherits it from the topic above.
+    attributes: All attributes of the topic. It inherits those that are nil or missing.
     """
 
     request_id: Id
@@ -1005,7 +1013,7 @@ class TopicSet(NamedTuple):
 
 @request(122, Right.ADMIN, Growth.NOTHING)
 class TopicDelete(NamedTuple):
-    """Deletes the definition of a topic; or, with retained, its retained publication. OK: nil."""
+    """Deletes the definition of a topic, or only its retained publication. OK: nil."""
 
     request_id: Id
     topic: Name
@@ -1031,7 +1039,7 @@ class TopicShow(NamedTuple):
 
 @query(125, is_long=True)
 class TopicLacks(NamedTuple):
-    """Asks which subscriptions have not consumed a publication. OK: {uid, topic, subscriptions}."""
+    """Lists subscriptions that have not consumed a publication. OK: {uid, topic, subscriptions}."""
 
     request_id: Id
     uid: EncodedUid
@@ -1039,10 +1047,10 @@ class TopicLacks(NamedTuple):
 
 @query(126, is_long=True)
 class RepublishList(NamedTuple):
-    """Lists parked publications in order, after a place. OK value: {parked, next}.
+    """Lists parked publications in order, after the position *after*. OK value: {parked, next}.
 
-    Each item of parked is one publication for one subscription; limit counts these.
-    where: a selector; uid: of one publication; subscription: of one subscriber.
+    Each item in parked is one publication for one subscription, and limit counts these items.
+    where: A selector. uid: Selects one publication. subscription: Selects one subscriber.
     """
 
     request_id: Id
@@ -1055,12 +1063,13 @@ class RepublishList(NamedTuple):
 
 @request(127, Right.ADMIN, Growth.OPERATES)
 class Republish(NamedTuple):
-    """Delivers parked publications again, only to the subscribers that failed; or drops them.
+    """Delivers parked publications again, only to the subscribers that failed, or drops them.
 
-    A job; OK value: its row. For a subscriber that is away it waits until that one is back.
+    The request starts a job. OK value: its row. A publication for an absent subscriber waits until
+    the subscriber returns.
 
-    uid, where, subscriptions: which; if none is given, all that is parked now.
-    rate, messages_max: how many in a second, and in all; 0 = any.
+    uid, where, subscriptions: Select publications. If none is given, all parked ones are selected.
+    rate, messages_max: The maximum number per second, and in total; 0 = no limit.
     """
 
     request_id: Id
@@ -1072,15 +1081,16 @@ class Republish(NamedTuple):
     messages_max: U64 = 0
 
 
-# -- history, and the export cursors that keep it
+# -- history, and the export cursors that retain it
 
 
 @query(113, is_long=True)
 class HistoryRead(NamedTuple):
-    """Reads rows of history after a number. OK value: {manager, store_id, first, next, rows}.
+    """Reads rows of history. OK value: {manager, store_id, first, next, rows}.
 
-    after, until: numbers of rows: after the one, up to and including the other; 0: all.
-    bytes_max: of all rows together; the first row is sent even if it is longer.
+    after, until: Numbers of rows. The answer begins after the first one and ends with the second;
+    until = 0: reads all rows.
+    bytes_max: The maximum size of all rows together. The first row is sent even if it is longer.
     """
 
     request_id: Id
@@ -1091,16 +1101,16 @@ class HistoryRead(NamedTuple):
 
 @query(114, is_long=False)
 class HistoryShow(NamedTuple):
-    """Shows the extent of the journal, and its cursors. OK value: its row."""
+    """Shows the size and range of the history, and its cursors. OK value: its row."""
 
     request_id: Id
 
 
 @request(115, Right.ADMIN, Growth.ADDS)
 class CursorCommit(NamedTuple):
-    """Reports that an export has all rows up to a number. Creates the cursor if needed.
+    """Reports that an export has all rows up to a number. Creates the cursor if it does not exist.
 
-    A report that is late or repeated changes nothing. OK value: the cursor's row.
+    A late or repeated report has no effect. OK value: the cursor's row.
     """
 
     request_id: Id
@@ -1110,7 +1120,7 @@ class CursorCommit(NamedTuple):
 
 @request(116, Right.ADMIN, Growth.NOTHING)
 class CursorDelete(NamedTuple):
-    """Deletes a cursor: no more history is kept for it. OK: nil."""
+    """Deletes a cursor. The history is no longer kept for it. OK: nil."""
 
     request_id: Id
     cursor: Name
@@ -1120,7 +1130,7 @@ class CursorDelete(NamedTuple):
 
 Greeting: TypeAlias = Hello | Welcome | Goaway | Ping | Pong
 Answer: TypeAlias = Ok | Error | Ended | Committed | Deliver | Settled | Blocked
-# An Ok, an Error, a Deliver or an Ended names such a request by its id.
+# An Ok, an Error, a Deliver or an Ended refers to such a request by its id.
 RequestWithId: TypeAlias = (
     ProducerOpen
     | UnitBegin
@@ -1187,14 +1197,14 @@ WithRequestId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
 Request: TypeAlias = RequestWithId | Put | UnitCommit | Settle | CommitAsk
 Message: TypeAlias = Greeting | Answer | Request
 
-OPERATIONS: dict[int, Operation] = declared()  # all of the above, by number
+OPERATIONS: dict[int, Operation] = declared()  # all messages above, by number
 
 
 class OperationUnknown(Exception):
-    """A well-formed message of an operation that this version does not know."""
+    """A well-formed message of an operation that is unknown to this version."""
 
     def __init__(self, operation: int, request_id: int) -> None:
-        super().__init__(f"operation {operation} is not known")
+        super().__init__(f"operation {operation} is unknown")
         self.operation = operation
         self.request_id = request_id
 

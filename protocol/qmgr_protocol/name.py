@@ -1,7 +1,7 @@
 """Names of queues, queue managers and links.
 
-A plain name is 1 to 64 of ``A-Z a-z 0-9 . _ -``. A queue on another queue manager is written
-``QUEUE@MANAGER``; ``@MANAGER`` alone is the transmission queue of the link that leads there.
+A plain name is 1 to 64 of ``A-Z a-z 0-9 . _ -``. A queue on another queue manager has the name
+``QUEUE@MANAGER``. ``@MANAGER`` alone is the transmission queue of the link to that queue manager.
 """
 
 import re
@@ -18,25 +18,25 @@ def is_name(text: str) -> bool:
 
 
 def split(text: str) -> tuple[str, str]:
-    """Returns the queue and the queue manager that *text* names; either may be empty.
+    """Returns the queue and the queue manager in *text*; either may be empty.
 
     Raises:
-        RequestError: NAME_INVALID, with the offending text cut to a printable length.
+        RequestError: NAME_INVALID, with the invalid text cut to a printable length.
     """
     queue, at, manager = text.partition("@")
     if (is_name(queue) or (at and not queue)) and (is_name(manager) or not at):
         return queue, manager
     raise RequestError(
         ErrorCode.NAME_INVALID,
-        f"{text[:80]!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, "
-        f"or QUEUE@MANAGER for a queue elsewhere{_of_topic(text)}",
+        f"{text[:80]!r} is not a valid name: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, "
+        f"or QUEUE@MANAGER for a remote queue{_of_topic(text)}",
     )
 
 
 def _of_topic(text: str) -> str:
-    """Returns a hint if *text* looks like a topic, else an empty text."""
+    """Returns a hint if *text* looks like a topic, otherwise an empty text."""
     if text.startswith("/"):
-        return "; put to a topic, but get from one of its subscriptions: qmctl sub ls"
+        return "; a topic accepts only puts: get from a subscription, see qmctl sub ls"
     return "; a topic starts with /" if "/" in text else ""
 
 
@@ -44,11 +44,11 @@ def check(text: str) -> str:
     """Returns *text* if it is a plain name.
 
     Raises:
-        RequestError: NAME_INVALID.
+        RequestError: NAME_INVALID if *text* is not a plain name.
     """
     if not is_name(text):
         raise RequestError(
             ErrorCode.NAME_INVALID,
-            f"{text[:80]!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -",
+            f"{text[:80]!r} is not a valid name: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -",
         )
     return text

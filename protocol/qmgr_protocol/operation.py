@@ -1,11 +1,11 @@
-"""How a message is declared, once, by the decorator above its class in messages.py.
+"""The declaration of messages, made once by the decorator above each class in messages.py.
 
-``messages.OPERATIONS`` holds the declarations. All other tables are derived from it: numbers and
-checks (layout.py), who may send what (transitions.py), spec.json, and in the daemon the rights, the
-growth of the store and the requests that only read. Each field has a type, of field_type.py or
-messages.py, which carries its limits.
+``messages.OPERATIONS`` contains the declarations. All other tables are derived from them: numbers
+and checks (layout.py), the allowed senders (transitions.py), spec.json, and in the daemon the
+rights, the growth of the store and the requests that only read. Each field has a type from
+field_type.py or messages.py, which defines its limits.
 
-To add a request: declare it in messages.py, write its handler and register that in
+To add a request, declare it in messages.py, write its handler and register the handler in
 qmgrd.core.requests, then its client verb and its command. Tests report what is missing.
 """
 
@@ -24,7 +24,7 @@ Kind = TypeVar("Kind", bound="type[Message]")
 
 
 class Role(Enum):
-    """The role that the dialler's hello must have, so that an open connection allows a message."""
+    """The role that the dialler's hello must have before an open connection allows a message."""
 
     ANY = "any"
     QUEUE_MANAGER = "queue-manager"
@@ -33,7 +33,7 @@ class Role(Enum):
 class Right(Enum):
     """The right that a request needs."""
 
-    CONNECT = "connect"  # Every connection has it.
+    CONNECT = "connect"  # Every connection has this right.
     PUT = "put"
     GET = "get"
     SUBSCRIBE = "subscribe"
@@ -46,17 +46,17 @@ class Right(Enum):
 class Growth(Enum):
     """How a request may grow the store."""
 
-    NOTHING = "nothing"  # It reads, removes, or rewrites a row of the same size.
-    OPERATES = "operates"  # It adds or lengthens a row that is needed to make room.
-    ADDS = "adds"  # It adds rows.
-    ITSELF = "itself"  # Its handler asks for room, message by message, so ids stay in step.
+    NOTHING = "nothing"  # The request reads, removes, or rewrites a row of the same size.
+    OPERATES = "operates"  # The request adds or lengthens a row that is needed to make room.
+    ADDS = "adds"  # The request adds rows.
+    ITSELF = "itself"  # The handler reserves room for each message, so that ids stay in step.
 
 
 class AnsweredBy(Enum):
-    """The name of the message that answers a request if it succeeds. An Error answers a failure."""
+    """The name of the message that answers a successful request. An Error answers a failed one."""
 
     OK = "Ok"
-    DELIVER = "Deliver"  # or an Ok with nil, if the wait ends without a message
+    DELIVER = "Deliver"  # Instead, an Ok with nil is sent if the wait ends without a message.
     COMMITTED = "Committed"
     SETTLED = "Settled"
     NONE = ""
@@ -69,25 +69,25 @@ class RequestTraits:
     right: Right
     growth: Growth
     answered_by: AnsweredBy
-    ok_value: Check | None  # of its Ok, if a client or a link works with that value
-    is_long: bool  # Its answer may be as long as a frame.
-    is_dropped: bool  # It has no effect once its connection is closed.
+    ok_value: Check | None  # check of the value of the Ok, if a client or a link uses the value
+    is_long: bool  # True if the answer may be as long as a frame
+    is_dropped: bool  # True if the request has no effect after its connection has closed
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """The declaration of a message.
 
-    Invariant: there is one check for each field of *kind*.
+    Invariant: ``checks`` has one check for each field of ``kind``.
     """
 
-    number: int  # never reused
+    number: int  # number on the wire, never reused
     kind: "type[Message]"
     checks: tuple[Check, ...]
-    written_always: int  # how many fields are written even if all others have their defaults
-    dialler: Role | None  # whether the dialler may send it when the connection is OPEN
-    listener: Role | None  # whether the listener may
-    moves: tuple[Move, ...]  # to another state
+    written_always: int  # number of fields that are written even if all others have their defaults
+    dialler: Role | None  # role with which the dialler may send it in state OPEN, or None
+    listener: Role | None  # role with which the listener may send it in state OPEN, or None
+    moves: tuple[Move, ...]  # changes to another state
     request: RequestTraits | None
 
 
@@ -95,7 +95,7 @@ _declared: dict[int, Operation] = {}
 
 
 def declared() -> dict[int, Operation]:
-    """Returns the declarations so far, by number; messages.py, which makes them, offers all."""
+    """Returns the declarations made so far, by number. messages.py exports all of them."""
     return _declared.copy()
 
 
@@ -110,11 +110,11 @@ def message(
     """Declares a message that is not a request.
 
     Args:
-        number: of the operation, on the wire.
-        dialler, listener: the role with which each side may send it, or None.
-        moves: the states in which it may also be sent, if it moves the connection to another one.
-        left_out_from: the first of the fields at the end that are left out if they all have their
-            defaults. A busy connection seldom uses these.
+        number: The number of the operation on the wire.
+        dialler, listener: The role with which each side may send the message, or None.
+        moves: The states in which the message may also be sent, if it changes the state.
+        left_out_from: The first of the fields at the end that are omitted if all of them have
+            their defaults. A busy connection seldom uses these fields.
     """
     return _declaring(number, dialler, listener, moves, left_out_from, None)
 
@@ -141,7 +141,7 @@ def request(
 def query(
     number: int, right: Right = Right.SHOW, *, is_long: bool, left_out_from: str = ""
 ) -> Callable[[Kind], Kind]:
-    """Declares a request that only reads, as :func:`request` declares others."""
+    """Declares a request that only reads. :func:`request` declares other requests."""
     found = RequestTraits(
         right, Growth.NOTHING, AnsweredBy.OK, None, is_long=is_long, is_dropped=True
     )
@@ -170,8 +170,8 @@ def _declaring(
 
 
 def _take_checks(kind: "type[Message]") -> tuple[Check, ...]:
-    """Returns the checks of the fields of *kind*, and leaves their Python types for readers."""
-    annotations = kind.__annotations__  # also those of its constructor
+    """Returns the checks of the fields of *kind*, and leaves the Python types as annotations."""
+    annotations = kind.__annotations__  # also the annotations of the constructor
     for name, annotation in annotations.items():
         assert hasattr(annotation, "__metadata__"), f"{kind.__name__}.{name} has no limits"
     checks = tuple(annotation.__metadata__[0] for annotation in annotations.values())

@@ -1,10 +1,10 @@
-"""The record: a message as its producer made it, the same bytes on the wire, on disk and for Spark.
+"""The record: the bytes of a message, which are the same on the wire, on disk and for Spark.
 
     byte 0    checksum            u32   crc32 of every byte from 5 on
          4    origin_length       u8    0 = not stamped yet
          5    version             u8    1
          6    priority            u8    0-9, 9 first
-         7    flags               u8    bits 4-7 must be understood, bits 0-3 may be ignored
+         7    flags               u8    readers must know bits 4-7, may ignore bits 0-3
                                         bit 0 priority of the queue, bit 1 not persistent,
                                         bit 2 report if it expires, bit 3 retained by its topic,
                                         bit 4 a delay
@@ -14,14 +14,14 @@
         18    envelope_length     u16
         20    body_length         u32
         24    correlation id, then in a group: group id (24) and number (u32), then with a
-              delay: milliseconds (u64) from the put until it is available,
-              then the envelope (a msgpack map), the body, and, once stamped:
+              delay: milliseconds (u64) from the put until the message is available,
+              then the envelope (a msgpack map), the body, and, after stamping:
               origin (text), timestamp (u64, microseconds)
 
-All integers are big-endian. Origin and timestamp are the UID, the identity of the message. They
-come last, so that a queue manager that stamps a record only extends the checksum over them.
+All integers are big-endian. Origin and timestamp are the UID, the identity of the message. The UID
+is at the end, so that a queue manager that stamps a record only continues the checksum over it.
 
-To change the format raise VERSION, keep reading the older one, and add a golden vector.
+To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
 
 import struct
@@ -35,21 +35,22 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
-# The same for loops over many records: the four bytes from origin_length to flags are one piece.
+# The same head for loops over many records. The bytes from origin_length to flags are one piece.
 JOINED_HEAD = struct.Struct(">I4sQBBHI")
-# The two lengths before envelope_length are one number; the group follows: no correlation id.
+# The same head for a record in a group without a correlation id. The two lengths before
+# envelope_length are one number, and the group follows.
 GROUPED_HEAD = struct.Struct(">I4sQHHI24sI")
 ORIGIN_LENGTH_AT = 4
-SUMMED_AT = 5  # the first byte that the checksum covers
+SUMMED_AT = 5  # offset of the first byte that the checksum covers
 PRIORITY_AT, FLAGS_AT = 6, 7
 CORRELATION_LENGTH_AT = 16
 GROUP_FLAGS_AT = 17
-TIMESTAMP_AT = -8  # in a stamped record, behind the origin
-# Slices of a record. A named one costs a loop less than the numbers do.
+TIMESTAMP_AT = -8  # offset in a stamped record, after the origin
+# Slices of a record. A named slice costs a loop less time than one built from numbers.
 CHECKSUM, ORIGIN_LENGTH, ORIGIN_LENGTH_TO_FLAGS = slice(4), slice(4, 5), slice(4, 8)
 EXPIRY, EXPIRY_TO_GROUP_FLAGS = slice(8, 16), slice(8, 18)
 CORRELATION_LENGTH, GROUP_FLAGS = slice(16, 17), slice(17, 18)
-UID_ORIGIN, UID_TIMESTAMP = slice(-8), slice(-8, None)  # of an encoded UID
+UID_ORIGIN, UID_TIMESTAMP = slice(-8), slice(-8, None)  # slices of an encoded UID
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
 GROUP_ID_BYTES = 24
@@ -59,7 +60,7 @@ ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
 PRIORITY_DEFAULT = 4
 TIMESTAMP_MAX = 2**63 - 1
-UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # in a record
+UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size in a record
 EXPIRY_END = 2**63
 DELAY_MAX_MS = 3_650 * 24 * 3_600_000
 FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 1, 2, 4, 16
@@ -73,17 +74,17 @@ CHECK = struct.Struct(">IB")
 
 
 class Uid(NamedTuple):
-    """The identity of a message: its creator, and a timestamp unique to that creator."""
+    """The identity of a message: the name of its creator, and a timestamp unique to it."""
 
     origin: str
-    timestamp: int  # microseconds; strictly increasing per origin
+    timestamp: int  # microseconds, strictly increasing for each origin
 
     def __str__(self) -> str:
         return f"{self.origin}.{self.timestamp}"
 
 
 class Head(NamedTuple):
-    """The fixed part of a record, as read."""
+    """The decoded fixed part of a record."""
 
     checksum: int
     origin_length: int
@@ -98,24 +99,24 @@ class Head(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The fields of a whole record."""
+    """The fields of a complete record."""
 
     body: bytes
     priority: int = PRIORITY_DEFAULT
     correlation_id: bytes = b""
-    envelope: dict[str, Any] = {}  # noqa: RUF012 - nobody changes what a record holds
+    envelope: dict[str, Any] = {}  # noqa: RUF012 - the default is never changed
     uid: Uid | None = None
     group: tuple[bytes, int, bool] | None = None  # id, number, last
     expiry_ms: int = 0
-    flags: int = 0  # without FLAG_DELAYED, which follows from delay_ms
-    delay_ms: int = 0  # from the put until the message is available
+    flags: int = 0  # flags without FLAG_DELAYED, which follows from delay_ms
+    delay_ms: int = 0  # time from the put until the message is available
 
 
 def encode(fields: Fields) -> bytes:
     """Returns *fields* as a record, with its checksum.
 
     Raises:
-        RequestError: VALUE_INVALID, a field beyond its limit.
+        RequestError: VALUE_INVALID if a field exceeds its limit.
     """
     correlation_id, body = fields.correlation_id, fields.body
     envelope = _pack_envelope(fields.envelope) if fields.envelope else b""
@@ -148,40 +149,45 @@ def encode(fields: Fields) -> bytes:
 
 def _check_fields(fields: Fields, envelope_bytes: int) -> None:
     if not 0 <= fields.priority <= PRIORITY_MAX:
-        raise _invalid(f"priority {fields.priority} is not 0 to {PRIORITY_MAX}")
+        raise _invalid(f"priority {fields.priority} is out of range (0 to {PRIORITY_MAX})")
     if len(fields.correlation_id) > CORRELATION_MAX_BYTES:
         size = len(fields.correlation_id)
-        raise _invalid(f"correlation id of {size} bytes, at most {CORRELATION_MAX_BYTES}")
+        raise _invalid(
+            f"correlation id of {size} bytes exceeds the limit of {CORRELATION_MAX_BYTES}"
+        )
     if envelope_bytes > ENVELOPE_MAX_BYTES:
-        raise _invalid(f"headers of {envelope_bytes} bytes, at most {ENVELOPE_MAX_BYTES}")
+        raise _invalid(
+            f"headers of {envelope_bytes} bytes exceed the limit of {ENVELOPE_MAX_BYTES}"
+        )
     if len(fields.body) > 0xFFFF_FFFF:
-        raise _invalid(f"body of {len(fields.body)} bytes, at most {0xFFFF_FFFF}")
+        raise _invalid(f"body of {len(fields.body)} bytes exceeds the limit of {0xFFFF_FFFF}")
     if not 0 <= fields.expiry_ms < EXPIRY_END:
-        raise _invalid(f"expiry of {fields.expiry_ms} ms is not 0 to 2**63 - 1")
+        raise _invalid(f"expiry of {fields.expiry_ms} ms is out of range (0 to 2**63 - 1)")
     if not 0 <= fields.delay_ms <= DELAY_MAX_MS:
-        raise _invalid(f"delay of {fields.delay_ms} ms is not 0 to {DELAY_MAX_MS}")
+        raise _invalid(f"delay of {fields.delay_ms} ms is out of range (0 to {DELAY_MAX_MS})")
     if not 0 <= fields.flags <= 0xFF:
-        raise _invalid(f"flags {fields.flags} are not 0 to 255")
+        raise _invalid(f"flags {fields.flags} are out of range (0 to 255)")
 
 
 def _check_group(group_id: bytes, number: int) -> None:
     if len(group_id) != GROUP_ID_BYTES:
-        raise _invalid(f"group id of {len(group_id)} bytes, not {GROUP_ID_BYTES}")
+        raise _invalid(f"group id of {len(group_id)} bytes; {GROUP_ID_BYTES} are required")
     if not 1 <= number <= GROUP_NUMBER_MAX:
         raise number_invalid(number)
 
 
 def number_invalid(number: int) -> RequestError:
-    """Returns the error for an invalid *number* in a group."""
+    """Returns the error for a *number* that is invalid in a group."""
     return RequestError(
-        ErrorCode.GROUP_NUMBER_INVALID, f"number {number} in a group is not 1 to {GROUP_NUMBER_MAX}"
+        ErrorCode.GROUP_NUMBER_INVALID,
+        f"number {number} in a group is out of range (1 to {GROUP_NUMBER_MAX})",
     )
 
 
 def _pack_envelope(envelope: dict[str, Any]) -> bytes:
     try:
         data: bytes = pack(envelope)
-        unpack(data)  # Refuses what no consumer could read.
+        unpack(data)  # Refuses headers that no consumer could read.
     except (TypeError, ValueError, OverflowError, FrameMalformed) as error:
         raise _invalid(f"headers: {error}") from error
     return data
@@ -192,7 +198,7 @@ def _invalid(text: str) -> RequestError:
 
 
 def stamp(record: bytes, uid: Uid) -> bytes:
-    """Returns *record*, which has no UID yet, with *uid* and the checksum extended over it."""
+    """Returns *record*, which must not have a UID, with *uid* and an updated checksum."""
     return stamp_encoded(record, encode_uid(uid))
 
 
@@ -200,34 +206,36 @@ def encode_uid(uid: Uid) -> bytes:
     """Returns *uid* as the trailer of a record."""
     if not is_name(uid.origin) or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
         raise _invalid(
-            f"{str(uid)[:100]!r} is not a UID: it needs an origin of 1 to {NAME_MAX} of "
-            "A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
+            f"{str(uid)[:100]!r} is not a valid UID: it needs an origin of 1 to {NAME_MAX} "
+            "characters of A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
         )
     return uid.origin.encode() + TIMESTAMP.pack(uid.timestamp)
 
 
 def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
-    """Returns *record* with *trailer*, which :func:`encode_uid` made."""
+    """Returns *record* with *trailer*, which is a result of :func:`encode_uid`."""
     checksum = crc32(trailer, int.from_bytes(record[:4], "big"))
     head = CHECK.pack(checksum, len(trailer) - 8)
     return b"".join((head, _summed(record), trailer))
 
 
 def _summed(record: bytes) -> bytes | memoryview:
-    """Returns the bytes that the checksum covers: a view if copying them would take longer."""
+    """Returns the bytes that the checksum covers, as a view if a copy would take longer."""
     if len(record) < _VIEWED_BYTES:
         return record[SUMMED_AT:]
     return memoryview(record)[SUMMED_AT:]
 
 
 def check(record: bytes) -> Head:
-    """Returns the head of *record* after checking everything that the daemon relies on.
+    """Checks all properties of *record* that the daemon relies on, and returns the head.
 
     Raises:
         RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with the reason.
     """
     if len(record) < HEAD_BYTES:
-        raise _malformed(f"{len(record)} bytes are no head, which takes {HEAD_BYTES}")
+        raise _malformed(
+            f"a record of {len(record)} bytes is too short for a head of {HEAD_BYTES} bytes"
+        )
     head = HEAD.unpack_from(record)
     checksum, origin, version, priority, flags, expiry, correlation, group, envelope, body = head
     size = HEAD_BYTES + correlation + envelope + body
@@ -238,7 +246,9 @@ def check(record: bytes) -> Head:
     if flags & FLAG_DELAYED:
         size += DELAY.size
     if crc32(_summed(record)) != checksum:
-        raise RequestError(ErrorCode.CHECKSUM_MISMATCH, "the record's checksum does not match it")
+        raise RequestError(
+            ErrorCode.CHECKSUM_MISMATCH, "the checksum of the record does not match its contents"
+        )
     if (
         size != len(record)
         or version != VERSION
@@ -253,12 +263,12 @@ def check(record: bytes) -> Head:
         raise _fault(Head._make(head), size, len(record))
     found = Head._make(head)
     if flags & FLAG_DELAYED and delay_of(record, found) > DELAY_MAX_MS:
-        raise _malformed(f"a delay of {delay_of(record, found)} ms, at most {DELAY_MAX_MS}")
+        raise _malformed(f"a delay of {delay_of(record, found)} ms exceeds {DELAY_MAX_MS} ms")
     return found
 
 
 def delay_of(record: bytes, head: Head) -> int:
-    """Returns the delay in milliseconds of a *record* with that *head* and a valid size."""
+    """Returns the delay in milliseconds of a *record* with *head* and a valid size."""
     if not head.flags & FLAG_DELAYED:
         return 0
     at = HEAD_BYTES + head.correlation_length + (GROUP.size if head.group_flags else 0)
@@ -267,7 +277,7 @@ def delay_of(record: bytes, head: Head) -> int:
 
 
 def size_of(record: bytes) -> int:
-    """Returns the size that the head of *record* states; 0 if the head is incomplete."""
+    """Returns the size according to the head of *record*; 0 if the head is incomplete."""
     if len(record) < HEAD_BYTES:
         return 0
     _, origin, _, _, flags, _, correlation, group, envelope, body = HEAD.unpack_from(record)
@@ -276,17 +286,17 @@ def size_of(record: bytes) -> int:
 
 
 def too_large_text(size_bytes: int, limit_bytes: int) -> str:
-    """Returns why a message of that size is refused, and what its size includes."""
+    """Returns the text of the refusal of a message that is too large."""
     return (
-        f"message of {size_bytes} bytes (its body, its headers and {HEAD_BYTES} more), "
-        f"at most {limit_bytes}"
+        f"message of {size_bytes} bytes (body, headers and {HEAD_BYTES} more) "
+        f"exceeds the limit of {limit_bytes} bytes"
     )
 
 
 def own_bytes(record: bytes) -> int:
-    """Returns the size of *record* without its UID, which is compared with message_max_bytes.
+    """Returns the size of *record* without its UID, which message_max_bytes limits.
 
-    So a message has the same size before and after it is stamped. An incomplete head has no UID.
+    So a message has the same size before and after stamping. An incomplete record has no UID.
     """
     if len(record) < HEAD_BYTES:
         return len(record)
@@ -295,23 +305,23 @@ def own_bytes(record: bytes) -> int:
 
 
 def envelope_bytes(record: bytes) -> int:
-    """Returns the envelope's size that the head of *record* states; 0 if the head is incomplete."""
+    """Returns the size of the envelope according to the head of *record*; 0 if it is incomplete."""
     if len(record) < HEAD_BYTES:
         return 0
     return Head._make(HEAD.unpack_from(record)).envelope_length
 
 
 def _fault(head: Head, expected: int, found: int) -> RequestError:
-    """Returns the error for a head that :func:`check` found invalid."""
+    """Returns the error for a head that failed :func:`check`."""
     if head.version != VERSION:
-        return _malformed(f"version {head.version}, only {VERSION} is known")
+        return _malformed(f"unknown version {head.version}; only version {VERSION} is supported")
     if head.flags & FLAGS_NOT_UNDERSTOOD:
         return _malformed(
-            f"flags {head.flags:#04x} name an unknown extension, which must not be ignored"
+            f"flags {head.flags:#04x} contain an unknown flag that must not be ignored"
         )
     if expected != found:
-        return _malformed(f"{found} bytes, but its lengths add up to {expected}")
-    return _malformed(f"a field out of range: {head}")
+        return _malformed(f"the record has {found} bytes, but its lengths add up to {expected}")
+    return _malformed(f"a field is out of range: {head}")
 
 
 def _malformed(text: str) -> RequestError:
@@ -319,12 +329,12 @@ def _malformed(text: str) -> RequestError:
 
 
 def own_priority(record: bytes) -> int | None:
-    """Returns the priority of *record*; None if it leaves that to the queue."""
+    """Returns the priority of *record*, or None if the queue chooses the priority."""
     return None if record[FLAGS_AT] & FLAG_PRIORITY_OF_QUEUE else record[PRIORITY_AT]
 
 
 def decode_uid(trailer: bytes) -> Uid:
-    """Returns the UID that *trailer* encodes, for people: nothing is checked."""
+    """Returns the UID in *trailer* for display, without any check."""
     timestamp = int.from_bytes(trailer[UID_TIMESTAMP], "big")
     return Uid(trailer[UID_ORIGIN].decode(errors="replace"), timestamp)
 
@@ -338,16 +348,17 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
     """Returns the UID of a stamped *record* whose head states *origin_length*.
 
     Raises:
-        RequestError: RECORD_MALFORMED, the origin is not a plain name or the timestamp too large.
+        RequestError: RECORD_MALFORMED if the origin is not a plain name or the timestamp is too
+            large.
     """
     (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
     origin = record[-8 - origin_length : -8].decode(errors="replace")
     if not is_name(origin):  # Each origin gets a row, and is shown to people.
         raise _malformed(
-            f"the origin {origin!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
+            f"the origin {origin!r} is not a valid name: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
         )
     if timestamp > TIMESTAMP_MAX:
-        raise _malformed(f"timestamp {timestamp} is beyond {TIMESTAMP_MAX}")
+        raise _malformed(f"timestamp {timestamp} exceeds {TIMESTAMP_MAX}")
     return Uid(origin, timestamp)
 
 
@@ -355,7 +366,7 @@ def decode(record: bytes) -> Fields:
     """Returns the fields of *record*.
 
     Raises:
-        RequestError: as :func:`check`; RECORD_MALFORMED if the envelope is not a map.
+        RequestError: The errors of :func:`check`; RECORD_MALFORMED if the envelope is not a map.
     """
     head = check(record)
     start = HEAD_BYTES + head.correlation_length
@@ -382,17 +393,17 @@ def decode(record: bytes) -> Fields:
 
 
 def unpack_envelope(data: bytes) -> dict[str, Any]:
-    """Returns the envelope encoded as *data*; an empty one if *data* is empty.
+    """Returns the envelope in *data*, or an empty envelope if *data* is empty.
 
     Raises:
-        RequestError: RECORD_MALFORMED, the envelope is not a map.
+        RequestError: RECORD_MALFORMED if the envelope is not a map.
     """
     if not data:
         return {}
     try:
         envelope = unpack(data)
     except FrameMalformed as error:
-        raise _malformed(f"the envelope: {error}") from None
+        raise _malformed(f"invalid envelope: {error}") from None
     if type(envelope) is not dict:
         raise _malformed(f"the envelope is of type {type(envelope).__name__}, not a map")
     return envelope

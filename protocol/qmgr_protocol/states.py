@@ -7,8 +7,8 @@
                  Hello received          Welcome sent                     │
     listener  IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway───────┘
 
-Each message declares who may send it in which state (messages.py). transitions.py has the whole
-table and its rules.
+Each message declares its allowed senders and states (messages.py). transitions.py contains the
+complete table and its rules.
 """
 
 from enum import Enum
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Side(Enum):
-    """One end of a connection: the dialler opened it, the listener accepted it."""
+    """One end of a connection. The dialler opened the connection, and the listener accepted it."""
 
     DIALLER = "dialler"
     LISTENER = "listener"
@@ -32,7 +32,7 @@ class State(Enum):
 
 
 class Move(NamedTuple):
-    """A message of *sender* in state *before* moves the connection to state *after*."""
+    """A change of state: a message of *sender* in state *before* leads to state *after*."""
 
     before: State
     sender: Side

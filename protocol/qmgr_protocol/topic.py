@@ -1,8 +1,8 @@
 """Topics, filters of topics, and names of subscriptions.
 
-    flights/JFK/UA       a topic: levels with / between them
-    flights/+/UA         a filter: + is any one level
-    flights/#            # is any number of levels, even none: flights itself fits
+    flights/JFK/UA       a topic: levels separated by /
+    flights/+/UA         a filter: + matches any one level
+    flights/#            # matches any number of levels, even none: it matches flights itself
 
 A destination that begins with / is a topic: a put to ``/flights/JFK/UA`` is a publication.
 
@@ -28,18 +28,18 @@ _PROXY = re.compile(rf":{_NAME}@{_NAME}")
 
 
 def is_topic(destination: str) -> bool:
-    """Returns whether *destination* has the mark of a topic, well-formed or not."""
+    """Returns whether *destination* starts with the mark of a topic, even if it is malformed."""
     return destination[:1] == MARK
 
 
 def is_subscription(name: str) -> bool:
-    """Returns whether *name* has the mark of a subscription, well-formed or not."""
+    """Returns whether *name* has the mark of a subscription, even if it is malformed."""
     return name[:1] == DYNAMIC or ":" in name
 
 
-@lru_cache(maxsize=4_096)  # Publishers use the same topics again and again.
+@lru_cache(maxsize=4_096)  # Publishers use the same topics repeatedly.
 def levels_of(topic: str) -> tuple[str, ...]:
-    """Returns the levels of *topic*, which is given without its mark.
+    """Returns the levels of *topic*, which is passed without its mark.
 
     Raises:
         RequestError: TOPIC_INVALID, with the reason.
@@ -48,7 +48,7 @@ def levels_of(topic: str) -> tuple[str, ...]:
     for level in levels:
         if ONE in level or MANY in level:
             raise _invalid(
-                "topic", topic, f"{ONE} and {MANY} are for filters of subscriptions only"
+                "topic", topic, f"{ONE} and {MANY} are allowed only in filters of subscriptions"
             )
     return levels
 
@@ -82,14 +82,14 @@ def check_subscription(name: str) -> str:
     """Returns *name* if it is a valid name of a durable subscription or a proxy.
 
     Raises:
-        RequestError: NAME_INVALID.
+        RequestError: NAME_INVALID if the name is not valid.
     """
     if _SUBSCRIPTION.fullmatch(name) and ("@" not in name or _PROXY.fullmatch(name)):
         return name
     raise RequestError(
         ErrorCode.NAME_INVALID,
-        f"{name[:150]!r} is not the name of a subscription: CLIENT:NAME, "
-        ":NAME for an administrator's, or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
+        f"{name[:150]!r} is not the name of a subscription: use CLIENT:NAME, :NAME for one of an "
+        "administrator, or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
     )
 
 
@@ -98,16 +98,16 @@ def _levels(text: str, noun: str) -> tuple[str, ...]:
     if not text:
         raise _invalid(noun, text, "it is empty")
     if size > TOPIC_MAX_BYTES:
-        raise _invalid(noun, text, f"{size} bytes, at most {TOPIC_MAX_BYTES}")
+        raise _invalid(noun, text, f"{size} bytes exceed the limit of {TOPIC_MAX_BYTES}")
     levels = tuple(text.split(MARK))
     if not all(levels):
         raise _invalid(noun, text, f"a level is empty: use {MARK} only between levels")
     if len(levels) > LEVELS_MAX:
-        raise _invalid(noun, text, f"{len(levels)} levels, at most {LEVELS_MAX}")
-    if not text.isprintable() or "@" in text:  # An @ would name a queue manager.
-        raise _invalid(noun, text, "it has an unprintable character, or an @")
+        raise _invalid(noun, text, f"{len(levels)} levels exceed the limit of {LEVELS_MAX}")
+    if not text.isprintable() or "@" in text:  # An @ would mark a queue manager.
+        raise _invalid(noun, text, "it contains an unprintable character or an @")
     return levels
 
 
 def _invalid(noun: str, text: str, why: str) -> RequestError:
-    return RequestError(ErrorCode.TOPIC_INVALID, f"{text[:80]!r} is no {noun}: {why}")
+    return RequestError(ErrorCode.TOPIC_INVALID, f"{text[:80]!r} is not a valid {noun}: {why}")

@@ -1,12 +1,13 @@
 """The messages that each side may send in each state, derived from the declarations.
 
-Rule 1: TRANSITIONS lists all that a side may send or receive. Any other message breaks the
-        protocol.
-Rule 2: FROM_DIALLER and FROM_LISTENER list what each side may send when the state is OPEN.
-Rule 3: if the dialler's hello has the role client, nothing in QUEUE_MANAGER_ONLY is sent. Two queue
-        managers may send each other the same: one connection carries links both ways.
-Rule 4: after the peer broke the protocol a Goaway may be sent, and nothing more is accepted.
-Rule 5: CLOSED is final. Messages that arrive later were already on their way, and are dropped.
+Rule 1: TRANSITIONS lists all messages that a side may send or receive. Any other message breaks
+        the protocol.
+Rule 2: FROM_DIALLER and FROM_LISTENER list the messages that each side may send in state OPEN.
+Rule 3: if the dialler's hello has the role client, no message in QUEUE_MANAGER_ONLY is sent. Two
+        queue managers may send each other the same messages, because one connection carries links
+        in both directions.
+Rule 4: after the peer broke the protocol, a Goaway may be sent, and no further message is accepted.
+Rule 5: CLOSED is final. Messages that arrive later were already in transit, and are dropped.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ QUEUE_MANAGER_ONLY: frozenset[tuple[Side, _Kind]] = frozenset(
     for found in OPERATIONS.values()
     if _role(found, side) is Role.QUEUE_MANAGER
 )
-# (state, sender, message) -> next state, the same for both ends
+# Maps (state, sender, message) to the next state, which is the same for both ends.
 TRANSITIONS: dict[tuple[State, Side, _Kind], State] = {
     **{
         (move.before, move.sender, found.kind): move.after
@@ -47,9 +48,9 @@ TRANSITIONS: dict[tuple[State, Side, _Kind], State] = {
 
 
 def moves(state: State, sender: Side, role: str) -> Mapping[_Kind, State]:
-    """Returns what *sender* may send in *state*, each with the state after it.
+    """Returns the messages that *sender* may send in *state*, each with the next state.
 
-    *role* is that of the dialler's hello.
+    *role* is the role in the dialler's hello.
     """
     return _MOVES[state, sender, role == "queue-manager"]
 

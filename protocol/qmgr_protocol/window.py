@@ -1,10 +1,10 @@
-"""A numbered stream: two small state machines, one at each end.
+"""A numbered stream, as two small state machines, one at each end.
 
-The sender numbers messages 1, 2, 3, ... when it accepts them. The receiver stores them as they
-arrive and answers with one number, the *commit id*: it holds every message up to that id durably.
-A field marked "stored" is written in the same turn as the messages that it describes.
-Links and producers are the same stream (US 6,401,136 B1, claim 1; refusals and resumption are our
-design).
+The sender numbers messages 1, 2, 3, ... when it accepts them. The receiver stores messages as they
+arrive and answers with one number, the *commit id*. The receiver holds every message up to the
+commit id durably. A field marked "stored" is written in the same turn as the messages that it
+describes. Links and producers use the same stream (US 6,401,136 B1, claim 1; refusals and
+resumption are our design).
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,24 +25,27 @@ def runs_of(ids: Iterable[int]) -> list[list[int]]:
 
 
 def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
-    """Returns the ids in *runs*: the inverse of :func:`runs_of`."""
+    """Returns the ids in *runs*. This is the inverse of :func:`runs_of`."""
     return {seq_id for first, count in runs for seq_id in range(first, first + count)}
 
 
 @dataclass(slots=True)
 class Outbox:
-    """The sending end: holds ids between commit_id and next_id; those up to sent_id are in flight.
+    """The sending end. Ids after commit_id and before next_id are pending.
 
-    The receiver has reported that it already has the ids in ``held``: they are not sent again.
+    Pending ids up to sent_id are in flight.
+
+    The receiver has reported that it already has the ids in ``held``. They are not sent again.
 
     Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window. All ids in
     ``held`` are above commit_id.
     """
 
-    window: int  # messages
-    commit_id: int = 0  # stored
-    next_id: int = 1  # stored; the next id to assign
-    sent_id: int = 0  # starts at commit_id: ids in flight before a restart are sent again
+    window: int  # number of messages
+    commit_id: int = 0  # highest committed id; stored
+    next_id: int = 1  # next id to assign; stored
+    # highest id sent; starts at commit_id, so that ids in flight before a restart are sent again
+    sent_id: int = 0
     held: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -54,21 +57,21 @@ class Outbox:
         return first_id
 
     def take(self, count: int) -> range:
-        """Returns the next ids to send: at most *count*, never past the window."""
+        """Returns the next ids to send: at most *count*, never beyond the window."""
         start = self.sent_id + 1
         stop = min(start + count, self.next_id, self.commit_id + self.window + 1)
         self.sent_id = max(self.sent_id, stop - 1)
         return range(start, stop)
 
     def commit(self, commit_id: int) -> range:
-        """Returns the ids that the peer has newly committed. They may be deleted here.
+        """Returns the ids that the peer has newly committed. The sender may delete their messages.
 
         Raises:
             CommitOutOfRange: *commit_id* was never assigned.
         """
         if commit_id >= self.next_id:
             raise CommitOutOfRange(commit_id, self.next_id)
-        done = range(self.commit_id + 1, commit_id + 1)  # Empty for a late commit id.
+        done = range(self.commit_id + 1, commit_id + 1)  # This range is empty for a late commit id.
         self.commit_id = max(self.commit_id, commit_id)
         self.sent_id = max(self.sent_id, self.commit_id)
         if done and self.held:
@@ -76,20 +79,20 @@ class Outbox:
         return done
 
     def hold(self, ids: Iterable[int]) -> None:
-        """Remembers the *ids* that the receiver has; ignores those that were never assigned."""
+        """Remembers *ids* as held by the receiver. Ignores ids that were never assigned."""
         self.held.update(x for x in ids if self.commit_id < x < self.next_id)
 
     def resume(self, commit_id: int) -> range:
         """Continues after a reconnect from the commit id that the peer reports.
 
-        Returns and raises as :meth:`commit` does.
+        Returns and raises the same as :meth:`commit`.
         """
         done = self.commit(commit_id)
-        self.go_back(self.commit_id)  # Everything in flight is lost.
+        self.go_back(self.commit_id)  # All messages in flight are lost.
         return done
 
     def go_back(self, seq_id: int) -> None:
-        """Makes ids above *seq_id* due to be sent again. The sender skips those in ``held``."""
+        """Marks the ids above *seq_id* to be sent again. The sender skips those in ``held``."""
         self.sent_id = max(min(self.sent_id, seq_id), self.commit_id)
 
 
@@ -97,22 +100,22 @@ class Outbox:
 class Inbox:
     """The receiving end.
 
-    Invariant: every id up to ``commit_id`` is received; ``ahead`` starts after a gap, and has no id
-    above ``commit_id + window``.
+    Invariant: every id up to ``commit_id`` has been received. ``ahead`` contains the ids after a
+    gap, and no id above ``commit_id + window``.
     """
 
-    window: int  # messages
-    commit_id: int = 0  # stored
-    ahead: set[int] = field(default_factory=set)  # stored
+    window: int  # number of messages
+    commit_id: int = 0  # highest id without a gap before it; stored
+    ahead: set[int] = field(default_factory=set)  # ids received after a gap; stored
 
     def receive(self, seq_id: int) -> bool:
         """Records *seq_id*; returns whether it is new.
 
         Raises:
-            WindowExceeded: *seq_id* is more than ``window`` past ``commit_id``.
+            WindowExceeded: *seq_id* is more than ``window`` above ``commit_id``.
         """
         if self.holds(seq_id):
-            return False  # Sent again after a reconnect; the first copy is held.
+            return False  # The id was sent again after a reconnect; the first copy is held.
         self.check(seq_id)
         if seq_id == self.commit_id + 1 and not self.ahead:
             self.commit_id = seq_id
@@ -122,7 +125,7 @@ class Inbox:
         return True
 
     def begin_at(self, lowest_id: int) -> int:
-        """Counts all ids below *lowest_id* as received; returns how many were not."""
+        """Counts all ids below *lowest_id* as received; returns how many of them were missing."""
         before, self.commit_id = self.commit_id, max(self.commit_id, lowest_id - 1)
         passed = {seq_id for seq_id in self.ahead if seq_id <= self.commit_id}
         self.ahead -= passed
@@ -136,25 +139,25 @@ class Inbox:
             self.ahead.remove(self.commit_id)
 
     def missing(self, first_id: int, count: int) -> Sequence[int]:
-        """Returns those of *count* ids from *first_id* on that were not received, in order."""
+        """Returns those of *count* ids from *first_id* on that have not been received, in order."""
         ids = range(first_id, first_id + count)
         if first_id > self.commit_id and not self.ahead:
             return ids
         return [seq_id for seq_id in ids if not self.holds(seq_id)]
 
     def receive_all(self, ids: Sequence[int]) -> None:
-        """Records *ids*, which :meth:`missing` returned and :meth:`check` accepted."""
+        """Records *ids*, which must be a result of :meth:`missing` and pass :meth:`check`."""
         if not self.ahead and ids[-1] == self.commit_id + len(ids):
-            self.commit_id = ids[-1]  # No gap: the ids ascend, and all are new.
+            self.commit_id = ids[-1]  # There is no gap: the ids ascend, and all are new.
             return
         for seq_id in ids:
             self.receive(seq_id)
 
     def holds(self, seq_id: int) -> bool:
-        """Returns whether *seq_id* was received before."""
+        """Returns whether *seq_id* has already been received."""
         return seq_id <= self.commit_id or seq_id in self.ahead
 
     def check(self, seq_id: int) -> None:
-        """Raises WindowExceeded if *seq_id* is more than ``window`` past ``commit_id``."""
+        """Raises WindowExceeded if *seq_id* is more than ``window`` above ``commit_id``."""
         if seq_id > self.commit_id + self.window:
             raise WindowExceeded(seq_id, self.commit_id, self.window)

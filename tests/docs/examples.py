@@ -1,20 +1,21 @@
-"""Runs the examples of a page as one shell session, and compares what they print.
+"""Runs the examples of a page as one shell session, and compares their output with the page.
 
 The kind of a fenced block defines its role:
 
-    console   `$ command` lines, each with its output; without output it is not compared
-    python    a program; an `output` block behind it has its output
+    console   lines with `$ command`, each with its output, which is compared only if it is shown
+    python    a program, whose output is in the `output` block after it
     toml      a configuration
-    text      a drawing or a format, not an example
+    text      a drawing or a format, but not an example
 
-A block after `<!-- not run: why -->` is not run. All other blocks of a page run in their order, in
-one shell, with a temporary directory for /tmp and free ports for 7470 and up. A line `...` stands
-for any lines. Values that differ between runs (times, ids, sizes) are compared by their form.
+A block after `<!-- not run: why -->` is not run. All other blocks of a page run in order, in one
+shell, with a temporary directory for /tmp and free ports for 7470 and up. A line `...` matches any
+lines. Values that differ between runs (times, ids, sizes) are compared by their form.
 
-Steps follow each other without a pause, as when a page is pasted: a command right after the start
-of a daemon waits for the daemon. Here it waits longer than 3 s, because the machine may be busy.
+Steps follow each other without a pause, as if a user pasted the page: a command right after the
+start of a daemon waits for the daemon. The wait is longer than 3 s here, because the machine may be
+busy.
 
-qmctl connects to 7470 by QMCTL_CONNECT, until the page has a context of its own.
+qmctl connects to 7470 by QMCTL_CONNECT until the page has its own context.
 """
 
 import contextlib
@@ -37,9 +38,9 @@ from qmgr_tools.cli import connect_retry
 
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
-WAITING = re.compile(r"^retrying for up to \d+ s: .*\n", re.MULTILINE)  # on a busy machine
+WAITING = re.compile(r"^retrying for up to \d+ s: .*\n", re.MULTILINE)  # printed on a busy machine
 MARK = "\x1e"
-TIMEOUT_S = 280  # A deadline, not a measurement: Spark on a busy machine takes a minute.
+TIMEOUT_S = 280  # a deadline, not a measurement: Spark on a busy machine takes a minute
 VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "WHEN"),
     (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),
@@ -52,7 +53,7 @@ VOLATILE = [
 
 
 class BadPage(AssertionError):
-    """The page breaks the convention, or an example does not do what the page shows."""
+    """The page breaks the convention, or an example differs from the page."""
 
 
 @dataclass
@@ -78,7 +79,7 @@ def blocks(text: str) -> Iterator[Block]:
     """Yields the blocks of a page.
 
     Raises:
-        BadPage: a block has no kind.
+        BadPage: A block has no kind.
     """
     comment = ""
     for token in MarkdownIt().enable("table").parse(text):
@@ -86,7 +87,7 @@ def blocks(text: str) -> Iterator[Block]:
         if token.type == "html_block":
             comment = token.content
         elif token.type == "code_block":
-            raise BadPage(f"line {line}: an indented block does not say what it is: fence it")
+            raise BadPage(f"line {line}: an indented block has no kind: fence it")
         elif token.type == "fence":
             kind = token.info.strip()
             is_run = not re.match(r"<!-- not run: \S.* -->", comment)
@@ -108,7 +109,7 @@ def steps(text: str, directory: Path) -> list[Step]:
             found += console(block)
         elif block.kind == "output":
             if not (block.text and found and found[-1].command.startswith("python ")):
-                raise BadPage(f"line {block.line}: output of nothing")
+                raise BadPage(f"line {block.line}: an output block without a program")
             found[-1].shown = block.text
         else:
             file = directory / f"line{block.line}.{'py' if block.kind == 'python' else 'toml'}"
@@ -119,7 +120,7 @@ def steps(text: str, directory: Path) -> list[Step]:
 
 
 def console(block: Block) -> Iterator[Step]:
-    """Yields the commands of a console block."""
+    """Yields the commands of the console block *block*."""
     step: Step | None = None
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
         if line.startswith("$ "):
@@ -150,7 +151,7 @@ def run(text: str) -> list[str]:
 
 
 def went(text: str) -> tuple[list[Step], list[str], list[int]]:
-    """Runs the examples of a page; returns its steps, the output of each, and the exit codes."""
+    """Runs the examples of a page; returns its steps, their output and their exit codes."""
     here = Path(tempfile.mkdtemp(prefix="qm"))
     try:
         session = steps(text, here)
@@ -177,7 +178,7 @@ def rewritten(text: str) -> str:
 
 
 def elided(printed: list[str], shown: list[str]) -> list[str]:
-    """Returns the output, shortened to the lines around each `...` that the page shows."""
+    """Returns the output, shortened to the lines around each `...` on the page."""
     if "..." not in shown:
         return printed
     before, behind = shown.index("..."), shown[::-1].index("...")
@@ -191,13 +192,13 @@ def _offset(lines: list[str], number: int) -> int:
 
 
 def placed(text: str, here: Path, ports: dict[str, str]) -> str:
-    """Returns *text* with this run's directory and ports instead of the page's."""
+    """Returns *text* with the directory and ports of this run instead of those of the page."""
     text = PORT.sub(lambda match: ports[match[0]], text)
     return re.sub(r"(?<![\w/])/tmp/(?!qm)", f"{here}/", text)
 
 
 def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list[str], list[int]]:
-    """Runs the session on a terminal; returns the output of each step, and the exit codes."""
+    """Runs the session on a terminal; returns the output and the exit code of each step."""
     script = ["cd " + shlex.quote(str(here)), "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT"]
     for step in session:
         script.append(placed(step.command, here, ports))
@@ -237,7 +238,7 @@ def on_terminal(command: list[str], environ: dict[str, str]) -> str:
     ):
         os.close(side)
         printed = b""
-        with contextlib.suppress(OSError):  # EIO marks the end of a terminal's output.
+        with contextlib.suppress(OSError):  # EIO marks the end of the output of a terminal.
             while data := os.read(main, 1 << 16):
                 printed += data
     os.close(main)
@@ -248,7 +249,7 @@ def faults(session: list[Step], output: list[str], codes: list[int]) -> Iterator
     """Yields the steps whose output or exit code differs from the page."""
     for number, step in enumerate(session):
         if number >= len(output):
-            yield f"line {step.line}: {step.command}: never ended"
+            yield f"line {step.line}: {step.command}: did not end"
             return
         printed, code = output[number], codes[number]
         if step.shown is not None and not matches(step.shown, printed):
@@ -269,7 +270,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def formed(line: str) -> str:
-    """Returns a line with placeholders for values that differ between runs."""
+    """Returns *line* with placeholders for values that differ between runs."""
     for pattern, word in VOLATILE:
         line = pattern.sub(word, line)
     return line.strip()

@@ -1,4 +1,4 @@
-"""docs/behaviour.md and docs/design.md define each id that is cited, and name tests that exist."""
+"""Tests that the pages define each cited id, and that the tests that they name exist."""
 
 import ast
 import io
@@ -18,11 +18,11 @@ BEHAVIOUR = REPO / "docs/behaviour.md"
 PAGES = (BEHAVIOUR, REPO / "docs/design.md")
 OWN_PATH = "tests/docs/test_behaviour_page.py"
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark", "tests")
-SHOWN_MAX = 2  # tests named for each id
-# The least that the guards look at.
-FILES_LEAST = 150  # that cite ids
-CITED_LEAST = 120  # ids
-DEFINED_LEAST = {"behaviour.md": 135, "design.md": 16}  # ids
+SHOWN_MAX = 2  # maximum number of tests named for each id
+# The minimum numbers that the tests must find
+FILES_LEAST = 150  # files that cite ids
+CITED_LEAST = 120  # cited ids
+DEFINED_LEAST = {"behaviour.md": 135, "design.md": 16}  # defined ids
 ID = re.compile(r"(?<![A-Za-z0-9])([A-EG])(\d{1,2}b?)(?![A-Za-z0-9])(?:-\1(\d{1,2}))?")
 DEFINED = re.compile(r"^\* \*\*([A-Z]\d{1,2}b?): ", re.MULTILINE)
 ITEM = re.compile(r"^\* \*\*([A-Z]\d{1,2}): .*\n(?:  .*\n)*", re.MULTILINE)
@@ -43,7 +43,7 @@ class Citation(NamedTuple):
 
 
 def ids(text: str) -> Iterator[str]:
-    """Yields the ids that *text* cites; C1-C3 cites three."""
+    """Yields the ids that *text* cites. C1-C3 cites three ids."""
     for letter, number, end in ID.findall(text):
         if end:
             yield from (f"{letter}{n}" for n in range(int(number), int(end) + 1))
@@ -64,14 +64,14 @@ def cited_in_python(path: str, text: str) -> Iterator[tuple[str, Citation]]:
             rank = (1 if is_direct else 2) if found in ids(node.name) else (3 if is_direct else 4)
             yield found, Citation(rank, path, node.lineno, node.name)
     if not any("#" in line and ID.search(line) for line in text.splitlines()):
-        return  # Tokens take long.
+        return  # Parsing the tokens takes long.
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from ((found, Citation(6, path)) for found in ids(token.string))
 
 
 def cited_in_conversation(path: str, text: str) -> Iterator[tuple[str, Citation]]:
-    """Yields what comments cite in parentheses or before a colon; A1 elsewhere is a message."""
+    """Yields ids in parentheses or before a colon in comments; elsewhere A1 is a message."""
     for line in re.findall(r"^# (.*)", text, re.MULTILINE):
         for cited in re.findall(r"^[A-G]\d[^:a-z]*:|\([^)a-z]*\)", line):
             yield from ((found, Citation(5, path)) for found in ids(cited))
@@ -101,7 +101,7 @@ def citations() -> dict[str, set[Citation]]:
 
 
 def shown_by(cited: str) -> list[str]:
-    """Returns the tests to name for an id: the most direct ones, of different files."""
+    """Returns the tests to name for an id: the most direct ones, from different files."""
     chosen: list[Citation] = []
     for citation in sorted(citations()[cited]):
         is_test = citation.path.startswith("tests/") and "/test_" in citation.path
@@ -113,7 +113,7 @@ def shown_by(cited: str) -> list[str]:
 
 
 def rewritten(text: str) -> str:
-    """Returns the page with the tests of each id as the code has them now."""
+    """Returns the page with the current tests of each id."""
 
     def item(match: re.Match[str]) -> str:
         prose = match[0].partition(LABEL)[0]
@@ -127,8 +127,8 @@ def rewritten(text: str) -> str:
 
 def test_each_cited_id_is_defined() -> None:
     files = {citation.path for found in citations().values() for citation in found}
-    assert len(files) >= FILES_LEAST, f"looked at {len(files)} files"
-    assert len(citations()) >= CITED_LEAST, f"looked at {len(citations())} ids"
+    assert len(files) >= FILES_LEAST, f"found only {len(files)} files"
+    assert len(citations()) >= CITED_LEAST, f"found only {len(citations())} ids"
     defined = {found for page in PAGES for found in DEFINED.findall(page.read_text())}
     places = {cited: min(found) for cited, found in citations().items() if cited not in defined}
     assert places == {}
@@ -152,7 +152,7 @@ def test_page_names_the_tests_that_cite_an_id(pytestconfig: pytest.Config) -> No
 
 def test_each_named_test_exists() -> None:
     named = [found for page in PAGES for found in NAMED.findall(page.read_text())]
-    assert len(named) >= DEFINED_LEAST[BEHAVIOUR.name], f"looked at {len(named)} tests"
+    assert len(named) >= DEFINED_LEAST[BEHAVIOUR.name], f"found only {len(named)} tests"
     for path, function in named:
         text = (REPO / path).read_text()
         assert re.search(rf"def {function}\(", text) if function else text, (path, function)

@@ -1,4 +1,4 @@
-"""The built site: all pages are present, and faults in a page are found."""
+"""Tests that the built site contains all pages, and that faults in a page are found."""
 
 import subprocess
 import sys
@@ -64,7 +64,7 @@ def test_each_page_of_the_contents_is_gathered(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_site_is_built_without_a_fault(tmp_path: Path) -> None:
-    """Sphinx treats warnings as errors; a broken reference is a warning."""
+    """Sphinx treats warnings as errors, and a broken reference is a warning."""
     found = subprocess.run(
         [sys.executable, "-m", "docs.build", tmp_path],
         cwd=build.REPO,

@@ -1,4 +1,4 @@
-"""The README and the pages show real output, and a wrong page would be noticed."""
+"""Tests that the README and the pages show real output, and that a wrong page is noticed."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from tests.docs.examples import BadPage, blocks, matches, rewritten, run
 
 REPO = Path(__file__).parents[2]
-OWN_TESTS = {"PROTOCOL.md"}  # tests/qmgr_protocol/test_protocol_document.py
+OWN_TESTS = {"PROTOCOL.md"}  # checked by tests/qmgr_protocol/test_protocol_document.py
 LONG = {"benchmarks.md", "export.md", "history.md", "operating.md", "spark.md"}
 PAGES = sorted(
     path
@@ -20,10 +20,10 @@ DOCS = sorted(REPO.glob("docs/**/*.md"))
 def test_pages_have_examples_that_are_run() -> None:
     found = [block for page in PAGES for block in blocks(page.read_text())]
     commands = [block for block in found if block.kind in ("console", "python") and block.is_run]
-    assert len(DOCS) >= 33, f"looked at {len(DOCS)} pages"
+    assert len(DOCS) >= 33, f"found only {len(DOCS)} pages"
     assert {page.name for page in PAGES} >= LONG
-    assert len(PAGES) >= 14, f"looked at {len(PAGES)} pages with blocks"
-    assert len(commands) >= 75, f"looked at {len(commands)} blocks that are run"
+    assert len(PAGES) >= 14, f"found only {len(PAGES)} pages with blocks"
+    assert len(commands) >= 75, f"found only {len(commands)} blocks that are run"
 
 
 @pytest.mark.process
@@ -76,7 +76,7 @@ def test_unmarked_block_is_refused(page: str) -> None:
         (fenced("python", "1 / 0"), "ZeroDivisionError"),
         (fenced("python", "print(1)") + fenced("output", "2"), "printed:\n1"),
         (fenced("toml", "[link]\nspeed = 1"), "link.speed: unknown key"),
-        (fenced("console", "$ exit 0\n$ echo later"), "never ended"),
+        (fenced("console", "$ exit 0\n$ echo later"), "did not end"),
     ],
 )
 def test_example_with_other_output_is_found(page: str, fault: str) -> None:

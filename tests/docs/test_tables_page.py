@@ -1,4 +1,4 @@
-"""docs/tables.md matches the code of the tables."""
+"""Tests that docs/tables.md matches the code of the tables."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ def test_page_matches_the_tables(pytestconfig: pytest.Config) -> None:
 
 def test_tables_are_found() -> None:
     columns = sum(len(table.columns) for table in TABLES.values())
-    assert len(TABLES) >= 12, f"looked at {len(TABLES)} tables"
-    assert columns >= 250, f"looked at {columns} columns"
+    assert len(TABLES) >= 12, f"found only {len(TABLES)} tables"
+    assert columns >= 250, f"found only {columns} columns"
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -40,8 +40,8 @@ def test_options_of_a_table_are_listed() -> None:
 
 def test_pages_list_each_option_once() -> None:
     text = (DOCS / "spark.md").read_text() + (DOCS / "history.md").read_text()
-    names = {*NAMES, *ONLY} - {"paths"}  # the form of a list of paths
-    assert len(names) >= 20, f"looked at {len(names)} options"
+    names = {*NAMES, *ONLY} - {"paths"}  # pages show only the list form of this option
+    assert len(names) >= 20, f"found only {len(names)} options"
     for name in names:
         rows = [
             line

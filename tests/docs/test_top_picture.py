@@ -1,4 +1,4 @@
-"""The picture of qmctl top shows only words that qmctl top prints."""
+"""Tests that the picture of qmctl top shows only words that qmctl top prints."""
 
 import html
 import re
@@ -9,11 +9,11 @@ from qmgr_tools.queue.state import BREAKER, OPEN
 
 PICTURE = Path(__file__).parents[2] / "docs" / "top.svg"
 CELLS = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
-CHARACTER = 12.2  # the width of one in the picture
+CHARACTER = 12.2  # width of a character in the picture
 
 
 def lines() -> list[str]:
-    """Returns the text of the picture, as lines of a terminal."""
+    """Returns the text of the picture as lines of a terminal."""
     rows: dict[float, str] = {}
     for x, y, text in CELLS.findall(PICTURE.read_text()):
         before = rows.get(float(y), "").ljust(round(float(x) / CHARACTER))

@@ -1,1 +1,1 @@
-"""The fuzzer: damaged, hostile and random input, in process: `python -m tests.fuzz --count N`."""
+"""The fuzzer. It sends damaged, hostile and random input: `python -m tests.fuzz --count N`."""

@@ -1,5 +1,6 @@
-"""Fuzzes with N frames: `python -m tests.fuzz --count N [--seed S]`. Each round has a seed, from S
-on.
+"""Fuzzes with N frames: `python -m tests.fuzz --count N [--seed S]`.
+
+Each round has a seed. The first seed is S.
 """
 
 import argparse
@@ -16,13 +17,13 @@ MEMORY_GROWTH_MAX_KIB = 256 * 1024
 
 
 def main() -> int:
-    """Runs the fuzzer; returns 0 if it found nothing."""
+    """Runs the fuzzer; returns 0 if no bug was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000, help="frames to send")
-    parser.add_argument("--seed", type=int, default=0, help="of the first round")
+    parser.add_argument("--count", type=int, default=10_000, help="number of frames to send")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first round")
     arguments = parser.parse_args()
     if arguments.count < 1:
-        parser.error("--count is to be positive: nothing would be tried")
+        parser.error("--count must be positive")
     start = time.monotonic()
     memory_kib = 0
     longest_s = 0.0
@@ -47,7 +48,7 @@ def main() -> int:
         "nothing found"
     )
     if grown_kib > MEMORY_GROWTH_MAX_KIB:
-        print(f"fuzz: FAILED: memory grew by {grown_kib} KiB, at most {MEMORY_GROWTH_MAX_KIB}")
+        print(f"fuzz: FAILED: memory grew by {grown_kib} KiB, over {MEMORY_GROWTH_MAX_KIB} KiB")
         return 1
     return 0
 

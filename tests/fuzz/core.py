@@ -24,7 +24,7 @@ from tests.qmgrd.core.machine.seat import Watched
 
 FRAMES_A_ROUND = 240
 HOSTILE_PEERS = 4
-QUIET_ID = 2_000_000_000  # of the queue that no attacker can guess
+QUIET_ID = 2_000_000_000  # id of the queue, which no attacker can guess
 TIMERS_MAX = 20_000
 CLIENTS = ("app", "app", "\U0001f4a5" * 200, "\x00\u202e\n" * 60, "")
 LIMITS = {
@@ -42,7 +42,7 @@ CONSUMERS_AND_GETS_MAX = LIMITS["consumers_per_connection_max"] + LIMITS["reques
 
 
 class Besieged(Watched):
-    """A queue manager whose every turn is checked."""
+    """A queue manager in which every turn is checked."""
 
     look: Callable[[Outcome], None] = staticmethod(lambda outcome: None)
 
@@ -84,16 +84,16 @@ class Siege:
         self._define()
 
     def _make_quiet_queue(self) -> None:
-        """Creates the queue of the worker, under an id that no forged handle hits."""
+        """Creates the queue of the worker under an id that no forged handle contains."""
         for queue_id in (QUIET_ID, 1):
             rows.put(self.manager.store.begin(), keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
             self.manager.store.commit()
             if queue_id == QUIET_ID:
-                # A template must not cause its deletion.
+                # A template must not cause the deletion of the queue.
                 self.worker.ask(m.QueueCreate, "QUIET", {"unused_expiry_ms": 0})
 
     def _define(self) -> None:
-        """Creates what attackers may have deleted."""
+        """Creates objects that attackers may have deleted."""
         for kind, *fields in (
             (m.LinkCreate, "NYC", {"addresses": ["nyc:7470"]}),
             (m.LinkStart, "NYC"),
@@ -133,7 +133,7 @@ class Siege:
         assert not faults, faults[:3]
 
     def _peer(self) -> Hostile:
-        """Returns a random connected attacker, which is then the last in ``peers``."""
+        """Returns a random connected attacker, and moves it to the end of ``peers``."""
         self.peers = [peer for peer in self.peers if peer.is_open]
         if len(self.peers) < HOSTILE_PEERS:
             self._connect()
@@ -146,12 +146,12 @@ class Siege:
         return self.last_number
 
     def _connect(self) -> None:
-        """Connects an attacker that has an open stream; otherwise all its puts would be refused."""
+        """Connects an attacker with an open stream, without which all its puts would be refused."""
         rng, number = self.rng, self._number()
         peer = Hostile(self.manager, number, self.maker)
         self.peers.append(peer)
         if rng.random() < 0.1:
-            return  # It begins without a hello.
+            return  # The attacker begins without a hello.
         if rng.random() < 0.3:
             store_id = rng.choice(STORE_IDS)
             name = rng.choice(("NYC", "BOS", "LAX"))
@@ -188,7 +188,7 @@ class Siege:
             intake.event(0, lambda broker: broker.answer_snapshot(connection, request_id, {}))
         elif isinstance(effect, Dial):
             if self.rng.random() < 0.2:
-                intake.event(0, lambda broker: broker.dial_failed(effect, "nobody is there"))
+                intake.event(0, lambda broker: broker.dial_failed(effect, "no listener"))
                 return
             store = self.far_stores.setdefault(effect.link, FarStore())
             end = FarEnd(self.manager, self._number(), self.maker, effect, store)
@@ -199,11 +199,14 @@ class Siege:
         assert len(broker.context.timers._heap) < TIMERS_MAX
         for session in broker.sessions.values():
             waiting = len(session.consumers)
-            assert waiting <= CONSUMERS_AND_GETS_MAX, f"{waiting} consumers and gets at a time"
+            assert waiting <= CONSUMERS_AND_GETS_MAX, (
+                f"{waiting} consumers and gets at the same time"
+            )
 
     def _check_links(self) -> None:
-        """Checks that links hold only ids behind their commit id, with holes only for expired
-        messages.
+        """Checks that links hold only ids after their commit id.
+
+        Holes are allowed only for expired or lost messages.
         """
         for link in self.manager.turns.broker.catalogue.links.values():
             lane = keys.lane(link.queue.id, keys.LANE_READY)
@@ -211,11 +214,11 @@ class Siege:
             expected = range(link.outbox.commit_id + 1, link.queue.counters.next_arrival)
             gone = link.queue.counters.expired + link.queue.counters.lost
             holes = len(expected) - len(ids)
-            assert set(ids) <= set(expected), f"link {link.name} holds {ids}, not {expected}"
-            assert holes <= gone, f"link {link.name} lacks {holes}, {gone} expired or were lost"
+            assert set(ids) <= set(expected), f"link {link.name} holds {ids} instead of {expected}"
+            assert holes <= gone, f"link {link.name} lacks {holes}, but {gone} expired or were lost"
 
     def _work(self) -> None:
-        """Puts, gets and acknowledges, as in normal operation."""
+        """Puts, gets and acknowledges messages, as in normal operation."""
         self.done += 1
         body = str(self.done).encode()
         self._define()
@@ -226,11 +229,11 @@ class Siege:
 
 
 def fuzz_core(seed: int) -> int:
-    """Runs the round of *seed*; returns how many frames it sent.
+    """Runs the round of *seed*; returns the number of frames that it sent.
 
     Raises:
-        AssertionError: the state is inconsistent.
-        TurnFailed: a turn met a bug.
+        AssertionError: The state is inconsistent.
+        TurnFailed: A turn hit a bug.
     """
     siege = Siege(seed)
     siege.run()

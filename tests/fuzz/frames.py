@@ -45,7 +45,7 @@ SUBSCRIPTIONS = ("", "C:s1", "C:s2", ":p@NYC", "~1-0.1", "C:", "Q1")
 EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
 ODD_MAX_BYTES = 300_000
 _USUAL: dict[str, tuple[Any, ...]] = {
-    "connection": tuple(range(1_000_001, 1_000_030)),  # of attackers, and of links
+    "connection": tuple(range(1_000_001, 1_000_030)),  # connections of attackers, and of links
     "producer_id": PRODUCERS,
     "directory": ("/tmp/never", "relative", ""),
     "resume": (False, False, True),
@@ -95,12 +95,13 @@ _REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[
 
 
 class Maker:
-    """Makes input. It remembers replies, so that it can repeat them at the wrong time."""
+    """Makes input. The maker remembers replies, so that it can use them at the wrong time."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.handles: list[tuple[int, bytes]] = [(1, m.HANDLE.pack(4, 1, 1))]
-        self.streams: dict[int, int] = {}  # open on the current connection, with the next id
+        # open streams of the current connection, with the next id
+        self.streams: dict[int, int] = {}
         self._makers: dict[type[Any], Callable[[], Any]] = {
             m.Hello: self._hello,
             m.Put: self._put,
@@ -119,7 +120,7 @@ class Maker:
         }
 
     def frame(self) -> bytes:
-        """Returns a frame that is sound, altered, damaged, or made to be expensive."""
+        """Returns a frame that is valid, altered, damaged or expensive."""
         array = layout.to_array(self.message(self.kind()))
         pick = self.rng.random()
         if pick < 0.4:
@@ -131,16 +132,16 @@ class Maker:
         return self.rng.choice((self._garbage, self._odd))()
 
     def request(self) -> bytes:
-        """Returns a frame that a client may send, though rarely at the right time."""
+        """Returns a frame that a client may send, although rarely at the right time."""
         kind = self.rng.choice(_LIKELY if self.rng.random() < 0.75 else _REQUESTS)
         return encode(layout.to_array(self.message(kind)))
 
     def kind(self) -> type[Any]:
-        """Returns any message."""
+        """Returns a random type of message."""
         return self.rng.choice(list(layout.NUMBERS))
 
     def message(self, kind: type[Any]) -> Any:
-        """Returns a message of *kind* whose fields are in range, and sometimes make sense."""
+        """Returns a message of *kind* with fields in range, some of which are plausible."""
         maker = self._makers.get(kind)
         if maker is not None:
             return maker()
@@ -152,7 +153,7 @@ class Maker:
         return kind(*fields)
 
     def _fallback(self, check: Callable[[Any], str]) -> Any:
-        """Returns the first simple value that a check accepts."""
+        """Returns the first simple value that *check* accepts."""
         plain: tuple[Any, ...] = (1, "x", False, [], {}, b"", b"x" * 16, b"x" * 24, None)
         return next(value for value in plain if check(value) == "")
 
@@ -174,7 +175,7 @@ class Maker:
         return rng.choice((*EDGES, self.id()))
 
     def id(self) -> int:
-        """Returns the id of a request or a stream, often a used one."""
+        """Returns the id of a request or a stream, often one in use."""
         return self.rng.randint(1, 12 if self.rng.random() < 0.5 else 2**32 - 1)
 
     def name(self) -> str:
@@ -210,7 +211,7 @@ class Maker:
         return m.Put(stream, first_id, seen, self.name(), records, self._extras(len(records)))
 
     def _extras(self, count: int) -> list[list[Any]]:
-        """Returns the extra fields of a link for *count* records; usually none."""
+        """Returns the extra fields of a link for *count* records, usually none."""
         rng = self.rng
         if rng.random() < 0.9:
             return []
@@ -248,7 +249,7 @@ class Maker:
         return m.QueueMove(self.id(), self.name(), target, where, rng.randrange(9), 0, copy)
 
     def record(self) -> bytes:
-        """Returns a record, stamped or not, sometimes long, sometimes damaged."""
+        """Returns a record, which may be stamped, long or damaged."""
         rng = self.rng
         size = rng.choice((0, 1, 10, 100, 5_000)) if rng.random() < 0.95 else 70_000
         uid = None
@@ -304,7 +305,7 @@ class Maker:
         return m.LinkOpen(self.id(), stream_id, 1, 1)
 
     def pattern(self) -> str:
-        """Returns a pattern of names, perhaps an invalid one."""
+        """Returns a pattern of names, which may be invalid."""
         return self.rng.choice(("*", "Q*", "*.*", "SYSTEM.*", "", "a b", self.name()))
 
     def _attributes(self) -> dict[str, Any]:
@@ -368,7 +369,7 @@ class Maker:
     # -- damage
 
     def _bent(self, array: list[Any]) -> list[Any]:
-        """Returns *array* with a wrong element in it."""
+        """Returns *array* with one wrong element."""
         rng = self.rng
         for _ in range(rng.randint(1, 3)):
             place = rng.randint(0, len(array))
@@ -416,7 +417,7 @@ class Maker:
         return rng.choice(odd)
 
     def damaged(self, data: bytes) -> bytes:
-        """Returns *data* with a few bytes changed, left out, doubled or moved."""
+        """Returns *data* with some bytes changed, omitted, repeated or moved."""
         rng, damaged = self.rng, bytearray(data)
         for _ in range(rng.randint(1, 4)):
             if not damaged:
@@ -435,7 +436,7 @@ class Maker:
                 damaged[place:place] = rng.randbytes(rng.randint(1, 5))
         if (
             rng.random() < 0.5 and len(damaged) > 4
-        ):  # Otherwise most of them would fail at the length.
+        ):  # Otherwise most frames would fail at the length.
             damaged[:4] = LENGTH.pack(len(damaged) - 4)
         return bytes(damaged)
 
@@ -454,7 +455,7 @@ class Maker:
         return LENGTH.pack(len(body)) + body
 
     def chunks(self, data: bytes) -> list[bytes]:
-        """Yields *data* in one piece, or in several."""
+        """Returns *data* in one piece or in several."""
         if self.rng.random() < 0.7 or not data:
             return [data]
         cuts = sorted(self.rng.randrange(len(data)) for _ in range(self.rng.randint(1, 5)))
@@ -463,7 +464,7 @@ class Maker:
 
 
 def nested(depth: int) -> Any:
-    """Returns an array in an array in an array ..."""
+    """Returns an array that is nested *depth* levels deep."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -471,6 +472,6 @@ def nested(depth: int) -> Any:
 
 
 def deep_frame(array: list[Any], depth: int) -> bytes:
-    """Returns a frame whose last element is nested deeper than a packer would make it."""
+    """Returns a frame whose last element is nested deeper than a packer would allow."""
     body = bytes([0x90 + len(array) + 1]) + b"".join(map(pack, array)) + b"\x91" * depth + b"\xc0"
     return LENGTH.pack(len(body)) + body

@@ -1,8 +1,8 @@
-"""Random messages of every operation, generated from the protocol's own tables.
+"""Random messages of every operation, generated from the tables of the protocol.
 
-A new operation is attacked without a change here: its fields are drawn by name, or from the values
-that its checks accept. All names are the attackers' own, so that no attack succeeds only because
-the daemon has no access rights yet.
+A new operation needs no change here: its fields are drawn by name, or from the values that its
+checks accept. All names belong to the attackers, so that no attack succeeds only because the daemon
+has no access rights yet.
 """
 
 from collections.abc import Sequence
@@ -52,10 +52,10 @@ _OWN: dict[str, Sequence[Any]] = {
     "topic": TOPICS,
     "subscription": SUBSCRIPTIONS,
     "subscriptions": (["H:s1"], ["H:s2", ""]),
-    "directory": ("relative", "", "/proc/hostile"),  # No snapshot can be made there.
+    "directory": ("relative", "", "/proc/hostile"),  # No snapshot can be written there.
     "cursor": ("H", "H.x", "", "bad name", "x" * 1_024),
-    "job": EDGES[6:10],  # They must not cancel others' jobs either.
-    "connection": EDGES[7:10],  # Closing others' connections is a matter of rights.
+    "job": EDGES[6:10],  # Attackers must also not cancel jobs of others.
+    "connection": EDGES[7:10],  # Closing the connections of others is a matter of access rights.
 }
 _DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)
 OPERATIONS = tuple(
@@ -69,8 +69,8 @@ def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
     """Returns a handle for a message, guessed from the item of a delivery or a browse.
 
     Args:
-        item: of a Deliver, or of a page of browsed messages.
-        own: a handle that the attacker received itself; its bytes are imitated.
+        item: An item of a Deliver, or of a page of browsed messages.
+        own: A handle that the attacker itself received, whose bytes are imitated.
     """
     priority, arrival, number = m.HANDLE.unpack_from(item)
     checksum = int.from_bytes(item[m.DELIVERY_BYTES :][:4], "big")
@@ -94,10 +94,10 @@ def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
 
 
 class HostileMaker(Maker):
-    """Makes messages on the attackers' own names, with edge values and some sense."""
+    """Makes messages with the attackers' names, with edge values and plausible values."""
 
     def __init__(self, rng: Random, names: Sequence[str] = NAMES) -> None:
-        """Draws from *rng*; the first three of *names* are drawn most, and may be destroyed."""
+        """Draws from *rng*. The first three of *names* are drawn most, and may be destroyed."""
         super().__init__(rng)
         self._names = names
         self._makers[m.Subscribe] = lambda: m.Subscribe(

@@ -1,4 +1,4 @@
-"""The attackers of a queue manager: clients, and the far ends of its links."""
+"""The attackers of a queue manager: clients, and the other ends of its links."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ FLOODS = (m.Get, m.Consume, m.Cancel, m.Credit, m.QueuePurge, m.Browse, m.Ping, 
 
 
 class Hostile:
-    """A client whose connection may carry anything, most of it well-formed."""
+    """A client whose connection may send anything, most of it well-formed."""
 
     hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | {m.Welcome, m.Goaway})
 
@@ -59,13 +59,13 @@ class Hostile:
         assert self.peer._connection.buffered_bytes < FRAME_MAX_BYTES + 4
 
     def read(self, data: bytes) -> None:
-        """Reads replies, and checks that they are valid whatever the peer sent."""
+        """Reads replies, and checks that they are valid regardless of the peer's messages."""
         self._decoder.feed(data)
         for array, _ in self._decoder.drain():
             message = layout.parse(array)
-            assert type(message) in self.hears, f"was told {message}"
+            assert type(message) in self.hears, f"received {message}"
             self.heard(message)
-        assert self._decoder.error is None, f"was told {self._decoder.error}"
+        assert self._decoder.error is None, f"received {self._decoder.error}"
 
     def heard(self, message: Any) -> None:
         """Remembers values that are useful for attacks."""
@@ -97,22 +97,22 @@ class Hostile:
         return self.sound_frame()
 
     def sound_frame(self) -> bytes:
-        """Returns a well-formed frame, at any time."""
+        """Returns a well-formed frame, which may come at the wrong time."""
         return self.maker.request()
 
     def _flood(self) -> Sequence[bytes]:
-        """Returns many similar requests, which may pile up."""
+        """Returns many similar requests, which may accumulate."""
         flood = self.maker.message(self.maker.rng.choice(FLOODS))
         many = [flood._replace(**{flood._fields[0]: 1_000 + number}) for number in range(100)]
         return [encode(layout.to_array(message)) for message in many]
 
 
 class FarStore:
-    """The store at the far end of a link; it outlives connections."""
+    """The store at the other end of a link, which outlives connections."""
 
     def __init__(self) -> None:
         self.trailers: dict[int, bytes | None] = {}
-        self.life = b""  # the sender's process run of the last arrival
+        self.life = b""  # process run of the sender at the last arrival
 
     @property
     def commit_id(self) -> int:

@@ -50,10 +50,10 @@ _RECORD = encode(
 
 
 def fuzz_selectors(seed: int) -> int:
-    """Runs the round of *seed*; returns how many texts were valid selectors.
+    """Runs the round of *seed*; returns the number of texts that were valid selectors.
 
     Raises:
-        AssertionError: a text was refused without a proper reason.
+        AssertionError: A text was refused without a proper reason.
     """
     rng = Random(f"selectors {seed}")
     compiled = 0

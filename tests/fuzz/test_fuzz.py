@@ -1,4 +1,4 @@
-"""A few rounds of the fuzzer, and proof that it finds bugs."""
+"""Tests of a few rounds of the fuzzer, and tests that it finds bugs."""
 
 import subprocess
 import sys
@@ -60,7 +60,7 @@ def test_program_names_the_seed_of_a_finding(
     assert "repeat with: python -m tests.fuzz --count 1 --seed 3" in capsys.readouterr().out
 
 
-# Planted bugs: each is found within so many rounds; one of seventy shows the rarest.
+# -- planted bugs: each is found within a number of rounds; one round of seventy shows the rarest
 PLANTED_SEEDS = range(600)
 
 
@@ -129,7 +129,7 @@ def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trusted_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the peer claims to hold, unsent messages must stay."""
+    """Unsent messages must stay, regardless of the ids that the peer claims to hold."""
 
     def planted(self: LinkOutbox, commit_id: int) -> range:
         done = range(self.commit_id + 1, commit_id + 1)

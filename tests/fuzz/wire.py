@@ -1,4 +1,4 @@
-"""Hostile bytes against one end of a connection, in every state."""
+"""Hostile bytes to one end of a connection, in every state."""
 
 from random import Random
 
@@ -22,10 +22,10 @@ _WELCOME = m.Welcome(1, "QM1", STORE_IDS[1], 1, frame_max_bytes=FRAME_MAX_BYTES)
 
 
 def fuzz_wire(seed: int) -> int:
-    """Runs the round of *seed*; returns how many frames it sent.
+    """Runs the round of *seed*; returns the number of frames that it sent.
 
     Raises:
-        AssertionError: the connection broke a rule of the protocol.
+        AssertionError: The connection broke a rule of the protocol.
     """
     rng = Random(f"wire {seed}")
     maker = Maker(rng)
@@ -49,7 +49,7 @@ def fuzz_wire(seed: int) -> int:
 
 
 def _answer(connection: Connection, maker: Maker) -> None:
-    """Checks that our output is allowed by the table of states, or is our own error."""
+    """Checks that the table of states allows our output, or that sending it is our own error."""
     before = connection.state
     message = maker.message(maker.kind())
     try:
@@ -62,7 +62,7 @@ def _answer(connection: Connection, maker: Maker) -> None:
 
 
 def _at(side: Side, steps: int, hello: m.Hello) -> Connection:
-    """Returns an end of a connection after that many steps of a normal handshake."""
+    """Returns an end of a connection after *steps* steps of a normal handshake."""
     connection = Connection(side)
     talk = ((Side.DIALLER, hello), (Side.LISTENER, _WELCOME), (Side.LISTENER, m.Goaway(0)))
     for sender, message in talk[:steps]:

@@ -1,1 +1,1 @@
-"""Stores with impossible rows: a queue manager starts from each of them, and serves."""
+"""Stores with impossible rows, from each of which a queue manager starts and serves."""

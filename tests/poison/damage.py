@@ -1,4 +1,4 @@
-"""Damages the meaning of one row of a store: the row stays well-formed, with a correct checksum."""
+"""Damages the meaning of one row of a store. The row stays well-formed, with a valid checksum."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.poison.filled import SAFE, SAFE_ID
 
 Rows = dict[bytes, bytes]
 
-# A change of these rows would make another store, or a clock that nothing can check.
+# A change of these rows would create another store, or a clock that cannot be checked.
 _OWN = (keys.STORE, keys.CLOCK, keys.CLEAN, keys.NEXT_QUEUE)
 _MAPS = (
     keys.SPACE_QUEUE,
@@ -94,14 +94,14 @@ _ODD: list[Any] = [
 
 
 class Damage(NamedTuple):
-    """A kind of damage, and the damaged row."""
+    """A kind of damage, and the key of the damaged row."""
 
     what: str
     key: bytes
 
 
 def is_safe(key: bytes, value: bytes) -> bool:
-    """Returns whether that row belongs to the queue that is never damaged."""
+    """Returns whether a row belongs to the queue that is never damaged."""
     if key in _OWN or key == keys.SPACE_QUEUE + SAFE.encode():
         return True
     if key[:1] in _OF_QUEUES:

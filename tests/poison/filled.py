@@ -1,7 +1,7 @@
-"""A store with data of every kind, as a busy queue manager left it.
+"""A store with all kinds of data, as a busy queue manager leaves it.
 
-Queue SAFE is never damaged: whatever happens to all other data, it must accept and deliver
-messages.
+Queue SAFE is never damaged. It must accept and deliver messages, regardless of damage to other
+data.
 """
 
 from functools import cache
@@ -35,7 +35,7 @@ def manager_of(store: MemoryStore) -> Manager:
 
 @cache
 def filled() -> dict[bytes, bytes]:
-    """Returns the rows of such a store."""
+    """Returns the rows of a store with all kinds of data."""
     hub = Hub(MemoryStore(), **_SECTIONS)
     manager, app = hub.manager, hub.app
     app.ask(m.QueueCreate, SAFE)
@@ -129,7 +129,7 @@ def _link(manager: Manager, app: Client) -> None:
 
 
 def _leave_open(manager: Manager) -> None:
-    """Leaves a producer with refusals, a unit of work and leases, as a crash would."""
+    """Leaves a producer with refusals, a unit of work and leases, as after a crash."""
     app = manager.connect("other")
     app.put_records("NONE", record(b"refused"))
     app.put("Q", b"1", b"2")
@@ -141,8 +141,8 @@ def _leave_open(manager: Manager) -> None:
 
 def _begin_jobs(manager: Manager, app: Client) -> None:
     app.put("REPLIES", *[b"x"] * (SLICE_ROWS + 10))
-    app.ask(m.QueueMove, "REPLIES", "TARGET", "", 0, 0, False, 0)  # waits
-    app.ask(m.QueueMove, "Q", "BACK", "", 0, 1, True, 0)  # at a rate
+    app.ask(m.QueueMove, "REPLIES", "TARGET", "", 0, 0, False, 0)  # This job waits.
+    app.ask(m.QueueMove, "Q", "BACK", "", 0, 1, True, 0)  # This job has a rate.
     app.ask(m.QueueMove, "SYSTEM.DEAD.LETTERS", "", "", 0, 1, False, 3)
     app.ask(m.QueuePurge, "FULL")
     manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
@@ -174,7 +174,7 @@ def _begin_jobs(manager: Manager, app: Client) -> None:
 
 
 def _leave_unfinished(hub: Hub) -> None:
-    """Leaves unfinished fan-outs, a window of a link, and a message set aside."""
+    """Leaves unfinished fan-outs, a window of a link, and an item set aside."""
     manager = hub.manager
 
     def leave(broker: Broker) -> None:

@@ -3,9 +3,9 @@
     filled store ──one row damaged──▶ start ──▶ turns, hours ──▶ consumers of all ──▶ queue SAFE
 
 A start must succeed. A turn may fail because of the queue manager's own work, but at most twice for
-the same work, which is then set aside, as in the daemon. No request may fail a turn. Queue SAFE
-must accept and deliver messages throughout. Everything set aside must be listed. The command prints
-one line for each fault, then a summary; it exits with 1 after any fault.
+the same work, which is then set aside, as in the daemon. No request may cause a turn to fail. Queue
+SAFE must accept and deliver messages throughout. All items set aside must be listed. The command
+prints one line for each fault, then a summary. It exits with 1 after any fault.
 """
 
 import argparse
@@ -38,11 +38,11 @@ ASKED: list[tuple[Callable[..., m.Message], str, str]] = [
 
 
 class Fault(Exception):
-    """A law that does not hold."""
+    """A violated invariant."""
 
 
 class Trial:
-    """A start from a damaged store, and the work that follows."""
+    """A start from a damaged store, and the work after the start."""
 
     def __init__(self, seed: int, *, sets_aside: bool = True) -> None:
         self._rng = random.Random(seed)
@@ -56,7 +56,7 @@ class Trial:
         self.named: list[str] = []  # events in the log
 
     def run(self) -> None:
-        """Raises Fault if the queue manager does not cope with the damage."""
+        """Raises Fault if the queue manager does not handle the damage."""
         self._start()
         self._serve()
         for _ in range(4):
@@ -76,7 +76,7 @@ class Trial:
         try:
             self._manager: Manager = manager_of(self.store)
         except Exception as error:
-            raise Fault(f"no start: {type(error).__name__}: {error}") from error
+            raise Fault(f"start failed: {type(error).__name__}: {error}") from error
         self._note_start()
 
     def _note_start(self) -> None:
@@ -93,19 +93,19 @@ class Trial:
         return True
 
     def _recover(self, failed: TurnFailed) -> None:
-        """Recovers as the daemon does."""
+        """Recovers like the daemon."""
         self.failed.append(failed)
         if failed.connection:
-            raise Fault(f"a request failed the turn: {failed}") from failed.__cause__
+            raise Fault(f"a request made the turn fail: {failed}") from failed.__cause__
         if failed.work is None:
-            raise Fault(f"a turn failed at work that has no name: {failed}") from failed.__cause__
+            raise Fault(f"a turn failed during unnamed work: {failed}") from failed.__cause__
         is_poisoned = self._failures.add(failed.work, 0)
         self._manager.crash()
         self._note_start()
         if is_poisoned and self._sets_aside:
             self._set_aside(failed)
         elif [one.work for one in self.failed].count(failed.work) > FAILURES_MAX:
-            raise Fault(f"it fails again and again: {failed}") from failed.__cause__
+            raise Fault(f"the same work fails repeatedly: {failed}") from failed.__cause__
 
     def _set_aside(self, failed: TurnFailed) -> None:
         assert failed.work is not None
@@ -123,17 +123,17 @@ class Trial:
             if not self._manager.turns.has_work:
                 return
             self._turn(1)
-        raise Fault("it never comes to rest")
+        raise Fault("the queue manager never comes to rest")
 
     def _ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
-        """Returns the reply to a client; a refusal is a reply, too."""
+        """Returns the reply to a client, which may be a refusal."""
         for _ in range(30):
             client = self._manager.connect("asker")
             request_id = client.next_id()
             client.send(kind(request_id, *fields))
             for _ in range(TURNS_MAX):
                 if not self._turn(1):
-                    break  # Lost, as all connections are.
+                    break  # The connection is lost, like all connections.
                 answers = [x for x in client.hear() if getattr(x, "request_id", 0) == request_id]
                 if answers:
                     client.hang_up()
@@ -171,7 +171,7 @@ class Trial:
         return True
 
     def _ask_all(self) -> None:
-        """Lets an operator inspect everything."""
+        """Lets an operator examine everything."""
         self._value(m.Status)
         for kind, plural, singular in ASKED:
             for row in self._value(kind)[plural]:
@@ -216,7 +216,7 @@ class Trial:
             return
         items = self._value(m.AsideList)["items"]
         if not items and "damaged messages set aside" not in self.named:
-            raise Fault(f"turns failed, and nothing says what was set aside: {self.failed[-1]}")
+            raise Fault(f"turns failed, but no item set aside is reported: {self.failed[-1]}")
 
 
 def run(seeds: range, *, is_loud: bool = True) -> tuple[int, Counter[str]]:

@@ -1,6 +1,6 @@
-"""A few starts from damaged stores, and proof that the check finds bugs.
+"""Tests of a few starts from damaged stores, and tests that the check finds bugs.
 
-``python -m tests.poison.start --seeds 2000`` runs more.
+``python -m tests.poison.start --seeds 2000`` runs more starts.
 """
 
 import pytest
@@ -24,7 +24,7 @@ def test_damaged_stores_start_and_serve() -> None:
 
 
 def test_publication_without_a_topic_is_set_aside() -> None:
-    """Its fan-out failed repeatedly: this work has no name of its own."""
+    """The fan-out of the publication, which is unnamed work, failed repeatedly."""
     Trial(20052).run()
 
 
@@ -46,7 +46,7 @@ def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_start_that_sets_nothing_aside_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     broken_due_work(monkeypatch)
     Trial(0).run()
-    with pytest.raises(Fault, match="it fails again and again"):
+    with pytest.raises(Fault, match="the same work fails repeatedly"):
         Trial(0, sets_aside=False).run()
 
 
@@ -59,5 +59,5 @@ def test_start_that_a_row_prevents_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     key = keys.SPACE_QUEUE + b"Q"
     trial.damage = Damage("kind is 7", key)
     trial.store.rows[key] = rows.seal(key, pack({"kind": 7}))
-    with pytest.raises(Fault, match="no start: RuntimeError"):
+    with pytest.raises(Fault, match="start failed: RuntimeError"):
         trial.run()

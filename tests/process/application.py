@@ -1,5 +1,6 @@
-"""The program tests.process.group_app as a separate process, which a test kills with -9 at any
-item.
+"""The program tests.process.group_app as a separate process.
+
+A test can kill the process with -9 at any item.
 """
 
 import asyncio
@@ -14,11 +15,10 @@ COMMAND = (sys.executable, "-m", "tests.process.group_app")
 
 
 class Application:
-    """A program that works with the daemon at an address. Each call of :meth:`ask` finds it
-    running.
+    """A program that works with the daemon at an address. Each :meth:`ask` ensures that it runs.
 
-    Invariant: ``at`` is the highest number that it reported since :meth:`begin`, over all its
-    restarts.
+    Invariant: ``at`` is the highest number that the program has reported since :meth:`begin`,
+    across all restarts.
     """
 
     def __init__(self, address: str, command: Sequence[str] = COMMAND) -> None:
@@ -32,7 +32,7 @@ class Application:
         self.at = 0
 
     async def start(self) -> None:
-        """Starts it if it is not running, and waits until it is connected."""
+        """Starts the program if it is not running, and waits until it is connected."""
         if self._process is None:
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
@@ -47,7 +47,7 @@ class Application:
         """Sends an order; returns the result, or None if the program was killed first.
 
         Args:
-            killed_at: the item at which it is killed; 0 = not at all.
+            killed_at: The item at which the program is killed; 0 = no kill.
         """
         await self.start()
         assert self._process is not None
@@ -65,11 +65,11 @@ class Application:
         code = await self._process.wait()
         self._process = None
         if not is_killed:
-            raise RuntimeError(f"the application ended by itself, with {code}: {told}")
-        return result  # It may have reported that before it was killed.
+            raise RuntimeError(f"the application ended unexpectedly, with {code}: {told}")
+        return result  # The program may have reported the result before the kill.
 
     async def close(self) -> None:
-        """Ends it, and waits for its exit."""
+        """Ends the program, and waits for its exit."""
         if self._process is not None:
             self._process.kill()
             await self._process.wait()

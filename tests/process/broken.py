@@ -1,4 +1,4 @@
-"""Daemons with a planted bug: ``python -m tests.process.broken swallow --config ...``."""
+"""Runs a daemon with a planted bug: ``python -m tests.process.broken swallow --config ...``."""
 
 import sys
 from contextlib import suppress
@@ -27,7 +27,7 @@ LATE_MS = 300
 
 
 def swallow() -> None:
-    """Ignores a commit that failed."""
+    """Makes the store ignore a failed commit."""
 
     def swallowing(self: LmdbStore) -> None:
         with suppress(StoreFailed):
@@ -48,13 +48,13 @@ def hurry() -> None:
 
 
 def halve() -> None:
-    """A commit puts only the first message of its unit, and succeeds."""
+    """Makes a commit put only the first message of its unit, and succeed."""
     remove_puts = SessionUnit.remove_puts
     SessionUnit.remove_puts = lambda self: remove_puts(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
-    """A unit that is backed out is put anyway."""
+    """Makes a backout put the messages of its unit."""
     undo = Units.undo
 
     def putting(
@@ -69,7 +69,7 @@ def keep() -> None:
 
 
 def repeat() -> None:
-    """A commit leaves some messages that its unit got, and succeeds."""
+    """Makes a commit leave some of the messages that its unit got, and succeed."""
     consume = settle.consume
 
     def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
@@ -82,7 +82,7 @@ def repeat() -> None:
 
 
 def gulp() -> None:
-    """A link's receiver treats puts behind a gap as stored, and stores none of them."""
+    """Makes the receiver of a link count puts after a gap as stored without storing them."""
     receive = LinkInbox.receive
 
     def gulping(
@@ -98,7 +98,7 @@ def gulp() -> None:
 
 
 def tear() -> None:
-    """A commit puts the first message of its unit, and the others in a later turn."""
+    """Makes a commit put the first message of its unit, and the others in a later turn."""
     remove_puts = Units._let_go
 
     def tearing(self: Units, unit: SessionUnit) -> list[HeldPut]:
@@ -116,7 +116,7 @@ def tear() -> None:
 
 
 def boast() -> None:
-    """A link's receiver holds the ids of messages that it stores in a later turn."""
+    """Makes the receiver of a link hold the ids of messages that it stores in a later turn."""
     receive = LinkInbox.receive
 
     def boasting(
@@ -142,7 +142,7 @@ def boast() -> None:
 
 
 def hoard() -> None:
-    """Publications are kept even when no subscription holds them."""
+    """Keeps publications even if no subscription holds them."""
     References.remove = lambda self, arrival: None  # type: ignore[method-assign]
 
 

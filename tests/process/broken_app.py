@@ -1,4 +1,4 @@
-"""Applications that resume wrongly: ``python -m tests.process.broken_app skip ADDRESS``."""
+"""Applications with a bug in resuming: ``python -m tests.process.broken_app skip ADDRESS``."""
 
 import sys
 from typing import Any
@@ -11,7 +11,7 @@ next_ = aio_group_run._Reading._next
 
 
 def skip() -> None:
-    """Resumes a put of a group one item too late."""
+    """Makes the application resume a put of a group one item too late."""
 
     def hasty(run: Any, found: Any, resume_from: int) -> int:
         return skipped(run, found, resume_from) + (found is not None)
@@ -20,7 +20,7 @@ def skip() -> None:
 
 
 def repeat() -> None:
-    """Resumes a put of a group at the last item, which it repeats."""
+    """Makes the application resume a put of a group at the last item, which is put twice."""
 
     def sluggish(run: Any, found: Any, resume_from: int) -> int:
         return max(0, skipped(run, found, resume_from) - 1)
@@ -29,7 +29,7 @@ def repeat() -> None:
 
 
 def overread() -> None:
-    """Resumes a read of a group one message too late."""
+    """Makes the application resume a read of a group one message too late."""
 
     async def hasty(self: Any, unit: Any, wait_ms: int) -> Any:
         at = self.at

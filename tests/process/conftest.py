@@ -1,4 +1,4 @@
-"""Fixtures that the tests of real processes share."""
+"""Fixtures for the tests of real processes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ Make: TypeAlias = Callable[..., Daemon]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes daemons that end with the test."""
+    """Yields a function that creates daemons, which end with the test."""
     made: list[Daemon] = []
 
     def make(name: str = "data", **sections: dict[str, Any]) -> Daemon:

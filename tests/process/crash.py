@@ -2,19 +2,21 @@
 
     LOCAL   producers ──▶ EDGE ──▶ consumers
     AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
-    units   on EDGE: pairs of messages from queue to queue, see unit_load.py
-    groups  on EDGE: put over several units, got by pinned consumers, or read over several units, by
+    units   on EDGE: pairs of messages that move from queue to queue, see unit_load.py
+    groups  on EDGE: put in several units, got by pinned consumers, or read in several units, by
             applications that are also killed and resume, see group_load.py
-    history of LOCAL and AWAY: exported meanwhile, checked against the answers, see history_load.py
+    history of LOCAL and AWAY: exported during the run, and checked against the answers, see
+            history_load.py
     topics  on EDGE: published, parked by one subscriber and republished to it, see topic_load.py
 
-Each cycle kills one daemon or both with -9 at a random moment, sometimes during a start, and starts
-it again. At the end the load stops, everything drains, and the ledger must balance: no acknowledged
-message is lost, every duplicate is flagged, and no unknown message comes out. The stores must be
-sound. The command prints one summary line; after any fault it exits with 1 and prints the seed.
+Each cycle kills one daemon or both with -9 at a random moment, in some cases during a start, and
+starts them again. At the end, the load stops, everything drains, and the ledger must balance: no
+acknowledged message is lost, every duplicate is flagged, and no unknown message arrives. The stores
+must be intact. The command prints one summary line. After any fault it exits with 1 and prints the
+seed.
 
 With ``--link``, the daemons are linked in both directions over several connections, and the network
-between them is bad, see link_load.py.
+between them has faults, see link_load.py.
 """
 
 import argparse
@@ -43,7 +45,7 @@ from tests.process.unit_load import UnitLoad
 async def campaign(
     directory: Path, cycles: int, seed: int
 ) -> tuple[list[Load], UnitLedger, GroupLoad, TopicLoad, list[HistoryLoad]]:
-    """Runs the load through *cycles* of kills; returns the results."""
+    """Runs the load during *cycles* of kills; returns the results."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
     nodes = [hub, edge]
@@ -93,7 +95,7 @@ async def _live(
         for cycle in range(cycles):
             for node in nodes:
                 async with connect(node.address, name="crash", wait_ms=WAIT_MS):
-                    pass  # It is up.
+                    pass  # The daemon is up.
             await asyncio.sleep(rng.uniform(0.0, 0.6))
             await kill_some(rng, nodes)
             if cycle % 10 == 9:
@@ -129,10 +131,12 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--dir", type=Path, default=Path("build/crash"))
-    parser.add_argument("--link", action="store_true", help="links both ways, over a bad network")
+    parser.add_argument(
+        "--link", action="store_true", help="test links in both directions over a faulty network"
+    )
     options = parser.parse_args()
     if options.cycles < 1:
-        parser.error("--cycles is to be positive: nothing would be tried")
+        parser.error("--cycles must be positive")
     seed = random.randrange(2**32) if options.seed is None else options.seed
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)
@@ -140,12 +144,12 @@ def main() -> int:
     try:
         return run(options.dir.resolve(), options.cycles, seed)
     except Exception:
-        print(f"crash: failed in the midst of it, seed={seed}", file=sys.stderr)
+        print(f"crash: failed during the run, seed={seed}", file=sys.stderr)
         raise
 
 
 def linked(directory: Path, cycles: int, seed: int) -> int:
-    """Runs the campaign of links; returns 0 if all is well at the end."""
+    """Runs the campaign of links; returns 0 if there are no faults."""
     began, load = time.monotonic(), LinkLoad(directory, seed)
     asyncio.run(load.run(drawn(random.Random(seed), cycles)))
     return 1 if report(load, cycles, seed, time.monotonic() - began) else 0

@@ -1,9 +1,10 @@
 """A crowd of hostile connections next to a well-behaved client: python -m tests.process.crowd.
 
-The hostile connections stay mute, stop in the middle of large frames, request large messages that
-they never read, or send single bytes. Each shows signs of life now and then, and returns after it
-is cut off. Meanwhile another process puts and gets small messages, and also connects by the unix
-socket. The report has its latencies, and the memory of the daemon.
+The hostile connections send nothing, stop in the middle of large frames, request large messages
+that they never read, or send single bytes. Each connection sends a sign of life from time to time,
+and reconnects after it was closed. Meanwhile another process puts and gets small messages, and also
+connects by the unix socket. The report contains the latencies of this process, and the memory of
+the daemon.
 """
 
 import argparse
@@ -31,11 +32,11 @@ from tests.process.daemon import Daemon, Wire
 MIB = 1 << 20
 LARGE_BYTES = 4 * MIB - 1_000
 LARGE_MESSAGES = 16
-HALF_BYTES = 8 * MIB - 100  # it sends half of these
-SIGN_S = 3.0  # between two signs of life
-REST_S = 1.0  # before it returns
-PERIOD_S = 0.005  # of the well-behaved client's rounds
-DOOR_EVERY = 40  # every so many rounds it also connects by the unix socket
+HALF_BYTES = 8 * MIB - 100  # length of a large frame, of which half is sent
+SIGN_S = 3.0  # seconds between two signs of life
+REST_S = 1.0  # seconds before a reconnect
+PERIOD_S = 0.005  # seconds between the rounds of the well-behaved client
+DOOR_EVERY = 40  # number of rounds between two connects by the unix socket
 
 Play = Callable[["Hostile"], Awaitable[None]]
 
@@ -55,7 +56,7 @@ class Hostile:
         await self.loop.sock_recv(self.socket, 1 << 16)
 
     async def live(self) -> None:
-        """Shows signs of life until it is cut off."""
+        """Sends signs of life until the daemon closes the connection."""
         while True:
             await asyncio.sleep(SIGN_S)
             await self.send(m.Pong(1))
@@ -67,7 +68,7 @@ async def mute(one: Hostile) -> None:
 
 
 async def drip(one: Hostile) -> None:
-    """Sends hello byte by byte."""
+    """Sends hello one byte at a time."""
     for byte in encode(to_array(m.Hello(m.MAGIC, 1, 1, "client", "drip"))):
         await one.loop.sock_sendall(one.socket, bytes([byte]))
         await asyncio.sleep(0.5)
@@ -84,14 +85,14 @@ async def half(one: Hostile) -> None:
 
 
 async def browse(one: Hostile) -> None:
-    """Browses large messages and reads nothing."""
+    """Browses large messages without reading the answers."""
     await one.greet()
     await one.send(*(m.Browse(number, "LARGE") for number in range(1, 32)))
     await one.live()
 
 
 async def consume(one: Hostile) -> None:
-    """Consumes large messages and reads nothing."""
+    """Consumes large messages without reading them."""
     await one.greet()
     await one.send(m.Consume(1, "LARGE", 1_000, 64 * MIB))
     await one.live()
@@ -122,7 +123,7 @@ def own_memory_mib(pid: int) -> float:
 async def crowd(
     daemon: Daemon, count: int, seconds: float, sample: Callable[[], None]
 ) -> Counter[str]:
-    """Plays *count* hostile connections for a while; returns how often each kind ended."""
+    """Plays *count* hostile connections for a while; returns the number of ends by kind."""
     ends: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(again_and_again(daemon.address, KINDS[number % len(KINDS)], ends))
@@ -209,7 +210,7 @@ def _quantiles(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Runs the crowd, or is the well-behaved client."""
+    """Runs the crowd, or the well-behaved client."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=60)

@@ -1,4 +1,4 @@
-"""A real daemon as a process, and a blocking client for it."""
+"""A real daemon in a process, and a blocking client for it."""
 
 import json
 import resource
@@ -17,11 +17,11 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.states import Side
 
-PATIENCE_S = 60  # A deadline, not a measurement: the machine may be busy.
+PATIENCE_S = 60  # a deadline, not a measurement, because the machine may be busy
 
 
 class Daemon:
-    """A process of qmgrd. ``log`` has its log entries."""
+    """A process of qmgrd. ``log`` contains its log entries."""
 
     def __init__(self, data_dir: Path, **sections: dict[str, Any]) -> None:
         self.data_dir = data_dir
@@ -32,20 +32,20 @@ class Daemon:
         for section, values in sections.items():
             self.sections.setdefault(section, {}).update(values)
         self.log: list[dict[str, Any]] = []
-        self.limits: dict[int, int] = {}  # for the kernel, as in resource.prlimit
+        self.limits: dict[int, int] = {}  # limits of the kernel, as in resource.prlimit
         self.command = [sys.executable, "-m", "qmgrd"]
         self._process: subprocess.Popen[bytes] | None = None
         self._changed = threading.Condition()
         self._deaf = False
 
     def start(self) -> "Daemon":
-        """Starts it and waits until it listens."""
+        """Starts the daemon, and waits until it listens."""
         self.launch()
         self.wait_for("listening")
         return self
 
     def launch(self) -> "Daemon":
-        """Starts it, without waiting for a result."""
+        """Starts the daemon, without waiting for a result."""
         file = self.data_dir.parent / f"{self.data_dir.name}.toml"
         file.write_text(toml(self.sections))
         self.log.clear()
@@ -77,7 +77,7 @@ class Daemon:
             self._changed.notify_all()
 
     def break_log(self) -> None:
-        """Reads one more entry of its log, then closes the pipe."""
+        """Reads one more log entry, then closes the pipe."""
         self._deaf = True
 
     @property
@@ -87,14 +87,14 @@ class Daemon:
 
     @property
     def said(self) -> str:
-        """The complete log, for the message of a failure."""
+        """The complete log, for a failure message."""
         return "\n".join(map(str, self.log))
 
     def find(self, event: str) -> list[dict[str, Any]]:
         return [entry for entry in self.log if event in entry["event"]]
 
     def comes_to(self, event: str) -> bool:
-        """Waits until it logs that event, or ends; returns whether it logged the event."""
+        """Waits until the daemon logs *event* or ends; returns whether it logged the event."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self.find(event) or self.process.poll() is not None, PATIENCE_S
@@ -102,7 +102,7 @@ class Daemon:
             return bool(self.find(event))
 
     def wait_for(self, event: str) -> dict[str, Any]:
-        """Waits for the first entry of that event; returns it."""
+        """Waits for the first entry of *event*, and returns the entry."""
         self.comes_to(event)
         with self._changed:
             assert self.find(event), f"exit code {self.process.poll()}: {self.said}"
@@ -110,12 +110,12 @@ class Daemon:
 
     @property
     def address(self) -> str:
-        """Its first listening address."""
+        """The first listening address."""
         address: str = self.find("listening")[0]["addresses"][0]
         return address
 
     def connect(self, name: str = "app", address: str = "", session: bytes = b"") -> "Wire":
-        """Returns a connection after the handshake; resumes *session* if given."""
+        """Returns a connection after the handshake, which resumes *session* if given."""
         wire = Wire(address or self.address)
         wire.send(m.Hello(m.MAGIC, 1, 1, "client", name, session=session))
         wire.session = wire.next(m.Welcome).session
@@ -125,23 +125,23 @@ class Daemon:
         self.process.send_signal(number)
 
     def exit_code(self) -> int:
-        """Waits for its end."""
+        """Waits for the end of the daemon, and returns its exit code."""
         self.process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return self.process.returncode
 
     def stop(self) -> int:
-        """Stops it in good order."""
+        """Stops the daemon cleanly, and returns its exit code."""
         self.signal(signal.SIGTERM)
         return self.exit_code()
 
     def kill(self) -> None:
-        """Kills it like a power cut, except that the disk's cache survives."""
+        """Kills the daemon, like a power failure that preserves the disk's cache."""
         self.signal(signal.SIGKILL)
         self.exit_code()
 
     def close(self) -> None:
-        """Ends the process, whatever happened."""
+        """Ends the process in any case."""
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.kill()
@@ -158,7 +158,7 @@ def toml(sections: dict[str, dict[str, Any]]) -> str:
 
 
 class Wire:
-    """A blocking connection. ``received`` has the messages that were not yet requested."""
+    """A blocking connection. ``received`` contains messages that no caller has requested yet."""
 
     def __init__(self, address: str, patience_s: float = PATIENCE_S) -> None:
         if address.startswith("unix:"):
@@ -173,7 +173,7 @@ class Wire:
             host, _, port = address.rpartition(":")
             self.socket = socket.create_connection((host, int(port)), patience_s)
         self.received: list[Any] = []
-        self.session = b""  # another connection can resume this session with it
+        self.session = b""  # secret with which another connection can resume this session
         self._protocol = Connection(Side.DIALLER)
         self._last_id = 0
 
@@ -181,7 +181,7 @@ class Wire:
         self.write(b"".join(map(self._protocol.send, messages)))
 
     def write(self, data: bytes) -> None:
-        """Sends bytes, valid or not."""
+        """Sends *data*, valid or not."""
         self.socket.sendall(data)
 
     def _wait(self, wanted: Callable[[Any], bool]) -> Any:
@@ -196,10 +196,10 @@ class Wire:
             self.received += [message for message, _ in self._protocol.receive(data, 0)]
 
     def next(self, kind: type[Any]) -> Any:
-        """Returns the next message of a kind.
+        """Returns the next message of type *kind*.
 
         Raises:
-            EOFError: the connection ended without one.
+            EOFError: The connection ended without such a message.
         """
         return self._wait(lambda message: type(message) is kind)
 
@@ -207,7 +207,7 @@ class Wire:
         """Returns the result of a request.
 
         Raises:
-            RequestError: the daemon refused the request.
+            RequestError: The daemon refused the request.
         """
         self._last_id += 1
         request_id = self._last_id
@@ -218,14 +218,14 @@ class Wire:
         return answer.value
 
     def goodbye(self) -> m.Goaway:
-        """Waits for the other side's goodbye and close; returns the goodbye."""
+        """Waits for the goodbye and close of the other end; returns the goodbye."""
         goaway: m.Goaway = self.next(m.Goaway)
         assert self.socket.recv(1) == b""
         self.close()
         return goaway
 
     def get(self, queue: str, count: int = 1) -> list[tuple[Any, ...]]:
-        """Returns the leased messages: queue id, then the fields of DELIVERY, then the record."""
+        """Returns leased messages: queue id, then the fields of DELIVERY, then the record."""
         self._last_id += 1
         self.send(m.Get(self._last_id, queue, count, 0, 0, 1 << 30))
         answer = self._wait(
@@ -236,7 +236,7 @@ class Wire:
         return [(answer.queue_id, *_apart(item)) for item in answer.items]
 
     def ack(self, *leases: tuple[Any, ...]) -> list[list[int]]:
-        """Acknowledges; returns the refusals."""
+        """Acknowledges *leases*; returns the refusals."""
         self._last_id += 1
         handles = b"".join(m.HANDLE.pack(*lease[1:4]) for lease in leases)
         self.send(m.Settle(self._last_id, m.ACK, leases[0][0], handles))
@@ -247,7 +247,7 @@ class Wire:
         return Producer(self, producer_id, resume)
 
     def drain(self, queue: str) -> list[bytes]:
-        """Takes all messages; returns the records in order."""
+        """Consumes all messages of *queue*; returns the records in order."""
         found: list[bytes] = []
         while leases := self.get(queue, 256):
             self.ack(*leases)
@@ -273,7 +273,7 @@ class Producer:
         self.seen = 0
 
     def put(self, queue: str, *batch: bytes, first_id: int = 0) -> list[list[Any]]:
-        """Puts records under the next ids, or from a given one on; returns the refusals."""
+        """Puts records under the next ids, or from *first_id* on; returns the refusals."""
         first_id = first_id or self.commit_id + 1
         self.wire.send(m.Put(self.stream, first_id, self.seen, queue, list(batch)))
         answer = self.wire.next(m.Committed)
@@ -283,6 +283,6 @@ class Producer:
 
 
 def _apart(item: bytes) -> tuple[Any, ...]:
-    """Returns the head of a delivery item, field by field, and its record."""
+    """Returns the fields of the head of a delivery item, and its record."""
     behind = item[m.DELIVERY_BYTES :]
     return *m.DELIVERY.unpack_from(item), behind[: records.size_of(behind)]

@@ -1,8 +1,8 @@
-"""An application that puts or reads groups on demand: python -m tests.process.group_app.
+"""An application that puts or reads groups by order: python -m tests.process.group_app.
 
-A line of JSON on its standard input is an order. Lines of JSON on its standard output report
-progress and the result. The program remembers nothing between orders. After a kill with -9 and a
-restart, only its output and the status messages are left.
+Each line of JSON on standard input is an order. Lines of JSON on standard output report progress
+and the result. The program remembers nothing between orders. After a kill with -9 and a restart,
+only its output and the status messages remain.
 
     {"put": "GROUPS", "name": "p1.3", "group_id": "70..", "length": 19, "resume_from": 8}
         {"at": 8} ... {"at": 19} {"done": 12, "skipped": 7}
@@ -21,7 +21,7 @@ from qmgr_protocol.errors import RequestError, name_of
 
 WAIT_MS = 60_000
 READ_WAIT_MS = 500
-BATCH = 7  # messages per unit: most groups need several units
+BATCH = 7  # messages per unit, so that most groups need several units
 STATUS, BILLS = "GROUPS.STATUS", "BILLS"
 
 
@@ -31,7 +31,7 @@ def say(**line: Any) -> None:
 
 
 def put(client: Client, told: dict[str, Any]) -> None:
-    """Puts a group, from the message that the caller resumes at."""
+    """Puts a group from the item at which the caller resumes."""
 
     def items() -> Iterator[bytes]:
         for number in range(told["resume_from"], told["length"] + 1):
@@ -51,7 +51,7 @@ def put(client: Client, told: dict[str, Any]) -> None:
 
 
 def read(client: Client, told: dict[str, Any]) -> None:
-    """Reads a group, and writes a bill for each of its messages."""
+    """Reads a group, and puts a bill for each message."""
 
     def bill(message: Message, unit: UnitOfWork) -> None:
         say(at=message.group_number)
@@ -71,7 +71,7 @@ def read(client: Client, told: dict[str, Any]) -> None:
 
 
 def main(address: str) -> None:
-    """Follows orders until the input ends."""
+    """Executes orders until the input ends."""
     with connect(address, name="application", wait_ms=WAIT_MS) as client:
         say(at=0)
         for line in sys.stdin:

@@ -1,12 +1,12 @@
-"""Applications that put and read groups on one daemon, while applications and daemon are killed.
+"""Applications that put and read groups, while the applications and the daemon are killed.
 
-    putters: put_group, over several units ──┬─▶ GROUPS ──▶ pinned consumers
-                                             └─▶ READ ──reader: get_group, the same──▶ BILLS
+    putters: put_group, in several units ──┬─▶ GROUPS ──▶ pinned consumers
+                                           └─▶ READ ──reader: get_group, in several units──▶ BILLS
 
-Putters and reader are separate processes. Now and then one is killed with -9 in the middle of a
-group. After its restart it continues from its status message, as it does when the daemon is killed.
-At the end each group came out complete and in order, no message came out twice, and no status
-message is left.
+Putters and reader are separate processes. From time to time, one is killed with -9 in the middle of
+a group. After a restart, it continues from its status message, as it does after a kill of the
+daemon. At the end, each group was received completely and in order, no message was received twice,
+and no status message remains.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ WAIT_MS = 60_000
 STALL_MAX_S = 60
 PUTTERS, CONSUMERS = 4, 2
 LENGTH_MAX = 40
-KILL_EVERY = 5  # every so many groups of an application
-TRIES_MAX = 50  # for one group
-BACKLOG_MAX = 200  # groups
+KILL_EVERY = 5  # one in this many groups of an application has a kill
+TRIES_MAX = 50  # maximum number of tries for one group
+BACKLOG_MAX = 200  # maximum number of groups that are put and not received
 QUEUES = ("GROUPS", "READ", BILLS, STATUS)
 
 
 class GroupLoad:
     """Putters, a reader and pinned consumers of one daemon, and the results of their groups.
 
-    Invariant: ``lengths`` has the groups that were put, ``came`` the numbers that came out of each.
+    Invariant: ``lengths`` has the groups that were put, ``came`` the numbers received from each.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class GroupLoad:
         """Works on the daemon at *address*.
 
         Args:
-            stall_max_s: after so long without a message, the missing ones count as lost.
-            kill_every: an application is killed in every so many-th of its groups.
-            command: the program to run as an application.
+            stall_max_s: The time without a message after which missing messages count as lost.
+            kill_every: The number of groups of an application of which one has a kill.
+            command: The program to run as an application.
         """
         self.stopping = asyncio.Event()
         self.lengths: dict[str, int] = {}
@@ -61,8 +61,8 @@ class GroupLoad:
         self.doubled: list[str] = []
         self.given_up: list[str] = []
         self.left: list[str] = []
-        self.resumed = 0  # groups whose put resumed from a status message
-        self.read_on = 0  # groups whose read resumed
+        self.resumed = 0  # number of groups whose put resumed from a status message
+        self.read_on = 0  # number of groups whose read resumed
         self._address = address
         self._stall_max_s = stall_max_s
         self._kill_every = kill_every
@@ -72,12 +72,12 @@ class GroupLoad:
 
     @property
     def kills(self) -> int:
-        """How often an application was killed."""
+        """The number of kills of applications."""
         return sum(app.kills for app in (*self._putters, self._reader))
 
     @property
     def missing(self) -> int:
-        """The number of messages of finished groups that have not come out."""
+        """The number of messages of finished groups that have not been received."""
         came = sum(len(set(self.came.get(name, ()))) for name in self.lengths)
         return sum(self.lengths.values()) - came
 
@@ -94,7 +94,7 @@ class GroupLoad:
         }
 
     async def run(self) -> None:
-        """Works until told to stop, then until everything came out."""
+        """Works until a stop is requested, then until all messages are received."""
         async with self._connect() as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue)
@@ -121,7 +121,7 @@ class GroupLoad:
     def _connect(self) -> QueueManager:
         return connect(self._address, name="groups", wait_ms=WAIT_MS)
 
-    # Putting
+    # -- putting
 
     async def _put_groups(self, putter: int) -> None:
         app, queue, count = self._putters[putter], QUEUES[putter % 2], 0
@@ -147,10 +147,11 @@ class GroupLoad:
         is_killed: bool,
         keeps_all: bool,
     ) -> None:
-        """Puts a group, with as many tries as it takes; the status message prevents duplicates.
+        """Puts a group, trying as often as necessary. The status message prevents duplicates.
 
         Args:
-            keeps_all: whether *app* keeps all items to the end, or discards committed ones.
+            keeps_all: True if *app* keeps all items to the end; False if it discards committed
+            items.
         """
         length = self._random.randint(2 * BATCH if is_killed else 1, LENGTH_MAX)
         killed_at = self._random.randint(1, length) if is_killed else 0
@@ -163,21 +164,21 @@ class GroupLoad:
             if done and "done" in done:
                 self.resumed += done["skipped"] > 0
                 return
-            # Once it is connected again, its last commit is either done or will never be.
+            # After the reconnect, the last commit is either done or will never be done.
             await app.start()
             killed_at, error = 0, done["error"] if done else ""
             if resume_from > 1 and error == ErrorCode.GROUP_UNKNOWN.name:
-                return  # Its last commit was pending, and no status is left: the group is put.
+                # The last commit was pending, and no status message is left, so the group is put.
+                return
             is_unclear = keeps_all or kept_from(app.at) == 1
             if is_unclear and await self._is_put(manager, queue, name):
                 return
         self.given_up.append(f"{name}: {error}")
 
     async def _is_put(self, manager: QueueManager, queue: str, name: str) -> bool:
-        """Returns whether a group is completely put. Its status is missing then, as it is at first.
+        """Returns whether a group is completely put. Its status is then missing, as before the put.
 
-        If the daemon does not know the group, its messages that came out, or are still stored,
-        decide.
+        If the daemon does not know the group, its received and stored messages decide.
         """
         while True:
             try:
@@ -186,14 +187,14 @@ class GroupLoad:
             except RequestError as error:
                 if error.code != ErrorCode.GROUP_UNKNOWN:
                     continue
-            try:  # Not begun, or complete.
+            try:  # The group has not begun, or is complete.
                 key = name.encode()
                 is_billed = [x async for x in manager.browse(BILLS, 1, correlation_id=key)]
             except RequestError:
                 continue
             return bool(is_billed) or self.lengths[name] in self.came.get(name, ())
 
-    # Taking
+    # -- consuming
 
     async def _read(self) -> None:
         """Reads one group after another, with one application at a time."""
@@ -232,14 +233,14 @@ class GroupLoad:
                 await manager.ack(message)
                 self.consumed.setdefault(name, set()).add(number)
         except RequestError:
-            return  # A kill ended the lease: the message is delivered again.
+            return  # A kill ended the lease, so the message is delivered again.
 
     def _note(self, name: str, number: int, uid: str) -> None:
-        """Records an arrival: the next number, or a repeated one."""
+        """Records an arrival, either of the next number or of a repeated one."""
         came = self.came.setdefault(name, [])
         if number > max(came, default=0) + 1:
             self.disordered.append(f"{name}:{number}")
-        is_over = number in self.consumed.get(name, ())  # Its ack succeeded.
+        is_over = number in self.consumed.get(name, ())  # The ack of the number succeeded.
         if is_over or self.uids.setdefault((name, number), uid) != uid:
             self.doubled.append(f"{name}:{number}")
         came.append(number)
@@ -250,9 +251,9 @@ def _group_id(name: str) -> bytes:
 
 
 def kept_from(at: int) -> int:
-    """Returns the first number that an application, after reporting *at*, has not yet discarded.
+    """Returns the first number that an application has not yet discarded after reporting *at*.
 
-    It reports the items of a batch right before it puts the batch before. Everything before that is
-    committed and discarded.
+    The application reports the items of a batch just before it puts the previous batch. All earlier
+    items are committed and discarded.
     """
     return max((at - 1) // BATCH - 1, 0) * BATCH + 1

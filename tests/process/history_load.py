@@ -1,4 +1,4 @@
-"""The history of killed daemons: exported under load, and checked against the clients' answers."""
+"""The history of killed daemons, exported under load and checked against the clients' answers."""
 
 import asyncio
 import random
@@ -12,11 +12,11 @@ from tests.process.load import WAIT_MS, Load
 from tests.qmgrd.core.past import Told, replay, tell
 
 CURSOR = "CRASH"
-FORGETS = 0.05  # share of its reads after which it crashes, and asks for its cursor
+FORGETS = 0.05  # fraction of the reads after which the export crashes, and asks for its cursor
 
 
 class HistoryLoad:
-    """An export of one daemon's history. Invariant: ``rows`` has all rows up to its position."""
+    """An export of a daemon's history. Invariant: ``rows`` has all rows up to its position."""
 
     def __init__(self, node: Node, seed: int) -> None:
         self.node = node
@@ -28,7 +28,7 @@ class HistoryLoad:
         self._random = random.Random(seed)
 
     async def run(self) -> None:
-        """Exports until told to stop, then exports the rest."""
+        """Exports until a stop is requested, then exports the rest."""
         async with connect(self.node.address, name="export", wait_ms=WAIT_MS) as manager:
             after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
             while True:
@@ -52,12 +52,12 @@ class HistoryLoad:
     def _write(self, after: int, found: list[list[Any]]) -> int:
         for seq, data in found:
             if seq != after + 1 or self.rows.setdefault(seq, data) != data:
-                self.wrong.append(f"row {seq} behind {after} is missing, or another one now")
+                self.wrong.append(f"row {seq} after {after} is missing or has changed")
             after = seq
         return after
 
     def faults(self, load: Load) -> dict[str, list[str]]:
-        """Checks the history of the queue of *load* against the answers."""
+        """Returns the differences between the history of the queue of *load* and the answers."""
         told = [
             one
             for seq in sorted(self.rows)
@@ -67,9 +67,11 @@ class HistoryLoad:
         puts, settled = _count(told, "put"), _count(told, "settled")
         found = {
             "export": list(self.wrong),
-            "put and not told once": [uid for uid in load.put_uids if puts[uid] != 1],
-            "settled and not told once": [uid for uid in load.settled_uids if settled[uid] != 1],
-            "told twice": [uid for some in (puts, settled) for uid in some if some[uid] > 1],
+            "put but not recorded once": [uid for uid in load.put_uids if puts[uid] != 1],
+            "settled but not recorded once": [
+                uid for uid in load.settled_uids if settled[uid] != 1
+            ],
+            "recorded twice": [uid for some in (puts, settled) for uid in some if some[uid] > 1],
             "not possible": [],
         }
         try:

@@ -1,15 +1,15 @@
 """The unchanged daemon with one failing system call: ``python -m tests.process.inject``.
 
-    for each call and error: the 1st call fails, then the 2nd, ... until none is left to fail
+    for each call and error: the 1st call fails, then the 2nd, ... until no call is left to fail
 
 In each case, a daemon first runs on an empty directory (workload.py) under strace, which injects
-the error, and then a second time without it. All acknowledged messages must exist once, and the
-store must be sound. ``EXPECTED`` defines how the first run must end, by the call, the error and the
+the error, and then again without strace. All acknowledged messages must exist once, and the store
+must be intact. ``EXPECTED`` defines the valid ends of the first run by the call, the error and the
 file. The command prints one summary line. After any fault it exits with 1, and prints the command
-that repeats it.
+that repeats the case.
 
-A fault hits the main thread, from its first call on (scope ``daemon``). Or, once a snapshot is
-requested, it hits every thread and the process that writes the snapshot (scope ``snapshot``).
+In scope ``daemon``, a fault affects the main thread from its first call on. In scope ``snapshot``,
+it affects every thread and the process that writes the snapshot, after a snapshot was requested.
 """
 
 import argparse
@@ -33,12 +33,12 @@ from typing import NamedTuple
 from tests.process.daemon import PATIENCE_S, Daemon
 from tests.process.workload import Fault, Workload
 
-INTERPRETER_STEP = 50  # Of the calls before the configuration is read, every 50th fails.
-CPU_MAX_S = 10  # per run; a run needs one
+INTERPRETER_STEP = 50  # Of the calls before the configuration is read, one in 50 fails.
+CPU_MAX_S = 10  # limit for a run, which needs one
 LOG_MAX_ENTRIES = 60
 EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
 
-# The calls that fail, and their errors; "+" is a fault that stays, like a full disk.
+# The calls that fail, with their errors. "+" marks a permanent fault, such as a full disk.
 PLAN = {
     "daemon": {
         "openat": "EIO ENOSPC EMFILE EINTR",
@@ -61,41 +61,42 @@ PLAN = {
         "clone3 vfork": "EAGAIN",
     },
 }
-# uvloop fails without a message if one of these fails.
+# uvloop fails without a message if one of these calls fails.
 LOOP = "epoll_create1 eventfd2 pipe2 socketpair"
 STORE = "data/store*/data.mdb data/store*/lock.mdb"
-# The thread, the call, the error, the file, and the valid ends: the exit, then what a client or the
-# log noticed before. The first row that matches counts. Files are named from the directory that
-# holds data/; "above" is that directory and those above it.
+# Thread, call, error, file, and the valid ends: the exit, then what a client or the log noticed
+# before the exit. The first matching row counts. File names are relative to the directory that
+# contains data/; "above" is that directory and its parents.
 EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
-    # LMDB flushes only once, rightly: the success of a second flush would prove nothing.
+    # LMDB correctly flushes only once: the success of a second flush would prove nothing.
     ("daemon", "fdatasync", "EINTR", STORE, {"store"}),
-    # It does not continue a copy either: the client must request that snapshot again.
+    # It also does not continue a copy. The client must request that snapshot again.
     ("snapshot", "write", "EINTR", "pipe:*", {"lives", "lives, refused"}),
-    # The interpreter: it compiles a module if it cannot read the compiled form, or does not reach
-    # main(). It does not list a directory again if EINTR interrupted it.
+    # The interpreter. It compiles a module if it cannot read the compiled form, or fails before
+    # main(). It does not list a directory again after EINTR.
     ("daemon", "*", "*", "python", {"lives", "interpreter"}),
-    ("snapshot", "openat", "EINTR", "*", {"lives", "lives, refused"}),  # Nor does a copy.
+    # A copy does not continue either.
+    ("snapshot", "openat", "EINTR", "*", {"lives", "lives, refused"}),
     ("*", "*", "EINTR", "*", {"lives"}),
-    # The store: at the start, and at each commit.
+    # The store, at the start and at each commit
     ("daemon", "openat", "*", "data.toml", {"configuration"}),
     ("daemon", "pwrite64 writev fdatasync ftruncate pread64", "*", STORE, {"store"}),
-    ("daemon", "openat", "*", "data/store*/data.mdb", {"store", "lives"}),  # A peek, too
+    ("daemon", "openat", "*", "data/store*/data.mdb", {"store", "lives"}),  # includes a first read
     ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
     ("daemon", "flock", "*", "data", {"store"}),
     ("daemon", "openat fsync", "*", "above", {"store", "interpreter"}),
-    # Files for other programs, which nothing needs.
+    # Files for other programs, which are not essential
     ("daemon", "openat rename", "*", "data/listening.json.new", {"lives, warned"}),
     ("daemon", "openat", "*", "data/qmgrd.lock /proc/* /dev/null", {"lives"}),
-    # Sockets.
+    # Sockets
     ("daemon", "accept4", "EMFILE ENFILE", "*", {"lives, warned"}),
     ("daemon", "accept4", "ECONNABORTED", "*", {"lives"}),
     ("daemon", "socket bind listen", "*", "*", {"listen"}),
     ("daemon", LOOP, "*", "*", {"lives", "event loop"}),
     ("daemon", "clone3", "*", "*", {"lives, refused"}),
-    # libuv ends a process if a thread cannot wake its loop.
+    # libuv ends the process if a thread cannot wake its loop.
     ("snapshot", "write", "*", "anon_inode:* pipe:*", {"lives", "lives, refused", "abort"}),
-    # If a snapshot cannot be made, it is refused, and the next one is made.
+    # If a snapshot fails, it is refused, and the next one is made.
     ("snapshot", "*", "*", "*", {"lives", "lives, refused"}),
 ]
 
@@ -117,7 +118,7 @@ class Case(NamedTuple):
 
     @property
     def strace(self) -> list[str]:
-        """The command, without the traced program."""
+        """The command without the traced program."""
         name, on, _ = self.error.partition("+")
         return [
             "strace",
@@ -133,19 +134,19 @@ class Case(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The log's text for the error."""
+        """The text of the error in the log."""
         return os.strerror(getattr(errno, self.error.rstrip("+")))
 
 
 class Hit(NamedTuple):
-    """The thread that the fault hit, and the file."""
+    """The thread that the fault affected, and the file."""
 
     who: str
     file: str
 
 
 class Seen(NamedTuple):
-    """The end of the run with the fault. ``fault`` is the problem with it, if any."""
+    """The end of the run with the fault. ``fault`` is the detected problem, or ""."""
 
     end: str
     hits: list[Hit]
@@ -153,18 +154,18 @@ class Seen(NamedTuple):
 
 
 def unavailable() -> str:
-    """Returns why strace cannot be used here, or ""."""
+    """Returns the reason why strace cannot be used, or ""."""
     if shutil.which("strace") is None:
         return "strace is missing: install the Debian package strace"
     command = ["strace", "-D", "-qq", "-o", "/dev/null", sys.executable, "-c", ""]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     if tried.returncode or tried.stderr:
-        return f"strace may trace nothing here: {tried.stderr.strip() or tried.returncode}"
+        return f"strace is not allowed to trace here: {tried.stderr.strip() or tried.returncode}"
     return ""
 
 
 def may_end(case: Case, hit: Hit) -> set[str]:
-    """Returns the valid ends of a run after this fault."""
+    """Returns the valid ends of a run with this fault."""
     found = (hit.who, case.call, case.error.rstrip("+"), hit.file)
     for *patterns, ends in EXPECTED:
         if all(
@@ -179,7 +180,7 @@ def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
     """Runs a daemon with a fault in *directory*, which is empty; returns the end of the run.
 
     Args:
-        command: another daemon instead of qmgrd.
+        command: Another daemon to run instead of qmgrd.
     """
     daemon, trace = Daemon(directory / "data", listen={"tcp": ["127.0.0.1:0"]}), directory / "trace"
     plain = list(command or daemon.command)
@@ -200,12 +201,12 @@ def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
     if not fault and hits:
         ends = set[str]().union(*(may_end(case, hit) for hit in hits))
         if end not in ends:
-            fault = f"it may end so: {' or '.join(sorted(ends))}\n{log}"
+            fault = f"valid ends: {' or '.join(sorted(ends))}\n{log}"
     return Seen(end, hits, fault)
 
 
 def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> str:
-    """Lets the daemon work until it ends; returns the end in words."""
+    """Runs the daemon until it ends; returns a description of the end."""
     daemon = work.daemon
     before_s = _cpu_s()
     listens = daemon.comes_to("listening")
@@ -213,15 +214,15 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
     if listens:
         work.run(lambda: _attached(case, daemon, trace))
     elif daemon.process.poll() is None:
-        raise Fault(f"it hangs: not listening within {PATIENCE_S} s")
+        raise Fault(f"the daemon hangs: it did not listen within {PATIENCE_S} s")
     code = daemon.exit_code()
     if (used_s := _cpu_s() - before_s) > CPU_MAX_S:
-        raise Fault(f"it used {used_s:.0f} s of the CPU")
+        raise Fault(f"the daemon used {used_s:.0f} s of CPU time")
     logged = any("level" in entry for entry in daemon.log)
     if code and not logged and not daemon.data_dir.exists() and "qmgrd:" not in daemon.said:
         return "interpreter"
     if code and case.scope == "daemon" and case.call in LOOP.split():
-        return "event loop"  # libuv may print anything
+        return "event loop"  # libuv may print anything.
     if code == -signal.SIGABRT and (case.scope, case.call) == ("snapshot", "write"):
         return "abort"
     end = EXITS.get(code, f"exit code {code}")
@@ -234,27 +235,28 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
 
 
 def _check_log(case: Case, daemon: Daemon, end: str) -> None:
-    """Checks the log: it explains the end, has no tracebacks, and does not repeat itself."""
+    """Checks that the log explains the end, has no tracebacks, and does not repeat itself."""
     if len(daemon.log) > LOG_MAX_ENTRIES:
-        raise Fault(f"it logged {len(daemon.log)} entries")
-    entries = list(dropwhile(lambda entry: "level" not in entry, daemon.log))  # by the daemon
+        raise Fault(f"the daemon logged {len(daemon.log)} entries")
+    # only entries of the daemon
+    entries = list(dropwhile(lambda entry: "level" not in entry, daemon.log))
     if "Traceback" in str(entries):
         raise Fault("a traceback in the log")
     if end == "configuration":
         reasons = [daemon.said]
     elif strange := [entry["event"] for entry in entries if "level" not in entry]:
-        raise Fault(f"this is no entry of a log: {strange}")
+        raise Fault(f"not a valid log entry: {strange}")
     else:
         reasons = [str(entry) for entry in entries if entry["level"] == "error"]
     if end == "lives" and reasons:
-        raise Fault("it lives, and logged an error")
+        raise Fault("the daemon runs, but logged an error")
     if end != "lives" and not any(case.reason in reason for reason in reasons):
-        raise Fault(f"it did not say why: {case.reason}")
+        raise Fault(f"the log does not state the reason: {case.reason}")
 
 
 @contextmanager
 def _attached(case: Case, daemon: Daemon, trace: Path) -> Iterator[None]:
-    """Injects while a snapshot is made."""
+    """Injects the fault while a snapshot is made."""
     if case.scope != "snapshot":
         yield
         return
@@ -308,7 +310,7 @@ def _cpu_s() -> float:
 
 
 def first_of_ours(case: Case, directory: Path) -> int:
-    """Returns the first such call after the interpreter's start, or a slightly lower number."""
+    """Returns the number of the first such call after the interpreter's start, or one below."""
     trace, file = directory / "trace", directory / "none.toml"
     commands = {
         "daemon": ["-m", "qmgrd", "--check", "--config", str(file)],
@@ -334,7 +336,7 @@ def first_of_ours(case: Case, directory: Path) -> int:
 
 
 def numbers(case: Case, last: int, directory: Path) -> Iterator[int]:
-    """Yields the numbers of the calls to fail, from that of *case* on."""
+    """Yields the numbers of the calls that shall fail, from that of *case* on."""
     ours = first_of_ours(case, directory)
     yield from range(case.n, min(ours, last + 1), INTERPRETER_STEP)
     yield from range(max(case.n, ours), last + 1)
@@ -373,15 +375,15 @@ def _until_clean(case: Case, wanted: argparse.Namespace) -> Iterator[tuple[Case,
 def main() -> int:
     """Runs the requested cases; returns 0 if all ended as allowed."""
     parser = argparse.ArgumentParser(
-        description="The daemon with one system call that fails, the 1st, the 2nd, ... of a kind.",
+        description="Runs the daemon with one failing system call: the 1st, 2nd, ... of a kind.",
         epilog="A name may be a pattern: --call 'pwrite*' --error 'ENOSPC*'",
     )
-    parser.add_argument("--scope", default="*", help="daemon or snapshot")
+    parser.add_argument("--scope", default="*", help="scope: daemon or snapshot")
     parser.add_argument("--call", default="*", help="system call")
-    parser.add_argument("--error", default="*", help="its error; ENOSPC+ is one that stays")
+    parser.add_argument("--error", default="*", help="error of the call; ENOSPC+ is permanent")
     parser.add_argument("--from", type=int, default=1, dest="first", metavar="N")
     parser.add_argument("--to", type=int, default=1 << 30, dest="last", metavar="N")
-    parser.add_argument("--seed", type=int, default=0, help="of sizes and counts")
+    parser.add_argument("--seed", type=int, default=0, help="seed of sizes and counts")
     parser.add_argument("--dir", type=Path, default=Path("build/inject"))
     wanted = parser.parse_args()
     if why := unavailable():
@@ -403,7 +405,7 @@ def main() -> int:
         f"inject: lives={ends.total()} ({how}) seed={wanted.seed} faults={faults} "
         f"seconds={time.monotonic() - began:.0f}"
     )
-    return 0 if ends and not faults else 1  # A pattern that matches no case proves nothing.
+    return 0 if ends and not faults else 1  # A pattern that matches no case is a failure.
 
 
 if __name__ == "__main__":

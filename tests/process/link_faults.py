@@ -1,11 +1,11 @@
 """Faults of two daemons and of the network between them, one at a time.
 
-    kill     one daemon, or both, with -9; started again
-    stop     one daemon is suspended for a while, SIGSTOP to SIGCONT
-    cut      one connection, at once or after some bytes, or all that lead to a daemon
-    stall    one connection passes nothing, one way or both, though it stays open
-    slow     one connection is late, or passes little
-    refuse   new connections to a daemon, for a while; one existing connection, or all, are cut
+    kill     kills one daemon or both with -9, and restarts them
+    stop     suspends one daemon for a while (SIGSTOP to SIGCONT)
+    cut      cuts one connection, at once or after some bytes, or all connections to a daemon
+    stall    stops the data of one open connection, in one direction or both
+    slow     delays one connection, or limits its rate
+    refuse   refuses new connections to a daemon for a while, and cuts one connection, or all
 
 A connection stays stalled or slow until :meth:`LinkFaults.heal`, or until it is closed.
 """
@@ -22,7 +22,7 @@ from qmgr_proxy.pipe import Shape
 from qmgr_proxy.proxy import BOTH, Proxy, Way
 from tests.process.kill import kill_some
 
-KINDS = {"kill": 4, "stop": 2, "cut": 4, "stall": 3, "slow": 3, "refuse": 2}  # how often
+KINDS = {"kill": 4, "stop": 2, "cut": 4, "stall": 3, "slow": 3, "refuse": 2}  # relative frequencies
 STOPS_S = (0.3, 1.0, 3.5)  # the last one is longer than a link waits
 UP_MAX_S = 5
 CUT_MAX_BYTES = 200_000
@@ -32,19 +32,19 @@ WAYS: tuple[Sequence[Way], ...] = (BOTH, (Way.FORTH,), (Way.BACK,))
 
 
 def drawn(rng: random.Random, count: int) -> list[str]:
-    """Returns so many kinds, at random."""
+    """Returns *count* random kinds of faults."""
     return rng.choices(list(KINDS), list(KINDS.values()), k=count)
 
 
 class LinkFaults:
-    """Harms daemons and the proxies in front of them. ``done`` counts the faults by kind."""
+    """Causes faults of daemons and of their proxies. ``done`` counts the faults by kind."""
 
     def __init__(self, rng: random.Random, nodes: list[Node], proxies: list[Proxy]) -> None:
         self.done: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
         self._rng, self._nodes, self._proxies = rng, nodes, proxies
 
     async def strike(self, kind: str) -> None:
-        """Causes a fault of that kind, on a random target."""
+        """Causes a fault of type *kind* on a random target."""
         proxy = self._rng.choice(self._proxies)
         if kind == "kill":
             await kill_some(self._rng, self._nodes)
@@ -59,12 +59,12 @@ class LinkFaults:
         self.done[kind] += 1
 
     async def heal(self) -> None:
-        """Makes the network work again."""
+        """Ends all faults of the network."""
         for proxy in self._proxies:
             await proxy.heal()
 
     async def _harm(self, kind: str, proxy: Proxy) -> bool:
-        """Harms a connection; returns whether one appeared."""
+        """Causes a fault of a connection; returns whether a connection appeared."""
         rng, until = self._rng, time.monotonic() + UP_MAX_S
         while not (connections := proxy.connections):
             if time.monotonic() > until:

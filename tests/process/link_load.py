@@ -1,11 +1,11 @@
-"""Two daemons, linked in both directions over proxies, under load: ``make crash LINK=1``.
+"""Two daemons under load, linked in both directions over proxies: ``make crash LINK=1``.
 
     producers ──▶ EDGE ══4 connections══ proxy ══▶ HUB  ──▶ consumers
     consumers ◀── EDGE ◀══ proxy ══4 connections══ HUB  ◀── producers      in order
 
-Each cycle causes one fault of link_faults.py. At the end the network is healed, and everything
+Each cycle causes one fault of link_faults.py. At the end, the network is healed, and everything
 drains. Both ledgers must balance, the transmission queues must be empty, each link must be up with
-all its connections, and the stores must be sound.
+all its connections, and the stores must be intact.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ SIZES = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
 RUN_MAX = 60
 BACKLOG_MAX = 4_000
 PAUSE_MAX_S = 0.8
-HEAL_PART = 0.25  # share of the cycles that begin with a good network
+HEAL_PART = 0.25  # fraction of the cycles that begin with a working network
 
 
 class LinkLoad:
-    """The daemons, their links and the load on these.
+    """The daemons, their links and the load.
 
     ``resent`` and ``stalls`` are lower bounds: a kill resets the daemon's counts of resent messages
     and of closed stalled connections.
@@ -51,8 +51,8 @@ class LinkLoad:
         """Keeps all data in *directory*.
 
         Args:
-            program: the daemon that Python runs.
-            stall_max_s: after so long without a message, the missing ones count as lost.
+            program: The daemon as a Python program.
+            stall_max_s: The time without a message after which missing messages count as lost.
         """
         self._rng = random.Random(seed)
         self.hub = Node("HUB", directory, SETTINGS, program)
@@ -65,7 +65,8 @@ class LinkLoad:
         ]
         self._stall_max_s = stall_max_s
         self._directory = directory
-        self._counted: dict[tuple[str, int], tuple[int, int]] = {}  # by daemon and life
+        # counts by daemon and process run
+        self._counted: dict[tuple[str, int], tuple[int, int]] = {}
         self._wrong: dict[str, Any] = {}
 
     @staticmethod
@@ -89,16 +90,16 @@ class LinkLoad:
 
     @property
     def resent(self) -> int:
-        """The number of messages that were sent again."""
+        """The number of resent messages."""
         return sum(resent for resent, _ in self._counted.values())
 
     @property
     def stalls(self) -> int:
-        """The number of connections that were closed because nothing moved."""
+        """The number of connections that were closed because of a stall."""
         return sum(stalls for _, stalls in self._counted.values())
 
     def faults(self) -> dict[str, Any]:
-        """Returns the problems, by fault."""
+        """Returns the problems by type of fault."""
         ledgers = [load.ledger for load in self.loads]
         names = ("HUB", "EDGE")
         found = self._wrong | {
@@ -163,11 +164,11 @@ class LinkLoad:
         await self.harm.heal()
 
     async def _look(self) -> list[dict[str, Any]]:
-        """Returns the row of each link, once both daemons are up; adds its counts."""
+        """Returns the row of each link when both daemons are up, and adds its counts."""
         rows = []
         for node, peer in ((self.edge, self.hub), (self.hub, self.edge)):
             if not node.is_running():
-                raise RuntimeError(f"{node.name} ended by itself:\n{node.log_tail()}")
+                raise RuntimeError(f"{node.name} ended unexpectedly:\n{node.log_tail()}")
             async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
                 row = await manager.admin.link_show(peer.name)
             stalls = sum(path["stalls"] for path in row["paths"])
@@ -184,7 +185,7 @@ class LinkLoad:
             return depth == 0
 
     async def _settle(self) -> None:
-        """Waits until the links have settled; records those that do not."""
+        """Waits until the links have settled, and records links that do not settle."""
         until = time.monotonic() + self._stall_max_s
         while odd := [row for row in await self._look() if not is_settled(row)]:
             if time.monotonic() > until:
@@ -194,7 +195,7 @@ class LinkLoad:
 
 
 def is_settled(row: dict[str, Any]) -> bool:
-    """Returns whether a link has nothing left to send, and is up with all of its connections."""
+    """Returns whether a link has no messages to send, and is up with all its connections."""
     is_up = row["state"] == "up" and row["connections_up"] == row["connections"]
     return is_up and not row["waiting"] and not row["in_flight"]
 

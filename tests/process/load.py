@@ -1,4 +1,4 @@
-"""Producers that put numbered messages, consumers that get them, and a ledger of both."""
+"""Producers of numbered messages, consumers of the same messages, and a ledger of both."""
 
 import asyncio
 import random
@@ -14,19 +14,20 @@ from qmgr_protocol.errors import RequestError
 
 PUT_WINDOW = 200
 WAIT_MS = 60_000
-STALL_MAX_S = 60  # without a message, while some are missing
-BACKLOG_MAX = 50_000  # producers wait for consumers, or the drain outlasts the kills
+STALL_MAX_S = 60  # seconds without a message while some are missing
+# Producers wait for consumers. Otherwise the drain would take longer than the kills.
+BACKLOG_MAX = 50_000
 PRODUCERS = CONSUMERS = 2
 SIZES = (0, 100, 1_000, 9_000)
 
 
 async def nothing_is_left() -> bool:
-    """Returns True: no message is left outside the ledger."""
+    """Returns True, because no message is left outside the ledger."""
     return True
 
 
 class Load:
-    """Producers and consumers of one queue, and its ledger."""
+    """Producers and consumers of one queue, and their ledger."""
 
     def __init__(
         self,
@@ -42,20 +43,20 @@ class Load:
         stall_max_s: float = STALL_MAX_S,
         is_empty: Callable[[], Awaitable[bool]] = nothing_is_left,
     ) -> None:
-        """Puts to *put_to* at *source*, gets from *get_from* at *target*.
+        """Puts to *put_to* at *source*, and gets from *get_from* at *target*.
 
         Args:
-            sizes: of messages, in bytes; a run of up to *run_max* messages has the same size.
-            backlog_max: messages that may be put and not consumed.
-            stall_max_s: after so long without a message, the missing ones count as lost.
-            is_empty: whether no more can come out; unacknowledged messages may.
+            sizes: The sizes of messages in bytes; a run of up to *run_max* messages has one size.
+            backlog_max: The maximum number of messages that are put and not consumed.
+            stall_max_s: The time without a message after which missing messages count as lost.
+            is_empty: Returns whether no more messages can arrive; unacknowledged ones still may.
         """
         self.ledger = Ledger()
         self.stopping = asyncio.Event()
         self._source, self._target = source, target
         self._put_to, self.get_from = put_to, get_from
-        self.put_uids: set[str] = set()  # acknowledged
-        self.settled_uids: set[str] = set()  # acknowledged as well
+        self.put_uids: set[str] = set()  # UIDs with an acknowledged put
+        self.settled_uids: set[str] = set()  # UIDs with an acknowledged put and ack
         self._random = random.Random(seed)
         self._next = 0
         self._sizes, self._run_max = sizes, run_max
@@ -63,7 +64,7 @@ class Load:
         self._backlog_max, self._stall_max_s, self._is_empty = backlog_max, stall_max_s, is_empty
 
     async def run(self) -> None:
-        """Puts until told to stop, then consumes until everything came out."""
+        """Puts until a stop is requested, then consumes until all messages are received."""
         async with asyncio.TaskGroup() as tasks:
             consumers = [tasks.create_task(self._consume()) for _ in range(CONSUMERS)]
             async with asyncio.TaskGroup() as producers:
@@ -73,7 +74,7 @@ class Load:
             while self.ledger.lost or not await self._is_empty():
                 if time.monotonic() > since + self._stall_max_s:
                     break
-                await asyncio.sleep(0.5)  # `lost` takes long to compute, of a million.
+                await asyncio.sleep(0.5)  # Computing `lost` takes long for a million messages.
                 if self.ledger.consumed != consumed:
                     consumed, since = self.ledger.consumed, time.monotonic()
             for consumer in consumers:
@@ -86,7 +87,8 @@ class Load:
             room.release()
             if future.exception() is None:
                 self.ledger.note_put(number)
-                if (uid := future.result().uid) is not None:  # otherwise a lost answer had it
+                # otherwise the UID was in a lost answer
+                if (uid := future.result().uid) is not None:
                     self.put_uids.add(str(uid))
             else:
                 self.ledger.refused += 1
@@ -138,7 +140,7 @@ class Load:
         try:
             await settling
         except RequestError:
-            return  # A kill ended the lease: the message is delivered again.
+            return  # A kill ended the lease, so the message is delivered again.
 
     def _connect(self, node: Node) -> QueueManager:
         return connect(node.address, name="crash", wait_ms=WAIT_MS)

@@ -1,12 +1,12 @@
-"""Checks a snapshot on its own: ``python -m tests.process.snapshot_check DIR...``.
+"""Checks a single snapshot: ``python -m tests.process.snapshot_check DIR...``.
 
 laws    all checks of qmctl snapshot verify: checksum, pages, rows, counts of the manifest
-units   a unit puts one message on each queue of a family, and another gets one from each, so the
-        same numbers are on all of them; a token of unit_load.py is on one queue at most
-links   a receiver's window holds exactly the ids that were put here; a sender has none of the
-        messages that its peer holds, and all others
+units   a unit puts one message on each queue of a family, and another unit gets one from each.
+        So all queues hold the same numbers. A token of unit_load.py is on at most one queue.
+links   a receiver's window has exactly the ids that were put here. A sender has none of the
+        messages that its peer holds, and has all others.
 
-Prints a line of JSON for each directory, with its faults.
+The command prints a line of JSON for each directory, with its faults.
 """
 
 import json
@@ -28,8 +28,8 @@ from qmgrd.store.image import open_image
 from qmgrd.verify.verify import verify
 
 NICENESS = 5
-FAMILY = tuple(f"FAMILY.{number}" for number in range(4))  # queues
-LINKED = "AWAY"  # only a link puts on it
+FAMILY = tuple(f"FAMILY.{number}" for number in range(4))  # queues of the family
+LINKED = "AWAY"  # queue that only a link puts on
 SHOWN_MAX = 5
 LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED)
 
@@ -66,13 +66,13 @@ def _units(tx: Transaction, queues: dict[str, int]) -> Iterator[str]:
     whole = set.intersection(*there.values())
     for queue, bodies in there.items():
         if half := sorted(bodies - whole):
-            yield f"units: half of {len(half)} lie on {queue}: {half[:SHOWN_MAX]}"
+            yield f"units: half of {len(half)} units are on {queue}: {half[:SHOWN_MAX]}"
 
 
 def _tokens(tx: Transaction, queues: dict[str, int]) -> Iterator[str]:
     source, target = (_bodies(tx, queues, queue) for queue in ("IN", "OUT"))
     if both := sorted(source & target):
-        yield f"units: before and behind one: {both[:SHOWN_MAX]}"
+        yield f"units: before and after one: {both[:SHOWN_MAX]}"
 
 
 def _links(tx: Transaction, queues: dict[str, int]) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _outbox(tx: Transaction, link: str, queue_id: int) -> Iterator[str]:
     there = [keys.place(key)[1] for key, _ in tx.scan(start, keys.after(start))]
     if there != list(range(commit_id + 1, next_id)):
         ends = f"{there[0]} to {there[-1]}" if there else "none"
-        yield f"links: {link} has {len(there)} ({ends}), from {commit_id + 1} to {next_id} wanted"
+        yield f"links: {link} has {len(there)} ids ({ends}); expected {commit_id + 1} to {next_id}"
 
 
 def main() -> int:

@@ -2,13 +2,14 @@
 
     LOCAL    producers ──▶ EDGE ──▶ consumers
     AWAY     producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
-    FAMILY.* a unit puts one on each, another gets one from each
+    FAMILY.* a unit puts one message on each queue, another unit gets one from each
     units, groups, topics as in crash.py; and PROBE, which times its puts
 
-Periods with a snapshot of both daemons each second alternate with periods without any, in one run.
-The ratio of their latencies is the cost of a snapshot. Each snapshot is verified afterwards, see
-snapshot_check.py. The command prints one summary line, in which a pair such as a/b gives the
-figures with and without snapshots. It exits with 1 if a snapshot is faulty, or none was taken.
+In one run, periods with a snapshot of both daemons each second alternate with periods without
+snapshots. The ratio of their latencies is the cost of a snapshot. Each snapshot is verified
+afterwards, see snapshot_check.py. The command prints one summary line, in which a pair such as a/b
+gives the figures with and without snapshots. It exits with 1 if a snapshot is faulty, or if no
+snapshot was taken.
 """
 
 import argparse
@@ -42,7 +43,7 @@ BACKLOG_MAX = 5_000
 FAMILY_BACKLOG_MAX = 500
 SIZES = (0, 100, 1_000, 9_000)
 NEVER = 1 << 60
-RATIO_MAX = 1.5  # the put latency's 99th percentile, with snapshots over without
+RATIO_MAX = 1.5  # limit of the p99 of the put latency with snapshots, divided by the p99 without
 
 
 class Family:
@@ -55,7 +56,7 @@ class Family:
         self._random = random.Random(1)
 
     async def run(self) -> None:
-        """Works until told to stop."""
+        """Works until a stop is requested."""
         async with self._connect() as manager:
             for queue in FAMILY:
                 await manager.admin.queue_create(queue)
@@ -81,8 +82,8 @@ class Family:
     async def _consume(self) -> None:
         """Gets the first message of one queue, and the same number from the others.
 
-        The first messages of the others may differ: two simultaneous puts may be in a different
-        order on each queue.
+        The first messages of the other queues may differ, because two simultaneous puts may have a
+        different order on each queue.
         """
         async with self._connect() as manager:
             while not self.stopping.is_set():
@@ -102,9 +103,9 @@ class Family:
 
 
 class SnapshotLoad:
-    """A run, and its results.
+    """A run and its results.
 
-    Invariant: ``periods`` alternate, with snapshots and without.
+    Invariant: ``periods`` alternate between periods with and without snapshots.
     """
 
     def __init__(
@@ -123,13 +124,14 @@ class SnapshotLoad:
         self.latencies: list[tuple[float, float]] = []
         self.wrong: dict[str, list[str]] = {}
         self.consumed = 0
-        self.grown = {True: 0, False: 0}  # bytes of EDGE's store, in periods with and without
+        # growth of EDGE's store in bytes, in periods with and without snapshots
+        self.grown = {True: 0, False: 0}
         self._snapshots = directory / "snapshots"
         self._seed = seed
         self._rate_bytes = rate_bytes
 
     async def run(self, seconds: float, period_s: float = PERIOD_S) -> None:
-        """Takes snapshots for so long, and none for as long."""
+        """Runs for *seconds*, half of the time with snapshots and half without."""
         self._snapshots.mkdir(parents=True)
         for node in (self.hub, self.edge):
             node.start()
@@ -222,7 +224,7 @@ class SnapshotLoad:
 
     @property
     def faults(self) -> dict[str, list[str]]:
-        """The faults, by snapshot."""
+        """The faults by snapshot."""
         return {directory: found for directory, found in self.wrong.items() if found}
 
     def percentile(self, share: float, *, is_on: bool) -> float:
@@ -258,11 +260,13 @@ def _percentile(values: Iterable[float], share: float) -> float:
 
 
 def main() -> int:
-    """Runs it; returns 0 if each snapshot is sound."""
+    """Runs the campaign; returns 0 if each snapshot is intact."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=int, default=0, help="bytes a second; 0: as configured")
+    parser.add_argument(
+        "--rate", type=int, default=0, help="bytes per second; 0: the configured rate"
+    )
     parser.add_argument("--dir", type=Path, default=Path("build/snapshots"))
     options = parser.parse_args()
     shutil.rmtree(options.dir, ignore_errors=True)

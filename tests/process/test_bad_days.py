@@ -1,4 +1,4 @@
-"""Bad input and bad conditions on a real daemon: each has its own clear error."""
+"""Tests of bad input and bad conditions on a real daemon: each causes a clear, separate error."""
 
 import hashlib
 import os
@@ -41,7 +41,7 @@ def number_of(data: bytes) -> int:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """A daemon that bad input must not disturb."""
+    """Yields a daemon that bad input must not disturb."""
     daemon = Daemon(tmp_path_factory.mktemp("shared") / "data", listen={"tcp": ["127.0.0.1:0"]})
     try:
         daemon.start()
@@ -62,7 +62,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        (struct.pack(">I", (8 << 20) + 1), ErrorCode.FRAME_TOO_LARGE, "at most 8388608"),
+        (struct.pack(">I", (8 << 20) + 1), ErrorCode.FRAME_TOO_LARGE, "the limit of 8388608"),
         (struct.pack(">I", 2**32 - 1), ErrorCode.FRAME_TOO_LARGE, "frame of 4294967295 bytes"),
         (b"\0\0\0\0", ErrorCode.FRAME_MALFORMED, ""),
         (b"\0\0\0\1\xc1", ErrorCode.FRAME_MALFORMED, ""),
@@ -72,7 +72,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         (encode([23, 1, 7]), ErrorCode.FIELD_INVALID, "Get.queue: 7"),
         (encode([23, 1, "Q", 1, -1]), ErrorCode.FIELD_INVALID, "Get.wait_ms: -1"),
         (encode([23, True, "Q"]), ErrorCode.FIELD_INVALID, "Get.request_id: True"),
-        (encode([23, 1]), ErrorCode.FIELD_INVALID, "Get.queue: is missing"),
+        (encode([23, 1]), ErrorCode.FIELD_INVALID, "Get.queue: the field is missing"),
         (encode([40, 1, "x" * 5_000]), ErrorCode.FIELD_INVALID, "QueueCreate.queue"),
         (encode([1, "qmgr", 1, 1, "client", "again"]), ErrorCode.STATE_VIOLATION, "Hello"),
         (encode([6, 1, None]), ErrorCode.STATE_VIOLATION, "Ok"),
@@ -114,7 +114,7 @@ def test_invalid_hello_is_reported_and_closes_the_connection(
 
 
 def test_goodbye_reaches_a_client_that_is_still_sending(shared: Daemon) -> None:
-    """A frame of 64 MiB is refused at its first bytes; a reset must not discard the reason."""
+    """A frame of 64 MiB is refused after its first bytes, and the client still gets the reason."""
     bad = shared.connect("bad")
     bad.write(struct.pack(">I", 64 << 20))
     for _ in range(64):
@@ -140,7 +140,7 @@ def test_unknown_request_is_refused_and_the_connection_stays(shared: Daemon) -> 
         wire.write(encode([150, 7, "from the future"]))
         error = wire.next(m.Error)
         assert (error.request_id, error.code) == (7, ErrorCode.OPERATION_UNKNOWN)
-        assert "operation 150 is not known" in error.text
+        assert "operation 150 is unknown" in error.text
         wire.ask(m.Status)
 
 
@@ -150,7 +150,7 @@ def test_invalid_name_is_refused_and_the_connection_stays(
     shared: Daemon, kind: type[Any], name: str
 ) -> None:
     with shared.connect() as wire:
-        with pytest.raises(RequestError, match="is not a name: 1 to 64 of A-Z") as caught:
+        with pytest.raises(RequestError, match="is not a valid name: use 1 to 64 of A-Z") as caught:
             wire.ask(kind, name)
         assert caught.value.code == ErrorCode.NAME_INVALID
         wire.ask(m.Status)
@@ -191,14 +191,14 @@ def test_impossible_request_is_refused_and_the_connection_stays(
             "queue SMALL is full: it has 1 message, and the limit is 1",
         ),
         ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "exceed the limit of 1024"),
-        ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
+        ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "the limit of 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
-        ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),
+        ("Q", b"short", ErrorCode.RECORD_MALFORMED, "a record of 5 bytes is too short for a head"),
         (
             "Q",
             records.stamp_encoded(record(b"x"), b"a b" + bytes(8)),
             ErrorCode.RECORD_MALFORMED,
-            "the origin 'a b' is not a name",
+            "the origin 'a b' is not a valid name",
         ),
         ("Q", record(b"x", ("QM1", 2**62)), ErrorCode.VALUE_INVALID, " us ahead of the clock"),
     ],
@@ -232,7 +232,7 @@ def test_overdrawn_credit_ends_the_connection(shared: Daemon) -> None:
     goaway = bad.goodbye()
     assert (name_of(goaway.code), goaway.text) == (
         "CREDIT_EXCEEDED",
-        "4097 puts outstanding, at most 4096",
+        "4097 puts outstanding; the limit is 4096",
     )
 
 
@@ -245,7 +245,7 @@ def digest(file: Path) -> str:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The data file of a queue manager QM1 with some messages."""
+    """Returns the data file of a queue manager QM1 with some messages."""
     daemon = Daemon(tmp_path_factory.mktemp("sample") / "data")
     try:
         with daemon.start().connect() as wire:
@@ -258,7 +258,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def rewrite(file: Path, key: bytes, value: bytes, *, clear: bool = False) -> None:
-    """Changes a row with LMDB itself."""
+    """Changes a row directly with LMDB."""
     env = lmdb.open(str(file.parent), map_size=1 << 28, max_dbs=0, lib_version=0)
     with env.begin(write=True) as txn:
         if clear:
@@ -302,7 +302,7 @@ def of_another(file: Path) -> None:
 
 
 def flip(file: Path, key: bytes, bit: int) -> None:
-    """Flips a bit of a row, as a bad disk would."""
+    """Flips a bit of a row, like a faulty disk."""
     with (
         lmdb.open(str(file.parent), map_size=1 << 28, max_dbs=0, lib_version=0) as env,
         env.begin() as txn,
@@ -312,12 +312,12 @@ def flip(file: Path, key: bytes, bit: int) -> None:
 
 
 def rotten_next_arrival(file: Path) -> None:
-    """The next puts would replace messages."""
+    """Damages the counters so that the next puts would replace messages."""
     flip(file, keys.of_queue(keys.SPACE_COUNTERS, 1), 8 * 8 * 13 + 8 * rows.SEAL_BYTES + 3)
 
 
 def rotten_depth(file: Path) -> None:
-    """Messages would be hidden."""
+    """Damages the counters so that messages would be hidden."""
     flip(file, keys.of_queue(keys.SPACE_COUNTERS, 1), 8 * 8 * 12 + 8 * rows.SEAL_BYTES + 3)
 
 
@@ -430,7 +430,7 @@ def test_signal_stops_in_good_order(make: Make, number: signal.Signals) -> None:
 
 
 def test_second_signal_stops_at_once(make: Make) -> None:
-    """While the first waits for a client that reads nothing."""
+    """The second signal arrives while the first one waits for a client that reads nothing."""
     daemon = make().start()
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "Q")
@@ -452,7 +452,7 @@ def test_second_signal_stops_at_once(make: Make) -> None:
 
 
 def test_table_of_origins_survives_a_kill_A15(make: Make) -> None:
-    """A15: kill -9 after 1,000 puts: 500 again is refused, 1,001 takes the fast path."""
+    """A15: after a kill, a second put of number 500 is refused, and 1,001 takes the fast path."""
     daemon = make().start()
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "Q")
@@ -472,20 +472,20 @@ def test_table_of_origins_survives_a_kill_A15(make: Make) -> None:
 
 
 class Load:
-    """A client that puts and consumes, and after each crash resends the unanswered requests."""
+    """A client that puts and consumes, and resends unanswered requests after each crash."""
 
     def __init__(self, daemon: Daemon, seed: int) -> None:
         self.daemon = daemon
-        self.stored: set[int] = set()  # the numbers with an acknowledged put
-        self.settled: list[int] = []  # the numbers with an acknowledged ack
+        self.stored: set[int] = set()  # numbers with an acknowledged put
+        self.settled: list[int] = []  # numbers with an acknowledged ack
         self._rng = random.Random(seed)
         self._number = 0
-        self._puts: list[bytes] = []  # not answered yet
+        self._puts: list[bytes] = []  # records of unanswered puts
         self._acks: list[tuple[Any, ...]] = []
         self._session = b""
 
     def run_until_killed(self) -> None:
-        """Starts the daemon and works until it is killed, after some answers and moments."""
+        """Starts the daemon and works until the daemon is killed at a random time."""
         with self.daemon.start().connect(session=self._session) as wire:
             self._resume(wire)
             killer = threading.Timer(self._rng.uniform(0, 0.02), self.daemon.kill)
@@ -506,7 +506,8 @@ class Load:
             first_id = self._number - len(self._puts) + 1
             assert self._producer.put("Q", *self._puts, first_id=first_id) == []
             self._put_answered()
-        if self._acks:  # Removed before, or settled now: no other client had them.
+        # The messages were removed before, or are settled now: no other client had them.
+        if self._acks:
             assert wire.ack(*self._acks) == []
             self._ack_answered()
 
@@ -547,7 +548,7 @@ def test_killed_at_any_moment_it_loses_and_doubles_nothing(make: Make, seed: int
 
 
 def test_killed_in_its_first_start_it_starts(make: Make) -> None:
-    """At any point of the store's creation."""
+    """The kill happens at any point of the store's creation."""
     daemon = make()
     for delay_ms in (400, 500, 600):
         daemon.launch()
@@ -564,7 +565,7 @@ def test_killed_in_its_first_start_it_starts(make: Make) -> None:
 def fill(
     wire: Wire, size: int, most: int = 1 << 30, producer_id: bytes = b""
 ) -> tuple[int, str, str]:
-    """Puts until refused; returns how many were stored, and the code and text of the refusal."""
+    """Puts until a put is refused; returns the number of stored messages and the refusal."""
     depth = wire.ask(m.QueueShow, "Q")["depth"]
     producer = wire.producer(producer_id or random.Random(depth + size).randbytes(16))
     count, batch = 0, min(most, max(1, 60_000 // size))
@@ -632,7 +633,7 @@ def test_nearly_full_disk_refuses_puts_and_gets_continue(make: Make) -> None:
 
 
 def test_failed_write_stops_the_daemon_and_loses_nothing(make: Make) -> None:
-    """The disk is full. Whether the turn is stored is unknown, so no client gets an answer."""
+    """The disk is full. As the turn may or may not be stored, no client gets an answer."""
     daemon = make()
     daemon.limits = {resource.RLIMIT_FSIZE: 1 << 20}
     answered = 0
@@ -683,7 +684,7 @@ def test_only_the_owner_may_read_the_daemons_files(make: Make, tmp_path: Path) -
 
 
 def test_closed_log_pipe_harms_nothing(make: Make) -> None:
-    """The reader of the log is gone: new entries are lost, and nothing else."""
+    """After the reader of the log has ended, only new log entries are lost."""
     daemon = make().start()
     with daemon.connect() as wire:
         daemon.break_log()

@@ -1,7 +1,7 @@
-"""A small crowd of hostile connections: the daemon stays up, and its memory stays bounded.
+"""Tests that the daemon stays up, with limited memory, under a small crowd of hostile connections.
 
-limits.buffers_max_bytes bounds the memory, however many connections exist. With these limits, a
-crowd of 200 reaches every bound. `python -m tests.process.crowd` runs the full crowd.
+limits.buffers_max_bytes limits the memory, regardless of the number of connections. With these
+limits, a crowd of 200 reaches every limit. `python -m tests.process.crowd` runs the full crowd.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 CONNECTIONS = 200
 SECONDS = 10.0
 BUFFERS_MIB = 64
-OVERHEAD_MIB = 48  # for connections, and for the output of one turn
+OVERHEAD_MIB = 48  # memory for connections, and for the output of one turn
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def test_crowd_neither_stops_nor_bloats_the_daemon(daemon: Daemon) -> None:
     assert found["memory_peak_mib"] < found["memory_before_mib"] + BUFFERS_MIB + OVERHEAD_MIB
     assert found["rounds"] > 20, found
     assert "door_max_ms" in found, found  # The operator could connect by the unix socket.
-    assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}  # Each reached its bound.
+    # Each kind reached its limit.
+    assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}
     assert len(daemon.log) < 100
     assert not daemon.find("a turn failed")
     assert daemon.stop() == 0

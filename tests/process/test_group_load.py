@@ -1,4 +1,4 @@
-"""Groups on a real daemon, killed with -9 as its clients are, and an audit of the results."""
+"""Tests of groups on a real daemon and clients that are killed with -9, with an audit."""
 
 import asyncio
 import sys
@@ -11,13 +11,13 @@ from tests.process.daemon import Daemon
 from tests.process.group_load import GroupLoad, kept_from
 
 Make = Callable[..., Daemon]
-ENOUGH = 12  # groups that begin before a kill, and before the end
+ENOUGH = 12  # number of groups that begin before a kill, and before the end
 
 
 async def worked(
     load: GroupLoad, daemon: Daemon, is_enough: Callable[[], object], *, kills: int = 0
 ) -> None:
-    """Puts and gets groups on a daemon, with so many kills, until *is_enough*."""
+    """Puts and gets groups on a daemon, with *kills* kills, until *is_enough* returns true."""
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(load.run())
         for kill in range(kills + 1):

@@ -1,4 +1,4 @@
-"""A group over several units of work continues after a restart of the real daemon."""
+"""Tests that a group in several units of work continues after a restart of the real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,12 +26,12 @@ def kill_and_start(daemon: Daemon) -> None:
 
 @pytest.mark.process
 def test_get_group_continues_after_the_daemon_was_killed(make: Make) -> None:
-    """E26: the unit that was lost is read again; each message is processed once, in order."""
+    """E26: the lost unit is read again, and each message is processed once, in order."""
     asyncio.run(_get(make().start(), [1, 5]))
 
 
 async def _get(daemon: Daemon, kills: list[int]) -> None:
-    """Reads a group, and kills the daemon at some of its messages, the first and a later one."""
+    """Reads a group, and kills the daemon at its first message and at a later one."""
 
     async def work(message: Message, unit: UnitOfWork) -> None:
         if message.group_number in kills:
@@ -52,12 +52,12 @@ async def _get(daemon: Daemon, kills: list[int]) -> None:
 
 @pytest.mark.process
 def test_put_group_continues_after_the_daemon_was_killed(make: Make) -> None:
-    """E25: the unit that was lost is put again."""
+    """E25: the lost unit is put again."""
     asyncio.run(_put(make().start()))
 
 
 async def _put(daemon: Daemon) -> None:
-    """Puts a group, and kills the daemon in the middle."""
+    """Puts a group, and kills the daemon during the put."""
 
     async def items() -> AsyncIterator[bytes]:
         for body in BODIES:

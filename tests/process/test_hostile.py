@@ -1,4 +1,4 @@
-"""The arsenal of hostile clients: it attacks with every operation, and can break each law."""
+"""Tests that the hostile clients attack with every operation, and can break each invariant."""
 
 from pathlib import Path
 from random import Random
@@ -54,7 +54,7 @@ def test_operation_that_overlaps_a_kill_is_not_counted() -> None:
 
 def test_ratio_is_that_of_the_medians_of_windows() -> None:
     watch = Watch()
-    for calm_ms, attack_ms in ((1, 2), (1, 90), (9, 2)):  # One of each is noise.
+    for calm_ms, attack_ms in ((1, 2), (1, 90), (9, 2)):  # One window of each kind is noise.
         watch.windows["calm"].append([float(calm_ms)] * SAMPLES_MIN)
         watch.windows["attack"].append([float(attack_ms)] * SAMPLES_MIN)
     assert watch.p99_ratio == 2.0
@@ -92,7 +92,10 @@ def test_every_kind_of_attacker_has_a_description() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_short_campaign_finds_nothing(tmp_path: Path) -> None:
-    """Runs all kinds except the one for full stores, and a kill. Its time limits are generous."""
+    """The campaign runs a kill and all kinds of attackers except those for full stores.
+
+    Its time limits are generous.
+    """
     limits = Limits(p99_ratio=30, stall_ms=30_000)
     plan = Plan(
         acts=("few",),

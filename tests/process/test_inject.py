@@ -1,6 +1,6 @@
-"""Some of the failing system calls, and the faults that the harness itself must find.
+"""Tests of some failing system calls, and of faults that the harness must find.
 
-`make inject` runs all of them.
+`make inject` runs all failing calls.
 """
 
 import sys
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(bool(REASON), reason=REASO
 def test_daemon_ends_as_expected_after_a_failing_call(tmp_path: Path, case: Case, end: str) -> None:
     seen = inject.run(case, tmp_path)
     assert (seen.end, seen.fault) == (end, "")
-    assert seen.hits, "the fault met nobody"
+    assert seen.hits, "the fault hit no call"
 
 
 def test_fault_after_the_last_call_hits_nothing(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_fault_after_the_last_call_hits_nothing(tmp_path: Path) -> None:
 def test_unexpected_end_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inject, "EXPECTED", [])
     seen = inject.run(Case("daemon", "fdatasync", "EIO", 1), tmp_path)
-    assert (seen.end, seen.fault.partition("\n")[0]) == ("store", "it may end so: lives")
+    assert (seen.end, seen.fault.partition("\n")[0]) == ("store", "valid ends: lives")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_unexpected_end_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             Case("daemon", "fdatasync", "EIO", 6),
             "back after an acknowledged ack: [1, 2]",
         ),
-        ("swallow", Case("daemon", "writev", "EIO", 4), "nothing is to be had"),
+        ("swallow", Case("daemon", "writev", "EIO", 4), "no message is available"),
         ("hurry", Case("daemon", "fdatasync", "EIO", 5), "puts are acknowledged"),
     ],
 )

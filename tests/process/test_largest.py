@@ -1,4 +1,4 @@
-"""The largest message: from a client over a link to a client, with real daemons."""
+"""Tests that the largest message passes from a client over a link to a client."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from tests.process.daemon import PATIENCE_S, Daemon
 
 pytestmark = pytest.mark.process
 
-LIMIT_BYTES = 4 * 1024 * 1024  # the default of limits.message_max_bytes
+LIMIT_BYTES = 4 * 1024 * 1024  # default of limits.message_max_bytes
 
 
 @contextmanager
 def daemons(tmp_path: Path, **limits: str) -> Iterator[tuple[Daemon, Daemon]]:
-    """Two daemons; *limits* are those of the first."""
+    """Yields two daemons. *limits* apply to the first one."""
     listen = {"tcp": ["127.0.0.1:0"]}
     edge = Daemon(
         tmp_path / "edge", listen=listen, queue_manager={"name": "EDGE"}, limits=dict(limits)
@@ -41,7 +41,7 @@ async def define(edge: Daemon, hub: Daemon) -> None:
 
 
 def longest(size_bytes: int) -> bytes:
-    """Returns the body of a message of that size."""
+    """Returns the body of a message of size *size_bytes*."""
     return bytes(size_bytes - len(encode(Outgoing(b""))))
 
 

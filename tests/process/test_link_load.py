@@ -1,4 +1,4 @@
-"""Links between real daemons over a bad network, and a check that finds a broken receiver."""
+"""Tests of links between real daemons over a faulty network, and of a broken receiver."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Clients that send without pause cannot use up the loop, the memory, or the store's reserve."""
+"""Tests that clients that send without pause cannot use up the loop, memory or store reserve."""
 
 import asyncio
 import os
@@ -20,8 +20,8 @@ from tests.process.daemon import PATIENCE_S, Daemon, Wire
 
 pytestmark = pytest.mark.process
 
-MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait; the clients send 120 MB
-POURED_BYTES = 30_000_000  # by each of four clients
+MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait, while the clients send 120 MB
+POURED_BYTES = 30_000_000  # number of bytes that each of four clients sends
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 @contextmanager
 def pouring(wire: Wire, data: bytes, bytes_max: int = 1 << 62) -> Iterator[threading.Thread]:
-    """Sends *data* over and over in a thread, and reads the replies."""
+    """Sends *data* repeatedly in a thread, and reads the replies."""
     over = threading.Event()
     wire.socket.setblocking(False)
 
@@ -49,7 +49,7 @@ def pouring(wire: Wire, data: bytes, bytes_max: int = 1 << 62) -> Iterator[threa
                     sent += wire.socket.send(data[start : start + (1 << 18)])
 
     def run() -> None:
-        with suppress(OSError):  # It was cut off.
+        with suppress(OSError):  # The daemon closed the connection.
             pour()
 
     thread = threading.Thread(target=run)
@@ -69,7 +69,7 @@ def memory_mib(daemon: Daemon) -> int:
 
 @pytest.mark.parametrize("what", ["pings", "empty puts"])
 def test_endless_tiny_frames_starve_no_client(daemon: Daemon, what: str) -> None:
-    """Others are answered meanwhile."""
+    """The daemon still answers other clients."""
     daemon.start()
     with daemon.connect("good") as good, daemon.connect("bad") as one:
         good.ask(m.QueueCreate, "Q")
@@ -89,13 +89,14 @@ def test_long_waiting_settles_take_bounded_memory(daemon: Daemon) -> None:
         good.ask(m.QueueCreate, "Q")
     wires = [daemon.connect("bad") for _ in range(4)]
     peak_mib = _poured(daemon, wires, data)
-    with daemon.connect("good") as good:  # Again: the first one may have been silent too long.
+    # A new connection is needed, because the first one may have been silent for too long.
+    with daemon.connect("good") as good:
         assert good.ask(m.Status)["name"] == "QM1"
     assert peak_mib < MEMORY_MAX_MIB
 
 
 def _poured(daemon: Daemon, wires: list[Wire], data: bytes) -> int:
-    """Returns the daemon's highest memory while all of *wires* sent."""
+    """Returns the daemon's highest memory while all of *wires* sent data."""
     if not wires:
         return memory_mib(daemon)
     with pouring(wires[0], data, POURED_BYTES) as thread:
@@ -108,7 +109,7 @@ def _poured(daemon: Daemon, wires: list[Wire], data: bytes) -> int:
 
 @pytest.mark.parametrize("body_bytes", [10, 900])
 async def test_full_store_is_drained_by_acks_in_any_order(daemon: Daemon, body_bytes: int) -> None:
-    """Each ack copies the pages that it touches; a small map has few left above its limit."""
+    """Each ack copies the pages that it changes, but a small map has few pages above its limit."""
     daemon.sections["store"] = {"map_bytes": "16 MiB"}
     daemon.start()
     async with asyncio.timeout(PATIENCE_S), connect(daemon.address) as manager:

@@ -1,4 +1,4 @@
-"""Slow consumers: messages sent ahead of the application must not fail."""
+"""Tests that slow consumers do not fail messages that were sent ahead of the application."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 async def test_each_message_is_processed_once_and_none_becomes_a_dead_letter(
     tmp_path: Path, count: int, work_s: float, lease_ms: int
 ) -> None:
-    """With earlier defaults, 113 of 200 became dead letters that no application had seen."""
+    """With earlier defaults, 113 of 200 messages became dead letters without being seen."""
     daemon = Daemon(tmp_path).start()
     done: Counter[bytes] = Counter()
     try:
@@ -57,7 +57,7 @@ async def test_message_that_is_processed_for_long_stays_with_its_consumer(tmp_pa
 
 
 async def test_message_that_kills_its_consumer_is_removed_in_the_end(tmp_path: Path) -> None:
-    """With the defaults. Messages that were sent ahead, and never seen, do not count."""
+    """With the defaults, messages that were sent ahead and never seen do not count as failed."""
     daemon = Daemon(tmp_path).start()
     try:
         async with connect(daemon.address) as operator:

@@ -1,4 +1,4 @@
-"""Each snapshot under load is one consistent cut, and reveals a broken daemon."""
+"""Tests that each snapshot under load is a consistent cut, and reveals a broken daemon."""
 
 import asyncio
 from pathlib import Path
@@ -35,6 +35,6 @@ def test_each_snapshot_under_load_is_one_cut(
 @pytest.mark.long
 @pytest.mark.parametrize(("variant", "fault"), [("tear", "units: half of "), ("boast", "links: ")])
 def test_broken_daemon_is_found(tmp_path: Path, variant: str, fault: str) -> None:
-    """Its state is right again a moment later: only a snapshot in between reveals the bug."""
+    """The state is correct again a moment later, so only a snapshot in between reveals the bug."""
     load = run(tmp_path, variant)
     assert any(text.startswith(fault) for found in load.faults.values() for text in found)

@@ -1,4 +1,4 @@
-"""A real daemon with a small store, which every operation that may grow it fills in turn."""
+"""Tests of a real daemon with a small store, filled by every operation that may grow it."""
 
 import signal
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def commit_until_full(daemon: Daemon) -> ErrorCode | None:
 
 
 def codes(daemon: Daemon, kind: type[Any]) -> Iterator[ErrorCode]:
-    """Yields the refusal codes of requests of a kind, until any limit is reached."""
+    """Yields the refusal codes of requests of type *kind*, until a limit is reached."""
     for number in range(ATTEMPTS):
         with link(daemon) if kind is m.LinkOpen else daemon.connect() as wire:
             try:
@@ -77,7 +77,8 @@ def test_store_that_every_operation_fills_survives(make: Make, end: signal.Signa
     assert commit_until_full(daemon) == ErrorCode.STORE_FULL
     found = {kind: set(codes(daemon, kind)) for kind in sorted(GROWING, key=str)}
     assert found[m.QueueCreate] == found[m.TopicSet] == {ErrorCode.STORE_FULL}
-    assert found[m.ProducerOpen] == set()  # Space for them is reserved: a unit that gets needs one.
+    # Space for producers is reserved, because a unit that only gets needs one.
+    assert found[m.ProducerOpen] == set()
     with daemon.connect() as wire:
         assert "puts stop at" in wire.ask(m.Status)["store_full"]
     daemon.signal(end)

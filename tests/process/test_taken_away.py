@@ -1,4 +1,4 @@
-"""Files removed under a running daemon: it notices, reports, and promises nothing afterwards."""
+"""Tests that the daemon notices removed files, reports them, and sends no answers afterwards."""
 
 import shutil
 from collections.abc import Callable

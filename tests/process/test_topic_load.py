@@ -1,4 +1,4 @@
-"""Topics on a real daemon, killed with -9, and an audit of the deliveries."""
+"""Tests of topics on a real daemon that is killed with -9, with an audit of the deliveries."""
 
 import asyncio
 import sys
@@ -15,13 +15,13 @@ from tests.process.daemon import Daemon
 from tests.process.topic_load import FAIL_EVERY, FAILS, TopicLoad
 
 Make = Callable[..., Daemon]
-ENOUGH = 200  # publications before a kill
+ENOUGH = 200  # number of publications before a kill
 
 
 async def worked(
     load: TopicLoad, daemon: Daemon, is_enough: Callable[[], object], *, kills: int = 0
 ) -> None:
-    """Publishes and consumes on a daemon, with so many kills, until *is_enough*."""
+    """Publishes and consumes on a daemon, with *kills* kills, until *is_enough* returns true."""
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(load.run())
         for kill in range(kills + 1):
@@ -40,7 +40,7 @@ async def worked(
 @pytest.mark.long
 @pytest.mark.process
 def test_each_subscriber_has_each_publication_once_over_kills(make: Make) -> None:
-    """C4, C11, C19."""
+    """C4, C11, C19: each subscriber consumes each publication once."""
     daemon = make().start()
     load = TopicLoad(daemon.address, 1, stall_max_s=20)
     asyncio.run(worked(load, daemon, lambda: load.republished, kills=3))
@@ -85,6 +85,6 @@ def test_audit_finds_the_faults() -> None:
     ]
     assert load.faults() == {
         "unexpected": ["3 to CRASH:all", "2 to CRASH:ua"],
-        "republished, and did not fail": ["2"],
+        "republished without a failure": ["2"],
         "left": [],
     }

@@ -2,7 +2,7 @@ from tests.process.unit_ledger import SIDES, UnitLedger
 
 
 def ledger(*numbers: int) -> UnitLedger:
-    """Returns a ledger in which these numbers were committed and came out."""
+    """Returns a ledger in which *numbers* were committed and received."""
     found = UnitLedger(committed=set(numbers))
     found.consumed.update((number, side) for number in numbers for side in SIDES)
     return found

@@ -1,4 +1,4 @@
-"""Units of work on a real daemon, killed with -9, and on daemons with planted bugs."""
+"""Tests of units of work on a real daemon that is killed with -9, and on broken daemons."""
 
 import asyncio
 import sys
@@ -13,11 +13,11 @@ from tests.process.unit_load import UnitLoad
 
 pytestmark = pytest.mark.process
 Make = Callable[..., Daemon]
-ENOUGH = 60  # pairs that are committed before a kill, and before the end
+ENOUGH = 60  # number of pairs that are committed before a kill, and before the end
 
 
 async def worked(daemon: Daemon, *, kills: int = 0, stall_max_s: float = 20) -> UnitLedger:
-    """Runs units on a daemon, with so many kills; returns the results."""
+    """Runs units on a daemon, with *kills* kills; returns the results."""
     load = UnitLoad(daemon.address, 1, stall_max_s=stall_max_s)
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(load.run())
@@ -33,7 +33,7 @@ async def worked(daemon: Daemon, *, kills: int = 0, stall_max_s: float = 20) -> 
 
 
 def test_units_are_whole_over_kills(make: Make) -> None:
-    """G20: a committed message comes out once, any other never."""
+    """G20: a committed message is received once, and any other message never."""
     ledger = asyncio.run(worked(make().start(), kills=2))
     assert not any(ledger.faults().values()), ledger.faults()
     assert ledger.moved

@@ -1,4 +1,4 @@
-"""Publishers and subscribers of one daemon that is killed, and an operator who republishes.
+"""Publishers and subscribers of a daemon that is killed, and an operator who republishes.
 
     publishers ──▶ flights/JFK, flights/LAX/UA, ... ──┬─▶ CRASH:all   flights/#
                                                       ├─▶ CRASH:ua    flights/+/UA
@@ -6,9 +6,9 @@
                                                               │ ╰─▶ parked ─╮
                                                               ╰◀─republish──╯
 
-One subscriber releases some publications until they are parked, and consumes them once they are
-republished. At the end, each subscriber consumed each matching acknowledged publication once. Only
-failed publications were republished, and none is kept without a holder.
+One subscriber releases some publications until they are parked, and consumes them after they are
+republished. At the end, each subscriber has consumed each matching acknowledged publication once.
+Only failed publications were republished, and no publication is kept without a holder.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from qmgr_protocol.topic import filter_of, fits, levels_of
 
 WAIT_MS = 60_000
 STALL_MAX_S = 60
-BACKLOG_MAX = 5_000  # publications that some subscriber has not consumed
+BACKLOG_MAX = 5_000  # maximum number of publications that some subscriber has not consumed
 PUBLISHERS = 2
 BATCH_MAX = 20
 FAIL_EVERY = 37
@@ -37,21 +37,21 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 class TopicLoad:
     """Publishers, subscribers and an operator of one daemon, and the deliveries.
 
-    Invariant: ``consumed`` has the messages that each subscriber acknowledged, with an answer.
+    Invariant: ``consumed`` has the messages of each subscriber with an answered acknowledgement.
     """
 
     def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
         """Works on the daemon at *address*.
 
         Args:
-            stall_max_s: after so long without a message, the missing ones count as lost.
+            stall_max_s: The time without a message after which missing messages count as lost.
         """
         self.stopping = asyncio.Event()
-        self.tried: dict[int, str] = {}  # topics, by number
+        self.tried: dict[int, str] = {}  # topics by number
         self.acknowledged: set[int] = set()
         self.consumed: dict[str, set[int]] = {name: set() for name in SUBSCRIBERS}
         self.delivered = 0
-        self.parked: set[str] = set()  # UIDs
+        self.parked: set[str] = set()  # UIDs of parked publications
         self.republished: set[int] = set()
         self.doubled: list[str] = []
         self.unexpected: list[str] = []
@@ -72,16 +72,16 @@ class TopicLoad:
         ]
 
     def faults(self) -> dict[str, Sequence[str]]:
-        """Returns the problems other than lost and doubled messages, by fault."""
+        """Returns the problems other than lost and doubled messages, by type of fault."""
         calm = self.republished - {number for number in self.tried if is_failing(number)}
         return {
             "unexpected": self.unexpected,
-            "republished, and did not fail": [str(number) for number in sorted(calm)],
+            "republished without a failure": [str(number) for number in sorted(calm)],
             "left": self.left,
         }
 
     async def run(self) -> None:
-        """Works until told to stop, then until everything came out."""
+        """Works until a stop is requested, then until all messages are received."""
         async with self._connect() as manager:
             for name, filter_ in SUBSCRIBERS.items():
                 limit: SubscriptionAttributes = {"redelivery_limit": 1} if name == FAILS else {}
@@ -143,11 +143,11 @@ class TopicLoad:
                 return
             await manager.ack(message)
         except RequestError:
-            return  # A kill ended the lease: the message is delivered again.
+            return  # A kill ended the lease, so the message is delivered again.
         self.consumed[name].add(number)
 
     def note(self, name: str, message: Message) -> int:
-        """Records a delivery to the subscriber *name*; returns its number."""
+        """Records a delivery to the subscriber *name*; returns the number of the publication."""
         number, what = int(message.body), f"{message.body.decode()} to {name}"
         self.delivered += 1
         uid = str(message.uid)
@@ -163,7 +163,7 @@ class TopicLoad:
         return number
 
     async def _operate(self) -> None:
-        """Republishes parked publications: all of them, or those of one subscriber."""
+        """Republishes parked publications: all, or those of one subscriber."""
         async with self._connect() as manager:
             while True:
                 try:
@@ -174,7 +174,7 @@ class TopicLoad:
                         chosen = self._random.choice([[], sorted(names)])
                         await manager.admin.republish(subscriptions=chosen)
                 except RequestError:
-                    continue  # The daemon was killed meanwhile, and the result is unknown.
+                    continue  # The daemon was killed during the request, so the result is unknown.
                 await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
 

@@ -1,7 +1,7 @@
 """A ledger of units of work with numbered pairs of messages.
 
-Each number is put twice in one unit, as a token on each of two queues. A token moves on in units.
-In the end it is consumed, or becomes a dead letter.
+Each number is put twice in one unit, as a token on each of two queues. Units move the tokens. In
+the end, a token is consumed or becomes a dead letter.
 """
 
 from collections import Counter
@@ -13,26 +13,28 @@ SIDES = ("a", "b")
 
 @dataclass(slots=True)
 class UnitLedger:
-    """All pairs. Invariant: a number is in at most one of committed and refused."""
+    """The ledger of all pairs. Invariant: a number is in at most one of committed and refused."""
 
     committed: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)  # backed out, or lost before its commit
-    unknown: set[int] = field(default_factory=set)  # whether they were committed is unknown
-    expiring: set[int] = field(default_factory=set)  # may be missing: they expire soon
+    # numbers that were backed out, or lost before their commit
+    refused: set[int] = field(default_factory=set)
+    unknown: set[int] = field(default_factory=set)  # numbers whose commit has an unknown outcome
+    # numbers that may be missing because they expire soon
+    expiring: set[int] = field(default_factory=set)
     consumed: Counter[Token] = field(default_factory=Counter)
-    perhaps: set[Token] = field(default_factory=set)  # consumed in a unit of unknown outcome
+    perhaps: set[Token] = field(default_factory=set)  # tokens consumed in a unit of unknown outcome
     dead: Counter[Token] = field(default_factory=Counter)
     backed_out: int = 0
     moved: int = 0
 
     def missing(self) -> set[Token]:
-        """Returns the tokens that were committed and have not come out."""
+        """Returns the tokens that were committed and have not been received."""
         sure = self.committed - self.expiring
         tokens = {(number, side) for number in sure for side in SIDES}
         return tokens - self.consumed.keys() - self.dead.keys() - self.perhaps
 
     def faults(self) -> dict[str, list[Token]]:
-        """Returns the problems, by kind, once all queues are empty."""
+        """Returns the problems by type, when all queues are empty."""
         out = self.consumed + self.dead
         known = self.committed | self.unknown
         halved = [

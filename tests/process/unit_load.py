@@ -1,10 +1,10 @@
-"""Clients that work in units on one daemon, while it is killed.
+"""Clients that work in units on a daemon while the daemon is killed.
 
     unit: put n on IN and on IN.B ──▶ IN ──unit: get, put──▶ OUT ──unit: get──▶ consumed
                                       IN.B ───────────────────────────────────▶
                             poison messages, backed out each time ──▶ dead letters
 
-Some messages are delayed, and some expire soon. At the end all queues are drained.
+Some messages are delayed, and some expire soon. At the end, all queues are drained.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ WAIT_MS = 60_000
 STALL_MAX_S = 60
 BACKLOG_MAX = 2_000
 PRODUCERS = 4
-POISON_EVERY = 97  # every so many-th message is poison: its processing fails
+POISON_EVERY = 97  # one in this many messages is poison: its processing fails
 RETRY: QueueAttributes = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
 QUEUES = ("IN", "IN.B", "OUT")
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
@@ -36,7 +36,7 @@ class UnitLoad:
         """Works on the daemon at *address*.
 
         Args:
-            stall_max_s: after so long without a message, the missing ones count as lost.
+            stall_max_s: The time without a message after which missing messages count as lost.
         """
         self.ledger = UnitLedger()
         self.stopping = asyncio.Event()
@@ -47,7 +47,7 @@ class UnitLoad:
         self._next = 1
 
     async def run(self) -> None:
-        """Works until told to stop, then until everything came out."""
+        """Works until a stop is requested, then until all messages are received."""
         async with self._connect() as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue, **RETRY)
@@ -107,7 +107,7 @@ class UnitLoad:
                 await self._work_once(manager, source, target)
 
     async def _work_once(self, manager: QueueManager, source: str, target: str) -> None:
-        """Moves some messages to *target* in a unit; without a target it consumes them."""
+        """Moves some messages to *target* in a unit, or consumes them if there is no target."""
         tokens: list[Token] = []
         try:
             async with manager.unit_of_work() as unit:
@@ -123,7 +123,7 @@ class UnitLoad:
             if not target:
                 self.ledger.perhaps.update(tokens)
         except RequestError:
-            return  # Backed out: its messages are delivered again.
+            return  # The unit was backed out, so its messages are delivered again.
         else:
             if target:
                 self.ledger.moved += len(tokens)
@@ -131,7 +131,7 @@ class UnitLoad:
                 self.ledger.consumed.update(tokens)
 
     async def _bury(self) -> None:
-        """Consumes the dead letters, which are final."""
+        """Consumes the dead letters, which are the final state."""
         async with self._connect() as manager:
             while not self._done:
                 tokens: list[Token] = []
@@ -147,6 +147,6 @@ class UnitLoad:
 
 
 def tokens_of(found: Iterable[Message]) -> list[Token]:
-    """Returns the tokens of these messages."""
+    """Returns the tokens of *found*."""
     pairs = (message.body.decode().split(":") for message in found)
     return [(int(number), side) for number, side in pairs]

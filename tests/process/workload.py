@@ -1,7 +1,7 @@
-"""A small sample of all that a daemon does, in sequence, with a ledger of its answers.
+"""A small sample of all work of a daemon, in sequence, with a ledger of the answers.
 
-After a lost connection, the client makes a new one and resends unanswered requests. Acknowledged
-puts must be stored once, whatever fault occurs; unanswered ones may be.
+After a lost connection, the client connects again and resends unanswered requests. Acknowledged
+puts must be stored once, regardless of the fault. Unanswered puts may be stored.
 """
 
 import json
@@ -26,7 +26,7 @@ from qmgrd.store.image import open_image
 from tests.process.daemon import Daemon, Wire
 
 ID = b"P" * 16
-WAIT_S = 20  # for any answer; a slower daemon counts as hanging
+WAIT_S = 20  # timeout for any answer, after which the daemon counts as hanging
 SIZES = (10, 300, 3_000, 20_000, 1)
 _UNSEALED = (keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_BODY)
 
@@ -40,22 +40,23 @@ class Ended(Exception):
 
 
 def body_of(number: int) -> bytes:
-    """Returns the body of the put with this id; some are long."""
+    """Returns the body of the put *number*; some bodies are long."""
     return b"%d:" % number + number.to_bytes(4, "big") * SIZES[number % len(SIZES)]
 
 
 class Workload:
     """A client of one daemon.
 
-    Invariant: puts 1 to ``answered`` are acknowledged, those up to ``sent`` may be stored. A
-    message is in ``settled`` once its ack is acknowledged, and in ``unsure`` once its ack was sent.
+    Invariant: puts 1 to ``answered`` are acknowledged, and puts up to ``sent`` may be stored. A
+    message is in ``settled`` after its ack is acknowledged, and in ``unsure`` after its ack is
+    sent.
     """
 
     def __init__(self, daemon: Daemon, seed: int = 0, *, fault_stays: bool = False) -> None:
-        """Works on *daemon*; the seed chooses sizes and counts.
+        """Works on *daemon*. The seed determines sizes and counts.
 
         Args:
-            fault_stays: whether a refused request may be refused again.
+            fault_stays: True if a refused request may be refused again.
         """
         self.daemon = daemon
         self._fault_stays = fault_stays
@@ -71,13 +72,13 @@ class Workload:
         self._wire: Wire | None = None
 
     def run(self, around_snapshot: Callable[[], Any] = nullcontext) -> None:
-        """Does all of the work, or as much as it can until the daemon ends; then stops the daemon.
+        """Works until all work is done or the daemon ends; then stops the daemon.
 
         Args:
-            around_snapshot: entered while a snapshot is made.
+            around_snapshot: A context that is entered while a snapshot is made.
 
         Raises:
-            Fault: the daemon does not answer.
+            Fault: The daemon does not answer.
         """
         try:
             self._work(around_snapshot)
@@ -131,7 +132,7 @@ class Workload:
     def _take_on(self, wire: Wire, count: int) -> None:
         self._unacked = self._unacked or wire.get("Q", count)
         if not self._unacked:
-            raise Fault("nothing is to be had, though messages are acknowledged")
+            raise Fault("no message is available, but messages are acknowledged")
         numbers = {_number(lease[-1]) for lease in self._unacked}
         if twice := numbers & self.settled:
             raise Fault(f"delivered after their acks were acknowledged: {sorted(twice)}")
@@ -141,7 +142,7 @@ class Workload:
         self.settled |= numbers
 
     def _snapshot(self, around: Callable[[], Any]) -> None:
-        """Takes a snapshot; if that fails, one more."""
+        """Takes a snapshot, and tries again once if that fails."""
         for name, context in (("snapshot1", around), ("snapshot2", nullcontext)):
             directory = self.daemon.data_dir.parent / name
 
@@ -156,18 +157,19 @@ class Workload:
                 self.refusals.append(f"{ErrorCode(error.code).name}: {error.text}")
                 if left := list(directory.parent.glob(f"{name}.*")):
                     raise Fault(f"left of a refused snapshot: {left}") from None
-                if directory.exists():  # It is complete, and only the answer was lost.
+                if directory.exists():  # The snapshot is complete, and only the answer was lost.
                     manifest = json.loads((directory / "manifest.json").read_text())
                     self.manifests[directory] = manifest
         if not self._fault_stays:
-            raise Fault(f"no snapshot, though the fault was over: {self.refusals}")
+            raise Fault(f"no snapshot, although the fault has ended: {self.refusals}")
 
     def _delete(self) -> None:
         def delete(wire: Wire) -> None:
             try:
                 wire.ask(m.QueueDelete, "R", True)
             except RequestError as error:
-                if error.code != ErrorCode.QUEUE_UNKNOWN:  # It was done, and the answer was lost.
+                # The queue was deleted, and the answer was lost.
+                if error.code != ErrorCode.QUEUE_UNKNOWN:
                     raise
 
         self._try(delete)
@@ -182,7 +184,7 @@ class Workload:
     # -- connections
 
     def _try(self, step: Callable[[Wire], Any]) -> Any:
-        """Performs a step, with as many tries as it takes; returns its result."""
+        """Performs a step, with as many tries as necessary; returns its result."""
         while True:
             wire = self._connected()
             try:
@@ -198,7 +200,7 @@ class Workload:
             if self.daemon.process.poll() is not None:
                 raise Ended
             if time.monotonic() > until:
-                raise Fault("it lives and lets nobody connect")
+                raise Fault("the daemon runs but accepts no connection")
             with suppress(EOFError, ConnectionError), self._patience("shake hands"):
                 self._wire = self._connect()
                 return self._wire
@@ -236,7 +238,7 @@ class Workload:
         try:
             yield
         except TimeoutError:
-            raise Fault(f"it hangs: it did not {what} within {WAIT_S} s") from None
+            raise Fault(f"the daemon hangs: it did not {what} within {WAIT_S} s") from None
 
     # -- the checks afterwards
 
@@ -244,22 +246,22 @@ class Workload:
         """Checks the store, starts the daemon once more, and balances the ledger.
 
         Raises:
-            Fault: something is lost, doubled or damaged.
+            Fault: A message is lost, doubled or damaged.
         """
         check_store(self.daemon.data_dir / "store" / "data.mdb")
         for directory, manifest in self.manifests.items():
             check_snapshot(directory, manifest)
         self.daemon.launch()
         if not self.daemon.comes_to("listening"):
-            raise Fault(f"it does not start again: {self.daemon.said}")
+            raise Fault(f"the daemon does not start again: {self.daemon.said}")
         with self.daemon.connect() as wire:
             if self.deleted and "R" in [row["queue"] for row in wire.ask(m.QueueList)["queues"]]:
-                raise Fault("queue R is there again")
+                raise Fault("queue R exists again")
             wire.ask(m.QueueCreate, "Q")
             self._put_on(wire)
             self._balance(Counter(_number(data) for data in wire.drain("Q")))
         if code := self.daemon.stop():
-            raise Fault(f"it stops with {code}: {self.daemon.said}")
+            raise Fault(f"the daemon stops with {code}: {self.daemon.said}")
 
     def _balance(self, drained: Counter[int]) -> None:
         wanted = set(range(1, self.sent + 1))
@@ -278,7 +280,7 @@ def _record(number: int) -> bytes:
 
 
 def _number(data: bytes) -> int:
-    """Returns the number of the put in *data*, which must be unchanged."""
+    """Returns the number of the put in *data*, and checks that the data is unchanged."""
     records.check(data)
     body = records.decode(data).body
     number = int(body.partition(b":")[0])
@@ -291,10 +293,10 @@ def check_store(data: Path) -> None:
     """Verifies a closed data file: LMDB's structure, each row, each record.
 
     Raises:
-        Fault: the file is not sound.
+        Fault: The file is damaged.
     """
     if not data.exists():
-        return  # The first start did not get that far.
+        return  # The first run ended before the store was created.
     try:
         problems: list[str] = verify(str(data))  # type: ignore[no-untyped-call]
     except VerifyError as error:
@@ -318,8 +320,8 @@ def check_store(data: Path) -> None:
 
 
 def check_snapshot(directory: Path, manifest: dict[str, Any]) -> None:
-    """Verifies a snapshot against the manifest in the reply."""
+    """Checks a snapshot against the manifest in the reply."""
     check_store(directory / "data.mdb")
     found = describe(directory / "data.mdb")
     if wrong := {key for key, value in found.items() if manifest[key] != value}:
-        raise Fault(f"{directory} is not what its manifest says: {sorted(wrong)}")
+        raise Fault(f"{directory} differs from its manifest: {sorted(wrong)}")

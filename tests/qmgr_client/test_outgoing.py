@@ -100,7 +100,7 @@ def test_contradictory_options_are_refused(outgoing: Outgoing, why: str) -> None
         ),
         ({"group": (GROUP_ID,)}, r"is not \(id, number, last\): a group id"),
         ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not .id, number"),
-        ({"group": ("g" * 25, 1, False)}, "is a text of 25 bytes, at most 24"),
+        ({"group": ("g" * 25, 1, False)}, "is a text of 25 bytes exceeds the limit of 24 bytes"),
         ({"priority": "9"}, "priority is of type str"),
     ],
 )

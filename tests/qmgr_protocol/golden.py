@@ -56,8 +56,8 @@ RECORDS: dict[str, Fields] = {
     "a delay in a group": Fields(
         b"one", group=(bytes(range(24)), 1, False), delay_ms=5_000, correlation_id=b"c"
     ),
-    "priority of the queue, not kept over a restart, a report": Fields(b"hello", flags=0x07),
-    "one that its topic keeps": Fields(b"20 minutes late", flags=record.FLAG_RETAINED),
+    "priority of the queue, not persistent, a report": Fields(b"hello", flags=0x07),
+    "one that its topic retains": Fields(b"20 minutes late", flags=record.FLAG_RETAINED),
 }
 _RECORD = record.encode(RECORDS["stamped"])
 _ITEM = m.DELIVERY.pack(4, 17, (3 << 32) + 5, 2, 1, m.STATE_REDELIVERED, PUT_US) + _RECORD
@@ -102,7 +102,7 @@ MESSAGES: dict[str, m.Message] = {
     "ProducerOpen that resumes": m.ProducerOpen(1, PRODUCER_ID, True),
     "Put": m.Put(1, 1, 0, "ORDERS", [record.encode(RECORDS["a body"])]),
     "Put of two over a link": m.Put(1, 501, 0, "ORDERS", [_RECORD, _RECORD]),
-    "Put of what has time left": m.Put(
+    "Put of a record with a remaining time": m.Put(
         1,
         501,
         0,
@@ -110,7 +110,7 @@ MESSAGES: dict[str, m.Message] = {
         [_RECORD, _RECORD],
         [[1, {m.EXTRA_EXPIRY_MS: 59_000, m.EXTRA_DELAY_MS: 1_000, m.EXTRA_NOTE: b"\x80"}]],
     ),
-    "Put of nothing": m.Put(1, 1, 0, "ORDERS", []),
+    "Put without records": m.Put(1, 1, 0, "ORDERS", []),
     "Put to a topic": m.Put(1, 1, 0, "/flights/JFK/UA", [record.encode(RECORDS["a body"])]),
     "Committed": m.Committed(1, 1, [], [[1, UID.timestamp, 1]]),
     "Committed with a refusal": m.Committed(
@@ -133,7 +133,7 @@ MESSAGES: dict[str, m.Message] = {
     "UnitPut": m.UnitPut(13, 1, "ORDERS", [record.encode(RECORDS["a body"])]),
     "UnitCommit": m.UnitCommit(1, 7, 6, 1, 2, 1),
     "UnitBackout": m.UnitBackout(14, 1),
-    "UnitBackout that says why": m.UnitBackout(15, 2, "ValueError", "carrier XX is not known"),
+    "UnitBackout with a reason": m.UnitBackout(15, 2, "ValueError", "carrier XX is not known"),
     "Consume with a selector": m.Consume(3, "ORDERS", 200, 1_048_576, 0, "color = 'red'"),
     "Consume": m.Consume(3, "ORDERS", 200, 1_048_576),
     "Consume whose leases start later": m.Consume(3, "ORDERS", 8, 1_048_576, start_later=True),
@@ -151,7 +151,7 @@ MESSAGES: dict[str, m.Message] = {
     "Settled": m.Settled(1),
     "Settled with an exception": m.Settled(2, [[2, 1, ErrorCode.LEASE_LOST]]),
     "Browse": m.Browse(4, "ORDERS"),
-    "Browse behind a place": m.Browse(4, "ORDERS", [4, 17], 10, 65_536),
+    "Browse after a position": m.Browse(4, "ORDERS", [4, 17], 10, 65_536),
     "Browse by a correlation id": m.Browse(4, "ORDERS", correlation_id=b"order-4711"),
     "Browse in the order of arrival": m.Browse(4, "ORDERS", [0, 17, 0, m.ARRIVAL], order=m.ARRIVAL),
     "QueueCreate": m.QueueCreate(5, "ORDERS", {"depth_max": 1_000}),
@@ -183,10 +183,10 @@ MESSAGES: dict[str, m.Message] = {
     "Snapshot": m.Snapshot(8, "/var/tmp/snapshot"),
     "Snapshot at a rate": m.Snapshot(8, "s3://bucket/snapshot", 1 << 20),
     "ConnectionList": m.ConnectionList(10),
-    "ConnectionList behind a number": m.ConnectionList(10, 17, 100),
+    "ConnectionList after a number": m.ConnectionList(10, 17, 100),
     "ConnectionClose": m.ConnectionClose(11, 17),
     "AsideList": m.AsideList(12),
-    "AsideList behind a number": m.AsideList(12, 17, 100),
+    "AsideList after a number": m.AsideList(12, 17, 100),
     "AsideRetry": m.AsideRetry(13, 17),
     "AsideDrop": m.AsideDrop(14, 17),
     "JobList": m.JobList(15),
@@ -201,7 +201,7 @@ MESSAGES: dict[str, m.Message] = {
     "GroupShow": m.GroupShow(12, "ORDERS", bytes(range(24)), 1),
     "GroupAlter": m.GroupAlter(12, "ORDERS", bytes(range(24)), "skip", 7),
     "Subscribe": m.Subscribe(16, "flights/#"),
-    "Subscribe for good": m.Subscribe(
+    "Subscribe to a durable subscription": m.Subscribe(
         16, "flights/+/UA", "BILLING:late", "minutes > 15", {"redelivery_limit": 3}, False
     ),
     "Subscribe a proxy": m.Subscribe(16, "flights/#", ":flights@NYC"),
@@ -211,12 +211,12 @@ MESSAGES: dict[str, m.Message] = {
     "SubscriptionHealthy": m.SubscriptionHealthy(16, "BILLING:late"),
     "TopicSet": m.TopicSet(17, "flights", {"redelivery_limit": 3, "republish": "healthy"}),
     "TopicDelete": m.TopicDelete(17, "flights"),
-    "TopicDelete of what it keeps": m.TopicDelete(17, "flights/JFK/UA", True),
+    "TopicDelete of a retained publication": m.TopicDelete(17, "flights/JFK/UA", True),
     "TopicList": m.TopicList(17, "flights", 100),
     "TopicShow": m.TopicShow(17, "flights/JFK/UA"),
     "TopicLacks": m.TopicLacks(17, record.encode_uid(UID)),
     "RepublishList": m.RepublishList(18),
-    "RepublishList behind a place": m.RepublishList(
+    "RepublishList after a position": m.RepublishList(
         18, [17, 12], 100, "dead_reason = 'BAD_CARRIER'", record.encode_uid(UID), "BILLING:late"
     ),
     "Republish": m.Republish(18),
@@ -230,9 +230,9 @@ MESSAGES: dict[str, m.Message] = {
     "CursorDelete": m.CursorDelete(19, "LAKE"),
 }
 
-# Messages that a newer peer may send, and how this version reads them.
+# Messages that a newer peer may send, and the messages that this version reads
 NEWER: dict[str, tuple[list[Any], m.Message]] = {
-    "a hello with three fields more": (
+    "a hello with three more fields": (
         [
             1,
             "qmgr",
@@ -254,7 +254,7 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
         ],
         m.Hello("qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9"),
     ),
-    "a hello of the required fields alone": (
+    "a hello of only the required fields": (
         [1, "qmgr", 1, 1, "client", "a"],
         m.Hello("qmgr", 1, 1, "client", "a"),
     ),
@@ -264,8 +264,8 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
         [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], [], 0, [[1, 1, 3, 2]], "newer"],
         m.Committed(1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], matched=[[1, 1, 3, 2]]),
     ),
-    "a get of the required fields alone": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),
-    "a get with more behind": (
+    "a get of only the required fields": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),
+    "a get with additional fields": (
         [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "", b"", b"", b"", 0, False, 0, 0, "newer"],
         m.Get(2, "ORDERS"),
     ),
@@ -276,7 +276,7 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     ),
 }
 
-# Longer encodings of the same values: integers, lengths and floats of other widths.
+# Longer encodings of the same values, with integers, lengths and floats of other widths
 WIDER: dict[str, tuple[bytes, m.Message]] = {
     "a ping of wide integers": (
         b"\xdc\x00\x02\xcd\x00\x04\xcf" + (7).to_bytes(8, "big"),
@@ -297,16 +297,16 @@ WIDER: dict[str, tuple[bytes, m.Message]] = {
     ),
 }
 
-# Operations that this version does not know, each with its answer, if it has one.
+# Operations that are unknown to this version, each with its answer, if any
 UNKNOWN: dict[str, tuple[list[Any], bool]] = {
     "a request of an unknown operation": ([99, 41, "ORDERS", {"color": "red"}], True),
     "an unknown operation without a request id": ([99], False),
-    "an unknown operation whose second element is no id": ([1_000, "x"], False),
+    "an unknown operation whose second element is not an id": ([1_000, "x"], False),
 }
 
 
 class Refused(NamedTuple):
-    """Bytes that must be refused, and by which code."""
+    """Bytes that must be refused, and the code of the refusal."""
 
     data: bytes
     code: ErrorCode
@@ -317,7 +317,7 @@ def _raw(body: bytes) -> bytes:
 
 
 def _damaged(name: str, offset: int, value: int) -> bytes:
-    """The record *name* with one byte changed and a valid checksum."""
+    """Returns the record *name* with one byte changed and a valid checksum."""
     data = bytearray(record.encode(RECORDS[name]))
     data[offset] = value
     data[:4] = crc32(data[5:]).to_bytes(4, "big")
@@ -341,16 +341,16 @@ REFUSED_FRAMES: dict[str, Refused] = {
     "a msgpack timestamp": Refused(
         _raw(b"\x92\x04\xd6\xff\x00\x00\x00\x01"), ErrorCode.FRAME_MALFORMED
     ),
-    "a map that names a key twice": Refused(
+    "a map with a repeated key": Refused(
         _raw(b"\x93\x06\x01\x82\xa1a\x01\xa1a\x02"), ErrorCode.FRAME_MALFORMED
     ),
     "a map with a number as a key": Refused(
         _raw(b"\x93\x06\x01\x81\x01\x02"), ErrorCode.FRAME_MALFORMED
     ),
-    "an array that claims 4 billion": Refused(
+    "an array that claims 4 billion elements": Refused(
         _raw(b"\xdd\xff\xff\xff\xff"), ErrorCode.FRAME_MALFORMED
     ),
-    "arrays 2,000 deep": Refused(
+    "arrays nested 2,000 deep": Refused(
         _raw(b"\x92\x04" + b"\x91" * 2_000 + b"\xc0"), ErrorCode.FRAME_MALFORMED
     ),
     "a request id of 0": Refused(encode([80, 0]), ErrorCode.FIELD_INVALID),
@@ -365,7 +365,7 @@ REFUSED_FRAMES: dict[str, Refused] = {
     "an attribute that is a map": Refused(
         encode([40, 5, "Q", {"depth_max": {}}]), ErrorCode.FIELD_INVALID
     ),
-    "an answer from whoever dialled": Refused(
+    "an answer from the dialler": Refused(
         encode(layout.to_array(m.Ok(1))), ErrorCode.STATE_VIOLATION
     ),
     "a second hello": Refused(
@@ -391,7 +391,7 @@ REFUSED_HELLOS: dict[str, Refused] = {
     "a queue manager without a store": Refused(
         encode([1, "qmgr", 1, 1, "queue-manager", "QM1"]), ErrorCode.FIELD_INVALID
     ),
-    "a queue manager of no name": Refused(
+    "a queue manager without a name": Refused(
         encode([1, "qmgr", 1, 1, "queue-manager", "a b", [], STORE_ID]), ErrorCode.FIELD_INVALID
     ),
 }
@@ -404,29 +404,29 @@ REFUSED_RECORDS: dict[str, Refused] = {
     "a byte cut off": Refused(_RECORD[:-1], ErrorCode.CHECKSUM_MISMATCH),
     "version 2": Refused(_damaged("a body", 5, 2), ErrorCode.RECORD_MALFORMED),
     "priority 10": Refused(_damaged("a body", 6, 10), ErrorCode.RECORD_MALFORMED),
-    "a flag that must be understood": Refused(
+    "an unknown flag that a reader must know": Refused(
         _damaged("a body", 7, 0x20), ErrorCode.RECORD_MALFORMED
     ),
-    "a delay that is not there": Refused(_damaged("a body", 7, 0x10), ErrorCode.RECORD_MALFORMED),
+    "a missing delay": Refused(_damaged("a body", 7, 0x10), ErrorCode.RECORD_MALFORMED),
     "a delay of over ten years": Refused(_damaged("a delay", 24, 0x7F), ErrorCode.RECORD_MALFORMED),
     "an expiry of 2**63": Refused(_damaged("a body", 8, 0x80), ErrorCode.RECORD_MALFORMED),
     "a correlation id of 65 bytes": Refused(
         _damaged("everything", 16, 65), ErrorCode.RECORD_MALFORMED
     ),
-    "last of no group": Refused(_damaged("a body", 17, 2), ErrorCode.RECORD_MALFORMED),
+    "last without a group": Refused(_damaged("a body", 17, 2), ErrorCode.RECORD_MALFORMED),
     "an unknown group flag": Refused(
         _damaged("first of a group", 17, 5), ErrorCode.RECORD_MALFORMED
     ),
     "lengths that do not add up": Refused(_damaged("a body", 23, 4), ErrorCode.RECORD_MALFORMED),
-    "an origin that is not there": Refused(_damaged("a body", 4, 3), ErrorCode.RECORD_MALFORMED),
-    "an origin that is no plain name": Refused(
+    "a missing origin": Refused(_damaged("a body", 4, 3), ErrorCode.RECORD_MALFORMED),
+    "an origin that is not a plain name": Refused(
         record.stamp_encoded(_RECORD, b"a b" + bytes(8)), ErrorCode.RECORD_MALFORMED
     ),
 }
 
 
 def shown(value: Any) -> Any:
-    """Returns *value* in a form that fits JSON."""
+    """Returns *value* in a form that JSON can represent."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     if isinstance(value, bool) or value is None or isinstance(value, str | float):
@@ -446,7 +446,7 @@ def described(message: m.Message) -> dict[str, Any]:
 
 
 def files() -> dict[str, list[dict[str, Any]]]:
-    """Returns the vectors by the name of their file."""
+    """Returns the vectors, with the name of their file as key."""
     return {
         "messages.json": [
             {"name": name, **described(message), "hex": encode(layout.to_array(message)).hex()}
@@ -491,5 +491,5 @@ def files() -> dict[str, list[dict[str, Any]]]:
 
 
 def text_of(data: list[dict[str, Any]] | dict[str, Any]) -> str:
-    """Returns the text of a file with *data*."""
+    """Returns the text of a file that contains *data*."""
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

@@ -26,7 +26,7 @@ from qmgrd.core.sessions import session
 from tests.qmgr_protocol.golden import VECTORS, shown
 
 PATH = VECTORS.parent / "spec.json"
-FIRST_VERSION = 1  # the version that added all messages so far
+FIRST_VERSION = 1  # version that added all current messages
 
 _WIDTHS = {"B": "u8", "H": "u16", "I": "u32", "Q": "u64"}
 _RECORD_FLAGS = {
@@ -59,7 +59,7 @@ _ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED, "ar
 
 
 def spec() -> dict[str, Any]:
-    """Returns the whole specification in a form that fits JSON."""
+    """Returns the whole specification in a form that JSON can represent."""
     found: dict[str, Any] = shown(
         {
             "protocol": m.MAGIC,

@@ -1,4 +1,4 @@
-"""The examples of PROTOCOL.md in bytes: a talk with the real queue manager, and a record."""
+"""The byte examples of PROTOCOL.md: a conversation with the real queue manager, and a record."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +12,11 @@ from qmgrd.core.peer import Peer
 from tests.qmgr_protocol import golden
 from tests.qmgrd.core.harness import Manager
 
-WIDTH = 32  # bytes per line
+WIDTH = 32  # number of bytes per line
 
 
 def talk() -> str:
-    """Returns a talk in the form of PROTOCOL.md: sender, message and frame."""
+    """Returns a conversation in the form of PROTOCOL.md: sender, message and frame."""
     return "".join(f"{who} {shown}\n{_hex(data)}\n" for who, shown, data in _said())
 
 
@@ -36,7 +36,7 @@ def _said() -> Iterator[tuple[str, str, bytes]]:
 
 
 class _Client:
-    """Talks over the wire of the harness, and shows every frame."""
+    """A client that communicates over the wire of the harness, and shows every frame."""
 
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
@@ -69,7 +69,7 @@ class _Client:
 
 
 def _shown(message: m.Message) -> str:
-    """Returns *message* on one line, without fields that have their defaults."""
+    """Returns *message* on one line, without fields that have their default."""
     kind = type(message)
     defaults = kind._field_defaults
     fields = [
@@ -96,7 +96,7 @@ def _hex(data: bytes) -> str:
 
 
 def dissected() -> str:
-    """Returns a record with one line per field."""
+    """Returns a record, with one line per field."""
     fields = golden.RECORDS["a correlation id"]._replace(uid=golden.UID)
     data = record.encode(fields)
     head = record.check(data)

@@ -1,4 +1,4 @@
-"""The checksum is that of zlib, with each library."""
+"""Tests that the checksum equals that of zlib, with each library."""
 
 import sys
 import zlib

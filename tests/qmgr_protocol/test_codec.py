@@ -1,4 +1,4 @@
-"""The decoder accepts valid values, and refuses hostile values of every known kind."""
+"""Tests that the decoder accepts valid values, and refuses every known kind of hostile value."""
 
 import struct
 import time
@@ -23,7 +23,7 @@ def array32(count: int, elements: bytes = b"") -> bytes:
 
 
 def nested(element: bytes, size_bytes: int = 8 * MIB) -> bytes:
-    """An array of arrays of 20,000 times *element*, *size_bytes* in all."""
+    """Returns an array of arrays of 20,000 times *element*, with *size_bytes* in total."""
     inner = array32(20_000, element * 20_000)
     count = size_bytes // len(inner)
     return array32(count, inner * count)
@@ -31,7 +31,7 @@ def nested(element: bytes, size_bytes: int = 8 * MIB) -> bytes:
 
 REFUSED = {
     "array32 that claims 4 G items in 5 bytes": array32(2**32 - 1),
-    "array16 that claims what does not follow": b"\xdc\xff\xff",
+    "array16 that claims missing elements": b"\xdc\xff\xff",
     "map32 that claims 4 G items": b"\xdf\xff\xff\xff\xff",
     "str32 that claims 4 GB": b"\xdb\xff\xff\xff\xff",
     "bin32 that claims 4 GB": b"\xc6\xff\xff\xff\xff",
@@ -67,9 +67,9 @@ REFUSED = {
     "a map with nil as a key": b"\x81\xc0\x01",
     "a map with true as a key": b"\x81\xc3\x01",
     "a map with a float as a key": b"\x81\xcb" + b"\x00" * 8 + b"\x01",
-    "a map that names a key twice": b"\x82\xa1a\x01\xa1a\x02",
+    "a map with a repeated key": b"\x82\xa1a\x01\xa1a\x02",
     "trailing bytes": b"\x90\x90",
-    "trailing bytes behind a long value": pack([b"x" * 600]) + b"\x00",
+    "trailing bytes after a long value": pack([b"x" * 600]) + b"\x00",
     "0xc1": b"\xc1",
     "0xc1 in a long value": b"\x92\xc1" + pack(b"x" * 600),
     "nothing": b"",
@@ -83,7 +83,7 @@ REFUSED = {
 def test_hostile_value_is_refused_quickly_and_without_memory(data: bytes) -> None:
     with pytest.raises(FrameMalformed):
         unpack(data)
-    assert least_time(data) < 0.25  # Without limits 8 MB of empty arrays take over 2 s.
+    assert least_time(data) < 0.25  # Without limits, 8 MB of empty arrays need over 2 s.
     tracemalloc.start()
     try:
         with pytest.raises(FrameMalformed):
@@ -91,12 +91,12 @@ def test_hostile_value_is_refused_quickly_and_without_memory(data: bytes) -> Non
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # A copy of the value and BUILT_MAX_BYTES; a short text takes 50 bytes in addition.
+    # A copy of the value, BUILT_MAX_BYTES, and 50 bytes of overhead for each short text
     assert peak_bytes < len(data) + 7 * codec.BUILT_MAX_BYTES
 
 
 def least_time(data: bytes) -> float:
-    """The processor seconds of the fastest of three runs."""
+    """Returns the processor time, in seconds, of the fastest of three runs."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -107,12 +107,15 @@ def least_time(data: bytes) -> float:
 
 
 def test_nested_claims_cost_no_more_than_their_bytes() -> None:
-    """Without a walk first, these 3 KB reserved 160 MB and took 60 ms."""
+    """The decoder walks a value before it reserves memory.
+
+    Without the walk, these 3 KB reserved 160 MB and needed 60 ms.
+    """
     assert least_time(REFUSED["1,000 nested claims of 20,000 in 3 KB"]) < 0.03
 
 
 def test_nested_claims_in_a_small_value_cost_little() -> None:
-    """A small value is not walked: its size bounds it."""
+    """The decoder does not walk a small value, because its size limits the claims."""
     assert least_time(REFUSED["300 nested claims in 500 bytes"]) < 0.03
 
 
@@ -174,7 +177,7 @@ def test_mutated_value_is_read_or_refused(value: Any, data: st.DataObject) -> No
 
 @given(st.binary(max_size=codec.SMALL_BYTES - 10) | VALUES.map(pack))
 def test_the_two_ways_agree(data: bytes) -> None:
-    """Small values are read without a walk, with the same results."""
+    """The decoder reads small values without a walk, with the same results."""
 
     def outcome(packed: bytes) -> Any:
         try:

@@ -30,7 +30,7 @@ def frame(message: Any) -> bytes:
 
 
 def at(side: Side, state: State, role: str = "client") -> Connection:
-    """One end of a connection in that state."""
+    """Returns one end of a connection in state *state*."""
     connection = Connection(side)
     steps: list[tuple[Side, Any]] = [
         (Side.DIALLER, HELLO[role]),
@@ -121,7 +121,7 @@ def test_goaway_may_be_sent_to_whoever_broke_the_protocol(side: Side, state: Sta
     connection = at(side, state)
     connection.receive(LENGTH.pack(2**32 - 1), 0)
     assert connection.error is not None
-    if (state, side) != (State.IDLE, Side.DIALLER):  # A dialler must send its hello first.
+    if (state, side) != (State.IDLE, Side.DIALLER):  # A dialler must first send its hello.
         connection.send(m.Goaway(connection.error.code))
         assert connection.is_closed
 
@@ -222,7 +222,7 @@ def test_longest_name_of_a_client_is_taken_and_a_longer_one_told() -> None:
     assert Connection(Side.LISTENER).receive(frame(hello), 0) == [(hello, len(frame(hello)))]
     listener = Connection(Side.LISTENER)
     listener.receive(frame(hello._replace(name="x" * 256)), 0)
-    assert str(listener.error) == "Hello.name: a client's name of 256 characters, at most 255"
+    assert str(listener.error) == "Hello.name: 256 characters; the limit for a client is 255"
 
 
 @pytest.mark.parametrize("welcome", BAD_WELCOMES.values(), ids=BAD_WELCOMES)
@@ -248,7 +248,7 @@ def test_unknown_operation_is_handed_out_and_the_connection_stays() -> None:
     assert (unknown.operation, unknown.request_id, size) == (99, 41, 7)
     assert ping == m.Ping(1)
     assert refusal(unknown) == m.Error(
-        41, ErrorCode.OPERATION_UNKNOWN, 2, 0, "operation 99 is not known to protocol version 1"
+        41, ErrorCode.OPERATION_UNKNOWN, 2, 0, "operation 99 is unknown in protocol version 1"
     )
 
 
@@ -275,12 +275,12 @@ def test_any_byte_of_an_open_connection_is_a_sign_of_life() -> None:
 def test_silence_ends_a_connection() -> None:
     connection = at(Side.LISTENER, State.OPEN)
     connection.receive(b"", 1_000)
-    with pytest.raises(LivenessExpired, match="nothing heard for 300 ms, at most 300"):
+    with pytest.raises(LivenessExpired, match="received nothing for 300 ms; the limit is 300 ms"):
         connection.poll(1_300, 100, 300)
 
 
 def test_handshake_that_drips_in_is_no_sign_of_life() -> None:
-    """Otherwise a peer that sends single bytes slowly would occupy a connection for ever."""
+    """Otherwise a peer that slowly sends single bytes could occupy a connection indefinitely."""
     connection = Connection(Side.LISTENER, now_ms=1_000)
     hello = frame(HELLO["client"])
     for now_ms in range(1_000, 1_300, 30):
@@ -295,7 +295,7 @@ def test_no_heartbeat_before_the_connection_is_open() -> None:
         assert at(Side.LISTENER, state).poll(200, 100, 300) == b""
 
 
-# Any bytes, in any state, in any pieces.
+# -- any bytes, in any state, in any pieces
 
 ENDS = st.tuples(st.sampled_from(Side), st.sampled_from(State), st.sampled_from(ROLES))
 FRAMES = (
@@ -343,7 +343,7 @@ def put(first_id: int, *, stream: int = 1, seen: int = 0, queue: str = "Q", size
 
 
 def joining(*messages: Any, records_max: int = 10) -> list[Any]:
-    """Returns the messages that a listener receives if *messages* arrive at once."""
+    """Returns the messages that a listener receives if all *messages* arrive at once."""
     connection = Connection(Side.LISTENER, joined_max=records_max)
     connection.receive(frame(HELLO["client"]), 0)
     connection.send(WELCOME)

@@ -1,4 +1,4 @@
-"""Each error class has a number, a word and a sentence."""
+"""Tests that each error class has a number, a word and a sentence."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_number_that_is_not_known_is_a_code_of_no_retry() -> None:
 
 
 def test_numbers_that_are_not_known_are_not_kept() -> None:
-    """A peer cannot make the table grow."""
+    """A peer cannot make the table of codes grow."""
     before = dict(ErrorCode._value2member_map_)
     for number in range(5_000, 5_100):
         assert ErrorCode(number) == number

@@ -1,4 +1,4 @@
-"""The catalogue is complete: it has every code that the sources use."""
+"""Tests that the catalogue is complete, and contains every code in the sources."""
 
 import ast
 import re
@@ -26,9 +26,9 @@ NOUNS = {
     11: "message groups",
     12: "topics and subscriptions",
     13: "history",
-    14: "what is set aside",
+    14: "items set aside",
 }
-# Several codes share one reason code of MQ.
+# Reason codes of MQ that several codes share
 SHARED = {
     "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {
         "QUEUE_IS_REMOTE",
@@ -42,7 +42,7 @@ SHARED = {
     },
     "AMQ9526": {"RESTORED", "PEER_RESTORED"},
 }
-# Numbers that peers may send, but this version never sends.
+# Codes that peers may send, but this version never sends
 NEVER_SENT = {"FEATURE_UNSUPPORTED", "CONSUMER_UNKNOWN", "LEASES_EXHAUSTED"}
 
 
@@ -94,7 +94,7 @@ def test_number_alone_finds_the_code() -> None:
 
 
 def named() -> Iterator[str]:
-    """The codes in the sources, except the catalogue itself."""
+    """Yields the codes in the sources, except those in the catalogue itself."""
     for path in (path for root in ROOTS for path in (REPO / root).glob("*/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:

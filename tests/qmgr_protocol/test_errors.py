@@ -20,7 +20,11 @@ from qmgr_protocol.errors import (
 )
 
 BROKEN: list[tuple[RemoteProtocolError, ErrorCode, str]] = [
-    (FrameTooLarge(9, 8), ErrorCode.FRAME_TOO_LARGE, "frame of 9 bytes, at most 8"),
+    (
+        FrameTooLarge(9, 8),
+        ErrorCode.FRAME_TOO_LARGE,
+        "frame of 9 bytes exceeds the limit of 8 bytes",
+    ),
     (FrameMalformed("no array"), ErrorCode.FRAME_MALFORMED, "no array"),
     (FieldInvalid("Put", "queue", "is missing"), ErrorCode.FIELD_INVALID, "Put.queue: is missing"),
     (
@@ -28,8 +32,8 @@ BROKEN: list[tuple[RemoteProtocolError, ErrorCode, str]] = [
         ErrorCode.STATE_VIOLATION,
         "Put is not allowed in state greeting",
     ),
-    (CreditExceeded("puts", 9, 8), ErrorCode.CREDIT_EXCEEDED, "9 puts outstanding, at most 8"),
-    (WindowExceeded(9, 3, 4), ErrorCode.WINDOW_EXCEEDED, "id 9 is past 3 + window 4"),
+    (CreditExceeded("puts", 9, 8), ErrorCode.CREDIT_EXCEEDED, "9 puts outstanding; the limit is 8"),
+    (WindowExceeded(9, 3, 4), ErrorCode.WINDOW_EXCEEDED, "id 9 exceeds commit id 3 + window 4"),
     (
         CommitOutOfRange(9, 8),
         ErrorCode.COMMIT_OUT_OF_RANGE,
@@ -43,7 +47,7 @@ BROKEN: list[tuple[RemoteProtocolError, ErrorCode, str]] = [
     (
         LivenessExpired(40_000, 30_000),
         ErrorCode.LIVENESS_EXPIRED,
-        "nothing heard for 40000 ms, at most 30000",
+        "received nothing for 40000 ms; the limit is 30000 ms",
     ),
 ]
 

@@ -44,7 +44,10 @@ def test_what_is_shown_is_taken_back_as_that_group(data: bytes) -> None:
     [
         ("", "an empty text"),
         ("00" * 24, "24 zero bytes"),
-        ("x" * 25, "a text of 25 bytes, at most 24; in hexadecimal it has 48 digits"),
+        (
+            "x" * 25,
+            "a text of 25 bytes exceeds the limit of 24 bytes; in hexadecimal, an id has 48 digits",
+        ),
         ("ü" * 13, "a text of 26 bytes"),
         ("ab" * 23, "a text of 46 bytes"),
     ],

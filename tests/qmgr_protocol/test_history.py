@@ -1,4 +1,4 @@
-"""Rows of history are short and exact; invalid ones are refused."""
+"""Tests that rows of history are short and exact, and that invalid rows are refused."""
 
 import pytest
 from hypothesis import given
@@ -86,15 +86,18 @@ def test_one_message_is_no_run() -> None:
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        (b"", "no row of history"),
-        (pack(7), "no row of history"),
-        (pack([]), "no row of history"),
-        (pack([2, 1, 1]), "version 2, only 1 is known"),
-        (pack([1, 1, 1, [0, 1]]), "no row of history"),
-        (pack([1, 1, 1, [99, 1, "Q", 1, "", "", 0, 1, *[0] * 8]]), "a section of kind 99"),
+        (b"", "not a valid row of history"),
+        (pack(7), "not a valid row of history"),
+        (pack([]), "not a valid row of history"),
+        (pack([2, 1, 1]), "unknown version 2; only version 1 is supported"),
+        (pack([1, 1, 1, [0, 1]]), "not a valid row of history"),
+        (pack([1, 1, 1, [99, 1, "Q", 1, "", "", 0, 1, *[0] * 8]]), "invalid section: kind 99"),
         (pack([1, 1, 1, [0, 1, "Q", 1, "", "", 0, 0, *[0] * 8]]), "with 0 messages"),
         (pack([1, 1, 1, [0, 1, "Q", 1, "", "", 0, 10**15, [1], *[0] * 7]]), "with 10000000000"),
-        (pack([1, 1, 1, [0, 1, "Q", 1, "", "", 0, 3, [1, 2], *[0] * 7]]), "2 arrivals, for 3"),
+        (
+            pack([1, 1, 1, [0, 1, "Q", 1, "", "", 0, 3, [1, 2], *[0] * 7]]),
+            "arrivals has 2 values for 3",
+        ),
     ],
 )
 def test_what_is_no_row_is_refused(row: bytes, why: str) -> None:

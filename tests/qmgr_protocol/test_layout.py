@@ -23,7 +23,7 @@ def over_the_wire(array: Any) -> list[Any]:
 
 
 def quick_fields(kind: type[Any]) -> int:
-    """The number of fields that a busy connection sends, and that the quick test checks."""
+    """Returns the number of fields that a busy connection sends and the quick test checks."""
     return len(signature(layout.QUICK[kind]).parameters)
 
 
@@ -67,7 +67,7 @@ def test_mutated_message_is_read_or_refused(array: list[Any]) -> None:
 
 @pytest.mark.parametrize("kind", layout.QUICK, ids=lambda kind: kind.__name__)
 def test_quick_test_lets_nothing_pass_that_the_checks_refuse(kind: type[Any]) -> None:
-    """The limits of a frequent message are in two places: this test keeps them equal."""
+    """The limits of a frequent message exist twice, and must be equal."""
 
     @given(st.data())
     def law(data: st.DataObject) -> None:
@@ -193,7 +193,7 @@ def test_refusal_names_message_field_and_limit() -> None:
 
 
 def test_attribute_is_a_value_or_a_list_of_values() -> None:
-    """Receivers would have to show, compare and store deeper values."""
+    """Attributes are not nested, because receivers must show, compare and store them."""
     layout.parse([61, 1, "NYC", {"addresses": ["a:1", "b:2"], "stopped": False, "share": 1.5}])
     wrong: list[Any] = [{}, [[]], [{}], b"x", "x" * 1_025]
     for value in wrong:

@@ -1,4 +1,4 @@
-"""The messages. test_layout.py and the golden vectors cover their encoding."""
+"""Tests of the messages. test_layout.py and the golden vectors cover their encoding."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def test_handle_and_delivery_head_have_the_sizes_of_the_protocol() -> None:
 
 
 def test_delivery_head_starts_with_the_handle() -> None:
-    """A client settles by cutting it off."""
+    """A client takes the handle for a settle from the start of the head."""
     item = m.DELIVERY.pack(9, 17, 5, 2, 1, m.STATE_REDELIVERED, 99)
     assert item[: m.HANDLE.size] == m.HANDLE.pack(9, 17, 5)
 
@@ -26,7 +26,7 @@ def test_states_of_a_delivery_are_bits() -> None:
 
 @pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
 def test_request_names_its_request_first(kind: type[Any]) -> None:
-    """So a listener can refuse an unknown operation by its id."""
+    """A listener can therefore refuse an unknown operation under its id."""
     if "request_id" in kind._fields:
         assert kind._fields[0] == "request_id"
 
@@ -34,14 +34,14 @@ def test_request_names_its_request_first(kind: type[Any]) -> None:
 def test_operation_unknown_says_which() -> None:
     unknown = m.OperationUnknown(99, 41)
     assert (str(unknown), unknown.operation, unknown.request_id) == (
-        "operation 99 is not known",
+        "operation 99 is unknown",
         99,
         41,
     )
 
 
 def test_empty_session_is_left_out() -> None:
-    """An older peer sends none, and receives none that it does not know."""
+    """An older peer does not know the field, so an empty session is omitted."""
     for message in (m.Hello(m.MAGIC, 1, 1, "client", "a"), m.Welcome(1, "QM1", b"S" * 16, 1)):
         array = layout.to_array(message)
         assert len(array) == len(message)

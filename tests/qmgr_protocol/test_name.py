@@ -37,7 +37,7 @@ BAD = [
         ("a", ("a", "")),
         ("x" * 64, ("x" * 64, "")),
         ("a.b_c-9", ("a.b_c-9", "")),
-        ("..", ("..", "")),  # Names never become paths.
+        ("..", ("..", "")),  # Names are never used as paths.
         ("FLIGHTS@NYC", ("FLIGHTS", "NYC")),
         ("@NYC", ("", "NYC")),
     ],
@@ -86,7 +86,7 @@ def test_refusal_is_short_and_can_be_printed(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("/flights/JFK", "; put to a topic"), ("flights/JFK", "; a topic starts with /")],
+    [("/flights/JFK", "; a topic accepts only puts"), ("flights/JFK", "; a topic starts with /")],
 )
 def test_topic_is_told_from_a_queue(text: str, words: str) -> None:
     with pytest.raises(RequestError) as caught:

@@ -1,4 +1,4 @@
-"""Each message has one complete declaration."""
+"""Tests that each message has one complete declaration."""
 
 from typing import Any, NamedTuple, cast, get_args
 
@@ -16,7 +16,7 @@ DECLARED = {found.kind for found in OPERATIONS.values()}
 
 
 def test_all_messages_of_the_module_are_declared_and_in_the_union() -> None:
-    """A class without its decorator, or one that type checkers do not know, is half an addition."""
+    """A class without a decorator, or outside the union of type checkers, is incomplete."""
     classes = {
         found
         for found in vars(m).values()
@@ -75,7 +75,7 @@ def test_answer_of_a_request_is_a_message_that_a_listener_sends(found: Operation
 
 @EACH
 def test_request_that_an_ok_answers_names_its_id_first(found: Operation) -> None:
-    """An Ok and an Error name a request by its id."""
+    """An Ok and an Error refer to a request by its id."""
     if found.request and found.request.answered_by in (AnsweredBy.OK, AnsweredBy.DELIVER):
         assert found.kind._fields[0] == "request_id"
 
@@ -87,7 +87,7 @@ def test_only_requests_for_the_link_right_need_a_queue_manager(found: Operation)
 
 
 class Twice(NamedTuple):
-    """A message whose number is in use."""
+    """A message with a number that is already in use."""
 
     request_id: Id
     purge: Flag = False

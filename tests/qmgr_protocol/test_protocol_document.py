@@ -1,4 +1,4 @@
-"""PROTOCOL.md agrees with the code: its tables, its numbers, its examples."""
+"""Tests that PROTOCOL.md agrees with the code: its tables, numbers and examples."""
 
 import ast
 import math
@@ -40,7 +40,7 @@ def section(number: int) -> str:
 
 
 def rows(part: str) -> Iterator[list[str]]:
-    """The cells of all rows of all tables, without their heads."""
+    """Yields the cells of each row of all tables, without the heads."""
     for line in part.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
             yield [cell.strip() for cell in line.strip("|").split("|")]
@@ -89,13 +89,13 @@ def test_states_are_those_of_the_code() -> None:
 
 
 def test_answers_are_those_of_the_code() -> None:
-    assert len(FROM_LISTENER) >= 9, f"looked at {len(FROM_LISTENER)} messages"
+    assert len(FROM_LISTENER) >= 9, f"found only {len(FROM_LISTENER)} messages"
     cells = " ".join(cell for row in rows(section(3)) for cell in row)
     assert {kind.__name__ for kind in FROM_LISTENER} <= set(re.findall(r"\w+", cells))
 
 
 def errors() -> str:
-    """The table of error codes."""
+    """Returns the table of error codes."""
     lines = ["| code | name | class | MQ | |", "|---|---|---|---|---|"]
     for code in ErrorCode:
         cells = str(code.value), f"`{code.name}`", code.error_class.word, code.mq, code.means
@@ -121,7 +121,7 @@ def test_classes_have_the_words_of_the_catalogue() -> None:
 
 def test_each_code_that_is_named_exists() -> None:
     capitals = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", text()))
-    assert len(capitals) >= 100, f"looked at {len(capitals)} codes"
+    assert len(capitals) >= 100, f"found only {len(capitals)} codes"
     assert capitals <= set(ErrorCode.__members__)
 
 
@@ -170,7 +170,7 @@ def test_attributes_are_those_of_the_code() -> None:
 
 
 def attributes_under(head: str) -> Iterator[tuple[str, list[str]]]:
-    """The values and the default of each attribute in the table of section 11 with that head."""
+    """Yields each attribute in the table *head* of section 11, with its values and default."""
     table = section(11).partition(f"| {head} |")[2].partition("\n\n")[0]
     for row in rows(table.partition("\n")[2]):
         yield row[0].strip("`"), row[1:3]
@@ -202,7 +202,7 @@ def test_attributes_of_topics_and_subscriptions_are_those_of_the_code(
 
 
 def test_what_subscriptions_have_not_of_the_attributes_of_queues_is_named() -> None:
-    text_ = section(11).partition("**Attributes of a subscription**")[2].partition(", and\n")[0]
+    text_ = section(11).partition("**Attributes of a subscription**")[2].partition(".")[0]
     assert set(re.findall(r"`(\w+)`", text_)) == set(ATTRS) - set(SUBSCRIPTION_ATTRIBUTES)
 
 
@@ -249,7 +249,7 @@ def published(client: Client) -> list[dict[str, Any]]:
 
 
 def groups(client: Client, group_id: bytes) -> list[dict[str, Any]]:
-    """Returns the answers about a group without number 2."""
+    """Returns the answers about a group in which number 2 is missing."""
     members = [record(b"x", group=(group_id, n, n == 3), expiry_ms=9_000) for n in (1, 3)]
     client.ask(m.QueueAlter, "Q", {"depth_max": 9})
     client.put_records("Q", *members)
@@ -269,7 +269,7 @@ def power(text: str) -> int:
 
 
 def test_keys_of_each_reply_are_described() -> None:
-    """Each key in the answers of the real queue manager is in section 11."""
+    """Section 11 contains each key in the answers of the real queue manager."""
     described = set(re.findall(r"\w+", section(11)))
     client = Manager().connect()
     group_id = b"g" * 24
@@ -301,6 +301,6 @@ def test_keys_of_each_reply_are_described() -> None:
         client.ask(m.ConnectionList),
     ]
     keys = {key for answer in answers for key in answer}
-    assert len(keys) >= 170, f"looked at {len(keys)} keys"
+    assert len(keys) >= 170, f"found only {len(keys)} keys"
     for answer in answers:
         assert set(answer) <= described, set(answer) - described

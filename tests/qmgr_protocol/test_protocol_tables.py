@@ -1,4 +1,4 @@
-"""Sections 10 and 11 of PROTOCOL.md agree with the declarations: types, limits, values, keys."""
+"""Tests that sections 10 and 11 of PROTOCOL.md agree with the declarations."""
 
 import re
 from typing import Any, get_args, get_type_hints
@@ -26,7 +26,7 @@ INTEGERS = {
     (0, 1): "0 or 1",
 }
 NAMES = {get_args(kind)[1] for kind in (field_type.Name, field_type.Names)}
-TEXT_MAX = 1_024  # characters, unless the table gives another number
+TEXT_MAX = 1_024  # maximum characters, unless the table gives another number
 HOUR_MS, DAY_MS = 3_600_000, 24 * 3_600_000
 FIELDS = [
     (OPERATIONS[int(part.split()[0])].kind, row, check)
@@ -40,7 +40,7 @@ FIELDS = [
 
 
 def type_of(found: Description) -> str:
-    """Returns the name of a type, as section 2 defines it."""
+    """Returns the name of a type, as defined in section 2."""
     kind = found["type"]
     if kind == "integer":
         return integer(found)
@@ -68,7 +68,7 @@ def integer(found: Description) -> str:
 
 
 def limits_of(found: Description) -> list[str]:
-    """Returns what the last cell must contain, as the type does not express it."""
+    """Returns the limits that the last cell must contain because the type does not express them."""
     limits = []
     if found["type"] == "array" and found.get("length_max", LENGTH_MAX) != LENGTH_MAX:
         limits.append(f"t most {found['length_max']:,}")
@@ -92,7 +92,7 @@ def duration(limit_ms: int) -> list[str]:
 
 def test_all_fields_are_looked_at() -> None:
     assert len(FIELDS) == sum(len(found.checks) for found in OPERATIONS.values())
-    assert len(FIELDS) > 270, f"looked at {len(FIELDS)} fields"
+    assert len(FIELDS) > 270, f"found only {len(FIELDS)} fields"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_type_and_limits_of_a_field_are_those_declared(
 
 
 def test_limits_of_attributes_are_those_declared() -> None:
-    """QueueCreate states them; the other messages with attributes refer to it."""
+    """QueueCreate states the limits, and other messages with attributes refer to it."""
     (note,) = [
         row[3] for kind, row, _ in FIELDS if (kind, row[0]) == (m.QueueCreate, "`attributes`")
     ]
@@ -129,7 +129,7 @@ def test_limits_of_attributes_are_those_declared() -> None:
 
 
 def values() -> dict[str, str]:
-    """The value of the Ok of each request."""
+    """Returns the value of the Ok for each request."""
     table = section(11).partition("| request | value |\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     for names, value in cells_of(table):
@@ -146,7 +146,7 @@ def test_each_request_that_an_ok_answers_has_its_value() -> None:
         if found.request and found.request.answered_by in (AnsweredBy.OK, AnsweredBy.DELIVER)
     }
     assert values().keys() == expected
-    assert len(expected) == 58, f"looked at {len(expected)} requests"
+    assert len(expected) == 58, f"found {len(expected)} requests"
 
 
 def test_value_is_nil_where_the_declaration_says_so() -> None:
@@ -161,14 +161,14 @@ def test_value_is_nil_where_the_declaration_says_so() -> None:
 
 
 def shape(found: Description) -> Any:
-    """Returns the rows and arrays of a type, without what they consist of."""
+    """Returns the nesting of rows and arrays in a type, without their elements."""
     if found["type"] == "array":
         return ["...", shape(found["of"])]
     return [shape(x) for x in found["columns"]] if found["type"] == "row" else "x"
 
 
 def shape_of(value: str) -> Any:
-    """Returns the same of a value as section 11 writes it: ``[a, [b, c], [[d, e], ...]]``."""
+    """Returns the nesting in a value of section 11, such as ``[a, [b, c], [[d, e], ...]]``."""
     plain = re.sub(r"\[ids [^\]]*\]", "['...', 'x']", value)
     plain = re.sub(r"(?<![\w'])[a-zA-Z][\w ]*(?=[,\]])", "'x'", plain.replace(", ...]", ", 0]"))
     return arrays(eval(plain, {}))
@@ -188,7 +188,7 @@ def test_values_with_a_declared_form_have_it() -> None:
         for operation in OPERATIONS.values()
         if operation.request and operation.request.ok_value
     }
-    assert len(found) >= 5, f"looked at {len(found)} values"
+    assert len(found) >= 5, f"found only {len(found)} values"
     said = values()
     assert said["GroupNew"].endswith(type_of(found.pop("GroupNew")))
     for name, declared in found.items():
@@ -204,7 +204,7 @@ def keys_of(row: Any) -> set[str]:
 
 
 def documented(head: str) -> set[str]:
-    """The keys in the first cells of the table below *head*."""
+    """Returns the keys in the first cells of the table below *head*."""
     _, mark, rest = section(11).partition(head)
     assert mark, head
     table = re.search(r"\n\| key \| meaning \|\n.*?\n\n", rest, re.DOTALL)
@@ -215,7 +215,7 @@ def documented(head: str) -> set[str]:
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
-        ("**A row of what is parked**", keys_of(rows.ParkedRow)),
+        ("**A row of a parked publication**", keys_of(rows.ParkedRow)),
         ("**A job's row.**", keys_of(rows.JobRow)),
         ("**A group's row.**", keys_of(rows.GroupRow)),
         ("`GroupShow` adds:", keys_of(rows.GroupShown) - keys_of(rows.GroupRow)),
@@ -228,13 +228,13 @@ def documented(head: str) -> set[str]:
 def test_keys_of_a_row_are_those_that_clients_know(head: str, expected: set[str]) -> None:
     keys = {key for key in documented(head) if key.islower()}
     assert keys == expected
-    assert len(keys) >= 4, f"looked at {len(keys)} keys"
+    assert len(keys) >= 4, f"found only {len(keys)} keys"
 
 
 def test_keys_of_the_status_are_those_that_clients_know() -> None:
     keys = documented("**Status.** Of the queue manager:") | documented("Of the process:")
     assert keys == keys_of(manager_rows.ManagerStatus)
-    assert len(keys) >= 27, f"looked at {len(keys)} keys"
+    assert len(keys) >= 27, f"found only {len(keys)} keys"
 
 
 @pytest.mark.parametrize(

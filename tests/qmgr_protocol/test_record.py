@@ -101,7 +101,7 @@ def test_field_beyond_its_limit_is_refused(fields: Fields) -> None:
 
 @pytest.mark.parametrize("number", [-1, 0, 1_000_000_000, 2**32])
 def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
-    """E1, E19: numbers are 1 to 999,999,999; see test_field_at_its_limit_is_taken."""
+    """E1, E19: valid numbers are 1 to 999,999,999; see test_field_at_its_limit_is_taken."""
     refused = code_of(record.encode, Fields(b"", group=(b"g" * 24, number, False)))
     assert refused == ErrorCode.GROUP_NUMBER_INVALID
 
@@ -112,14 +112,14 @@ def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
     ids=["many", "a list", "a text"],
 )
 def test_envelope_that_fits_can_be_read_again(envelope: dict[str, Any]) -> None:
-    """Otherwise it would be stored, and no consumer could read it."""
+    """An envelope is refused if no consumer could read it."""
     assert record.decode(record.encode(Fields(b"", envelope=envelope))).envelope == envelope
 
 
 def test_envelope_that_is_no_map_is_malformed() -> None:
     data = record.HEAD.pack(0, 0, 1, 4, 0, 0, 0, 0, 1, 0) + b"\x90"
     data = crc32(data[5:]).to_bytes(4, "big") + data[4:]
-    record.check(data)  # The daemon never looks into an envelope.
+    record.check(data)  # The daemon never examines an envelope.
     assert code_of(record.decode, data) == ErrorCode.RECORD_MALFORMED
 
 
@@ -143,7 +143,7 @@ def test_timestamp_beyond_63_bits_is_malformed() -> None:
 
 @given(RECORD_FIELDS, st.data())
 def test_flipped_bit_is_always_noticed(fields: Fields, data: st.DataObject) -> None:
-    """The checksum does not cover byte 4, the length of the origin; the lengths reveal a change."""
+    """The checksum does not cover byte 4, the length of the origin. The lengths reveal a change."""
     damaged = bytearray(record.encode(fields))
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     assert code_of(record.check, bytes(damaged)) in (400, 401)
@@ -178,7 +178,7 @@ def test_delay_is_read_without_decoding(fields: Fields) -> None:
 
 @pytest.mark.parametrize("delay_ms", [-1, record.DELAY_MAX_MS + 1])
 def test_delay_out_of_range_is_refused(delay_ms: int) -> None:
-    with pytest.raises(RequestError, match=f"delay of {delay_ms} ms is not 0 to"):
+    with pytest.raises(RequestError, match=f"delay of {delay_ms} ms is out of range"):
         record.encode(Fields(b"", delay_ms=delay_ms))
 
 
@@ -210,7 +210,7 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
 
 
 def reheaded(data: bytes, **changed: int) -> bytes:
-    """Returns *data* with other fields in its head, and a valid checksum."""
+    """Returns *data* with changed fields in its head, and a valid checksum."""
     head = record.Head._make(record.HEAD.unpack_from(data))._replace(**changed)
     data = record.HEAD.pack(*head) + data[record.HEAD_BYTES :]
     return crc32(data[5:]).to_bytes(4, "big") + data[4:]
@@ -251,7 +251,7 @@ def test_field_of_a_head_is_held_to_its_limit(
 
 
 class Announced(bytes):
-    """A body that claims to be longer than it is: four gigabytes are too much for a test."""
+    """A body that claims more bytes than it has: four gigabytes are too large for a test."""
 
     size = 0
 
@@ -286,7 +286,7 @@ def test_field_at_its_limit_is_taken(fields: Fields) -> None:
 
 
 NOT_A_UID = (
-    "{!r} is not a UID: it needs an origin of 1 to 64 of A-Z a-z 0-9 . _ -, "
+    "{!r} is not a valid UID: it needs an origin of 1 to 64 characters of A-Z a-z 0-9 . _ -, "
     "and a timestamp below 2**63"
 )
 
@@ -294,14 +294,23 @@ NOT_A_UID = (
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        (Fields(b"", priority=10), "priority 10 is not 0 to 9"),
-        (Fields(b"", correlation_id=b"c" * 65), "correlation id of 65 bytes, at most 64"),
-        (Fields(b"", envelope={"a": "x" * (65_536 - 6)}), "headers of 65536 bytes, at most 65535"),
-        (Fields(body_of(2**32)), "body of 4294967296 bytes, at most 4294967295"),
-        (Fields(b"", expiry_ms=-1), "expiry of -1 ms is not 0 to 2**63 - 1"),
-        (Fields(b"", flags=-1), "flags -1 are not 0 to 255"),
-        (Fields(b"", group=(b"g" * 23, 1, False)), "group id of 23 bytes, not 24"),
-        (Fields(b"", group=(b"g" * 24, -1, False)), "number -1 in a group is not 1 to 999999999"),
+        (Fields(b"", priority=10), "priority 10 is out of range (0 to 9)"),
+        (
+            Fields(b"", correlation_id=b"c" * 65),
+            "correlation id of 65 bytes exceeds the limit of 64",
+        ),
+        (
+            Fields(b"", envelope={"a": "x" * (65_536 - 6)}),
+            "headers of 65536 bytes exceed the limit of 65535",
+        ),
+        (Fields(body_of(2**32)), "body of 4294967296 bytes exceeds the limit of 4294967295"),
+        (Fields(b"", expiry_ms=-1), "expiry of -1 ms is out of range (0 to 2**63 - 1)"),
+        (Fields(b"", flags=-1), "flags -1 are out of range (0 to 255)"),
+        (Fields(b"", group=(b"g" * 23, 1, False)), "group id of 23 bytes; 24 are required"),
+        (
+            Fields(b"", group=(b"g" * 24, -1, False)),
+            "number -1 in a group is out of range (1 to 999999999)",
+        ),
         (Fields(b"", uid=Uid("A@B", 7)), NOT_A_UID.format("A@B.7")),
         (Fields(b"", uid=Uid("x" * 200, 7)), NOT_A_UID.format("x" * 100)),
         (Fields(b"", envelope={"a": object()}), "headers: can not serialize 'object' object"),
@@ -321,27 +330,27 @@ OUT_OF_RANGE = record.Head._make(record.HEAD.unpack_from(reheaded(HELLO, priorit
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (HELLO[:10], "10 bytes are no head, which takes 24"),
-        (HELLO[:-1] + b"!", "the record's checksum does not match it"),
-        (reheaded(HELLO, version=2), "version 2, only 1 is known"),
+        (HELLO[:10], "a record of 10 bytes is too short for a head of 24 bytes"),
+        (HELLO[:-1] + b"!", "the checksum of the record does not match its contents"),
+        (reheaded(HELLO, version=2), "unknown version 2; only version 1 is supported"),
         (
             reheaded(HELLO, flags=0x20),
-            "flags 0x20 name an unknown extension, which must not be ignored",
+            "flags 0x20 contain an unknown flag that must not be ignored",
         ),
-        (reheaded(HELLO, flags=0x10), "29 bytes, but its lengths add up to 37"),
+        (reheaded(HELLO, flags=0x10), "the record has 29 bytes, but its lengths add up to 37"),
         (
             reheaded(HELLO + b"\xff" * 8, flags=0x10),
-            f"a delay of {0x68656C6C_6FFFFFFF} ms, at most {record.DELAY_MAX_MS}",
+            f"a delay of {0x68656C6C_6FFFFFFF} ms exceeds {record.DELAY_MAX_MS} ms",
         ),
-        (reheaded(HELLO, body_length=4), "29 bytes, but its lengths add up to 28"),
-        (reheaded(HELLO, priority=11), f"a field out of range: {OUT_OF_RANGE}"),
+        (reheaded(HELLO, body_length=4), "the record has 29 bytes, but its lengths add up to 28"),
+        (reheaded(HELLO, priority=11), f"a field is out of range: {OUT_OF_RANGE}"),
         (
             record.stamp_encoded(HELLO, b"a b" + bytes(8)),
-            "the origin 'a b' is not a name: 1 to 64 of A-Z a-z 0-9 . _ -",
+            "the origin 'a b' is not a valid name: use 1 to 64 of A-Z a-z 0-9 . _ -",
         ),
         (
             record.stamp_encoded(HELLO, b"Q" + b"\xff" * 8),
-            f"timestamp {2**64 - 1} is beyond {2**63 - 1}",
+            f"timestamp {2**64 - 1} exceeds {2**63 - 1}",
         ),
         (
             reheaded(HELLO, envelope_length=1, body_length=4),

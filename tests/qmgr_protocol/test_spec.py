@@ -1,4 +1,4 @@
-"""protocol/spec.json agrees with the code, and suffices to write a codec."""
+"""Tests that protocol/spec.json agrees with the code, and suffices to write a codec."""
 
 import ast
 import json
@@ -124,7 +124,7 @@ def test_delivery_is_read(codec: Codec) -> None:
 
 @pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
 def test_types_are_the_checks_of_the_code(kind: type[Any]) -> None:
-    """The spec and the code accept and refuse the same values: limits, and other types."""
+    """The spec and the code accept and refuse the same values at the limits and of other types."""
     for check in layout.checks_of(kind):
         described = read(description_of(check))
         for value in edges(described):
@@ -151,7 +151,7 @@ def edges(kind: dict[str, Any]) -> list[Any]:
     return found
 
 
-# -- PROTOCOL.md agrees
+# -- agreement with PROTOCOL.md
 
 
 @pytest.mark.parametrize("part", MESSAGES, ids=lambda part: part.split("`")[1])
@@ -165,7 +165,7 @@ def test_page_has_the_types_of_the_code(part: str) -> None:
 
 
 def agrees(cell: str, meaning: str, kind: dict[str, Any]) -> bool:
-    """Returns whether a cell of the page states *kind*, with its bounds."""
+    """Returns whether a cell of the page describes *kind* and its bounds."""
     if cell in ("any", "map"):
         return str(kind["type"]) == cell
     if cell.startswith("array of "):

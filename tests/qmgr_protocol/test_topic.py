@@ -1,4 +1,4 @@
-"""Topics and filters: which match, and the texts of refusals."""
+"""Tests of topics and filters: their matches, and the texts of refusals."""
 
 import pytest
 from hypothesis import example, given
@@ -24,7 +24,7 @@ FILTERS = st.tuples(st.lists(LEVEL | st.just("+"), max_size=4), st.booleans()).m
 
 
 def model(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
-    """Matches level by level, in the most obvious way."""
+    """Compares the levels one by one, in the most obvious way."""
     if filter_ == ("#",):
         return True
     if not filter_ or not topic:
@@ -61,17 +61,17 @@ def test_filter_made_from_a_topic_has_it(topic: tuple[str, ...], data: st.DataOb
     ("text", "why"),
     [
         ("", "it is empty"),
-        ("x" * 201, "201 bytes, at most 200"),
-        ("ä" * 101, "202 bytes, at most 200"),
+        ("x" * 201, "201 bytes exceed the limit of 200"),
+        ("ä" * 101, "202 bytes exceed the limit of 200"),
         ("/a", "a level is empty: use / only between levels"),
         ("a//b", "a level is empty: use / only between levels"),
         ("a/", "a level is empty: use / only between levels"),
         ("/", "a level is empty: use / only between levels"),
-        ("/".join("a" * 33), "33 levels, at most 32"),
-        ("a\nb", "it has an unprintable character, or an @"),
-        ("a/b\x00", "it has an unprintable character, or an @"),
-        ("a\ud800", "it has an unprintable character, or an @"),
-        ("a/b@NYC", "it has an unprintable character, or an @"),
+        ("/".join("a" * 33), "33 levels exceed the limit of 32"),
+        ("a\nb", "it contains an unprintable character or an @"),
+        ("a/b\x00", "it contains an unprintable character or an @"),
+        ("a\ud800", "it contains an unprintable character or an @"),
+        ("a/b@NYC", "it contains an unprintable character or an @"),
     ],
 )
 def test_text_that_is_neither_topic_nor_filter_is_refused(text: str, why: str) -> None:
@@ -79,13 +79,13 @@ def test_text_that_is_neither_topic_nor_filter_is_refused(text: str, why: str) -
         with pytest.raises(RequestError) as caught:
             read(text)
         assert caught.value.code == ErrorCode.TOPIC_INVALID
-        assert caught.value.text == f"{text[:80]!r} is no {noun}: {why}"
+        assert caught.value.text == f"{text[:80]!r} is not a valid {noun}: {why}"
 
 
 @pytest.mark.parametrize("text", ["a/+", "#", "a/#", "a+b", "a/b#"])
 def test_wild_cards_are_for_those_who_subscribe(text: str) -> None:
     with pytest.raises(
-        RequestError, match=r"\+ and # are for filters of subscriptions only"
+        RequestError, match=r"\+ and # are allowed only in filters of subscriptions"
     ) as error:
         levels_of(text)
     assert error.value.code == ErrorCode.TOPIC_INVALID
@@ -160,7 +160,7 @@ def test_what_no_durable_subscription_is_called_is_refused(name: str) -> None:
         check_subscription(name)
     assert caught.value.code == ErrorCode.NAME_INVALID
     assert caught.value.text.startswith(
-        f"{name!r} is not the name of a subscription: CLIENT:NAME, "
+        f"{name!r} is not the name of a subscription: use CLIENT:NAME, :NAME for one of an "
     )
 
 

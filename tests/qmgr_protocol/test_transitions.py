@@ -23,7 +23,7 @@ def test_each_message_may_be_sent_by_somebody() -> None:
 
 
 def test_handshake_happens_once() -> None:
-    """A connection never returns to an earlier state."""
+    """A connection never returns to a previous state."""
     for (before, _, kind), after in TRANSITIONS.items():
         if before is State.OPEN and kind is not m.Goaway:
             assert after is State.OPEN

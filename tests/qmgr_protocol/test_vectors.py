@@ -1,4 +1,4 @@
-"""The golden vectors of protocol/vectors/, both ways; after an intended change: --rewrite."""
+"""Tests of the golden vectors in protocol/vectors/. Use --rewrite after an intended change."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def vectors(name: str) -> list[Any]:
 
 
 def read(value: Any) -> Any:
-    """The inverse of :func:`golden.shown`."""
+    """Returns the value of a vector's JSON. This is the inverse of :func:`golden.shown`."""
     if isinstance(value, dict):
         if set(value) == {"hex"}:
             return bytes.fromhex(value["hex"])
@@ -94,7 +94,7 @@ def test_newer_peer_is_understood_or_refused_without_a_break(vector: dict[str, A
 
 
 def opened(role: str) -> Connection:
-    """The listener's end of an open connection."""
+    """Returns the listener's end of an open connection."""
     connection = Connection(Side.LISTENER)
     hello = m.Hello(m.MAGIC, 1, 1, role, "QM2", [], golden.STORE_ID)
     connection.receive(encode(layout.to_array(hello)), 0)

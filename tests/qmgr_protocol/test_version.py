@@ -1,4 +1,4 @@
-"""One version for all distributions."""
+"""Tests that all distributions have the same version."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""A few facts, and two laws: despite cuts and crashes of both ends, messages arrive exactly once.
+"""Tests of the window, with two invariants: messages arrive exactly once despite cuts and crashes.
 
-The conversations in tests/conversations/window/ show the same step by step.
+The conversations in tests/conversations/window/ show the same behaviour step by step.
 """
 
 import random
@@ -28,7 +28,7 @@ def test_gap_holds_the_commit_id_back() -> None:
 
 
 def test_id_past_the_window_is_refused() -> None:
-    with pytest.raises(WindowExceeded, match="id 3 is past 0") as caught:
+    with pytest.raises(WindowExceeded, match="id 3 exceeds commit id 0") as caught:
         Inbox(window=2).receive(3)
     assert caught.value.code == ErrorCode.WINDOW_EXCEEDED
 
@@ -91,7 +91,7 @@ def test_ids_never_come_round_again() -> None:
 
 
 class Stream:
-    """Both ends of a stream, the further data on each disk, and the wire."""
+    """Both ends of a stream, the other data on each disk, and the wire."""
 
     def __init__(self, total: int, seed: int) -> None:
         self.total = total
@@ -111,7 +111,8 @@ class Stream:
 
     def deliver(self) -> None:
         if self.wire:
-            seq_id = self.wire.pop(self.rng.randrange(len(self.wire)))  # several paths: any order
+            # several paths allow any order
+            seq_id = self.wire.pop(self.rng.randrange(len(self.wire)))
             if self.inbox.receive(seq_id):
                 self.stored.append(seq_id)
             self.back.append(self.inbox.commit_id)
@@ -144,7 +145,7 @@ class Stream:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_every_message_arrives_once_over_cuts_and_crashes(seed: int) -> None:
-    """B3, B16, B17."""
+    """B3, B16, B17: every message arrives exactly once."""
     stream = Stream(100, seed)
     for _ in range(100_000):
         getattr(stream, stream.rng.choices(EVENTS, WEIGHTS)[0])()
@@ -156,7 +157,7 @@ def test_every_message_arrives_once_over_cuts_and_crashes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_every_message_of_a_producer_arrives_once_though_frames_are_sent_again(seed: int) -> None:
-    """Receives as the daemon does: frame by frame, each checked as a whole, with any overlap."""
+    """The receiver handles frames as the daemon does: each as a whole, with any overlap."""
     rng = random.Random(seed)
     total, window = 200, 16
     outbox, inbox = Outbox(window), Inbox(window)
@@ -176,7 +177,7 @@ def test_every_message_of_a_producer_arrives_once_though_frames_are_sent_again(s
             stored += missing
         if rng.random() < 0.3:
             outbox.commit(inbox.commit_id)
-        if rng.random() < 0.05:  # The reply is lost: uncommitted ids are sent again.
+        if rng.random() < 0.05:  # The reply is lost, so uncommitted ids are sent again.
             wire = []
             outbox.sent_id = outbox.commit_id
         if outbox.commit_id == total:

@@ -1,6 +1,6 @@
-"""A codec made only from protocol/spec.json.
+"""A codec that is made only from protocol/spec.json.
 
-A codec in another language would start like this. The module imports nothing of this project.
+A codec in another language could start like this one. The module imports no project code.
 """
 
 import struct
@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 def read(value: Any) -> Any:
-    """Returns the value that *value* in JSON represents."""
+    """Returns the value that the JSON value *value* represents."""
     if isinstance(value, dict):
         if set(value) == {"hex"}:
             return bytes.fromhex(value["hex"])
@@ -37,7 +37,7 @@ class Codec:
         self._by_number = {each["number"]: each for each in self._spec["messages"]}
 
     def encode(self, name: str, given: Json) -> bytes:
-        """Returns a message as a frame."""
+        """Returns a message as a frame. *given* maps its fields to values."""
         kind = self._by_name[name]
         fields = kind["fields"]
         values = [given[x["name"]] if x["name"] in given else x["default"] for x in fields]
@@ -66,7 +66,7 @@ class Codec:
         return kind["name"], found
 
     def encode_record(self, given: Json) -> bytes:
-        """Returns a record; *given* has its parts, and fields of the head."""
+        """Returns a record. *given* contains its parts, and fields of the head."""
         layout = self._spec["record"]
         head: Json = {field["name"]: 0 for field in layout["head"]["fields"]}
         head |= {"version": layout["version"]} | {x: given[x] for x in given if x in head}
@@ -91,7 +91,7 @@ class Codec:
         return struct.pack(">I", crc32(packed[layout["checksum"]["from_byte"] :])) + packed[4:]
 
     def _flags(self, field: str) -> dict[str, int]:
-        """Returns the flags in *field*: of a record, or of a delivery."""
+        """Returns the flags in *field* of a record or of a delivery."""
         record, delivery = self._spec["record"], self._spec["delivery"]
         flags: dict[str, int] = record[field] if field in record else delivery[field]
         return flags
@@ -124,7 +124,7 @@ class Codec:
         return found
 
     def _parts(self, parts: list[Json], data: bytes, at: int, found: Json) -> int:
-        """Adds *parts* of *data*, which begin *at*, to *found*; returns where they end."""
+        """Adds *parts* of *data* from offset *at* to *found*; returns the offset after them."""
         for part in parts:
             if "if_set" in part:
                 field, flag = part["if_set"]

@@ -1,6 +1,6 @@
-"""The simulator: a whole network in one process, exactly repeatable from a seed.
+"""The simulator runs a whole network in one process. A seed repeats a run exactly.
 
-Queue managers, clients and wires run under a simulated clock, while faults strike by chance:
+Queue managers, clients and wires run under a simulated clock, while faults occur at random:
 
     python -m tests.sim.run --seeds 200      run 200 seeds
     python -m tests.sim.run --seeds 1 --start 17      repeat seed 17
@@ -9,7 +9,7 @@ Queue managers, clients and wires run under a simulated clock, while faults stri
      │        │
      │      chance (random steps, then rest)
      │        │
-     ├────▶ net ──▶ net_app (clients), net_account (laws): several hops, and restored stores
+     ├────▶ net ──▶ net_app (clients), net_account (invariants): several hops, and restored stores
      ╰────▶ topics ──▶ topic_app, topic_account: publish, park and republish
               │
             lab ──▶ node (the daemon's shell, on the production core and memory store) ──▶ store
@@ -17,20 +17,19 @@ Queue managers, clients and wires run under a simulated clock, while faults stri
               ▼
             watch (each commit and each message sent), audit (at rest), ledger (accounts)
 
-A producer puts, a consumer gets, and a worker does both in units of work. These three are written
-by hand. An app (app.py, app_unit.py) does all of it on the production client.
+A producer puts, a consumer gets, and a worker does both in units of work. These three clients use
+the bare protocol. An app (app.py, app_unit.py) does the same on the production client.
 
-Every third seed also has hostile clients (hostile.py). They may do anything, and the laws must
-still hold for all others. test_hostile.py shows bugs that only hostile clients find.
+Every third seed also has hostile clients (hostile.py). They may send anything, and the invariants
+must still hold for all others. test_hostile.py shows bugs that only hostile clients find.
 
 Some queue managers keep accounts (accounts.py). tests/qmgrd/core/replay.py checks these histories
-against the stored messages. Exporters (exporter.py), which crash too, export some of them.
+against the stored messages. Exporters (exporter.py), which also crash, export some of them.
 
-All time is simulated: nothing really waits. The store clock follows the simulated clock, and the
-wall clocks jump.
+All time is simulated, so no step really waits. The store clock follows the simulated clock, and
+the wall clocks jump.
 
-The laws, by their numbers in docs/behaviour.md if they have one:
-
+The invariants, with their numbers in docs/behaviour.md if they have one:
     1  acked_is_durable, committed_is_held, settled_is_durable
     2  delivered_was_accepted, delivered_is_on_the_queue, damaged_is_not_delivered
     3  order_per_producer, order_of_arrival
@@ -61,7 +60,7 @@ The laws, by their numbers in docs/behaviour.md if they have one:
        same_seed_same_bytes
 
 test_broken.py, test_broken_features.py, test_broken_groups.py, test_net.py, test_topics.py and
-test_accounts.py plant bugs and show that a law catches each. test_found.py replays the bugs that
-the simulator found. test_link_behaviour.py and context/test_peers.py drive two queue managers step
-by step (pair.py).
+test_accounts.py plant bugs, and show that an invariant catches each. test_found.py replays the bugs
+that the simulator has found. test_link_behaviour.py and context/test_peers.py drive two queue
+managers step by step (pair.py).
 """

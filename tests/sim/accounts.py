@@ -1,7 +1,6 @@
-"""Accounts in the simulator: which queues keep and export them, and laws that compare two
-histories.
+"""Accounts in the simulator: the queues that keep and export them, and checks of two histories.
 
-The laws on a single history are in tests/qmgrd/core/replay.py.
+The invariants of a single history are in tests/qmgrd/core/replay.py.
 """
 
 from functools import partial
@@ -16,15 +15,16 @@ from tests.sim.ledger import require
 if TYPE_CHECKING:
     from tests.sim.chance import Chance
 
-KEPT = 0.5  # share of the queue managers: on all queues, until operators alter that
-EXPORTED = 0.5  # share of these
+# share of the queue managers that keep accounts on all queues, until operators alter them
+KEPT = 0.5
+EXPORTED = 0.5  # share of these queue managers whose history is exported
 ALTERED = 0.3  # share of the worlds in which operators turn accounts on and off
-ALTERS = 0.004  # share of the steps in these worlds
+ALTERS = 0.004  # share of the steps in these worlds that alter an account
 ACTS = 0.1  # share of the steps in which each exporter acts
 
 
 def kept(config: Config, chances: Random) -> Config:
-    """Returns *config*, by chance with accounts on all queues."""
+    """Returns *config*, in some cases with accounts on all queues."""
     if chances.random() >= KEPT:
         return config
     given = config.model_dump(exclude_unset=True)
@@ -37,13 +37,13 @@ def kept(config: Config, chances: Random) -> Config:
 
 
 def populate(world: "Chance") -> None:
-    """Exports some histories; decides whether operators turn some accounts on and off."""
+    """Exports some histories, and decides whether operators turn some accounts on and off."""
     chances = world.chances
     world.alters = chances.random() < ALTERED
     for node in world.nodes.values():
         node.replay.may_alter = world.alters
-    if "put back" in world.faults:
-        return  # An export would have to start again from scratch.
+    if "restore" in world.faults:
+        return  # An export would have to start again from the beginning.
     for name, node in world.nodes.items():
         is_kept = node.config.queue_defaults.accounting == "on"
         if is_kept and chances.random() < EXPORTED:
@@ -75,7 +75,7 @@ def look(world: "Chance", *, is_at_rest: bool = False) -> None:
         for peer, uid in found:
             there = world.nodes[peer].replay
             if there.is_whole and node.replay.is_whole:
-                fact = f"{uid} was transferred by {node.name}, and never came to {peer}"
+                fact = f"{uid} was transferred by {node.name}, and never arrived at {peer}"
                 require(uid in there.ever, "transferred_has_come", fact)
         world.watch.happened["events"] += node.replay.events
         node.replay.events = 0

@@ -1,4 +1,4 @@
-"""An application on the production client: qmgr_client's core in a shell that mirrors its aio.py.
+"""An application on the production client: the core of qmgr_client in a shell like its aio.py.
 
 The application puts, consumes and gets over one connection, and records all results in the ledger.
 A tap reads its frames, because the ledger needs ids and handles that the client does not expose.
@@ -48,7 +48,7 @@ class Reading:
 
 
 class App:
-    """Puts with one set of habits, and reads a queue with another.
+    """An application that puts with one set of habits, and reads a queue with another.
 
     Invariant: ``puts`` and ``settles`` map tickets to requests that have no result yet.
     """
@@ -68,7 +68,7 @@ class App:
         self._begin()
 
     def _begin(self) -> None:
-        """Starts as a new process, without any memory of the last one."""
+        """Starts as a new process, without memory of the previous one."""
         self.lives += 1
         self.life = f"{self.name}/{self.lives}"
         self.producer_id = self._new_producer_id()
@@ -100,7 +100,7 @@ class App:
 
     @property
     def done(self) -> bool:
-        """Whether it has nothing left to do."""
+        """True if no work is left."""
         made = self.made >= self.producing.total
         return made and self.units.done and not (self.puts or self.settles or self.held)
 
@@ -124,7 +124,7 @@ class App:
         self.flush()
 
     def forget(self) -> None:
-        """Dies, and starts again under a new name."""
+        """Crashes, and starts again under a new name."""
         self.units.lost()
         if self.wire is not None:
             self.wire.cut(self.lab.random)
@@ -133,7 +133,7 @@ class App:
         self._begin()
 
     def hang_up(self) -> None:
-        """Closes the connection; the client dials again."""
+        """Closes the connection. The client then dials again."""
         if self.wire is not None:
             self.wire.close(self)
 
@@ -147,7 +147,7 @@ class App:
             self.puts[self.core.put(queue, put.record, put.uid)] = put
 
     def _read(self) -> None:
-        """Keeps a consumer or a get running; ends a consumer now and then."""
+        """Keeps a consumer or a get running, and occasionally ends a consumer."""
         random, habits = self.lab.random, self.reading
         if self.lab.now_ms < self.idle_until_ms:
             return
@@ -196,7 +196,7 @@ class App:
             ticket = self.core.settle(reading.message, action, terms)
             self.settles[ticket] = (action, reading.message)
 
-    # The shell
+    # -- the shell
 
     def opened(self, wire: Wire) -> None:
         self.wire = wire
@@ -229,7 +229,7 @@ class App:
         self._happen()
 
     def _listen_in(self, data: bytes) -> None:
-        """Records in the ledger the id of each put, and the settled messages."""
+        """Records the id of each put, and the settled messages, in the ledger."""
         ledger = self.lab.ledger
         self._tap.feed(data)
         for array, _ in self._tap.drain():
@@ -248,7 +248,7 @@ class App:
                     ledger.settles(message.action, handle, lease, message.delay_ms)
 
     def _holds(self, message: m.Consume | m.Get) -> None:
-        """Records in the ledger which readers will hold groups."""
+        """Records the readers that will hold groups in the ledger."""
         assert self.wire is not None
         port: Any = self.wire.flow_from(self).port
         number, reader = port.peer.number, type(message) is m.Get

@@ -1,4 +1,4 @@
-"""The units of work of an application on the production client: one at a time."""
+"""The units of work of an application on the production client, one at a time."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,13 @@ _REFUSALS = {
 
 
 class AppUnits:
-    """Runs units of work. Invariant: while ``waits`` has open requests, nothing else is sent."""
+    """Runs units of work. Invariant: while ``waits`` has open requests, no message is sent."""
 
     def __init__(self, app: "App", total: int) -> None:
         self.app = app
         self.total = total
         self.unit: Unit | None = None
-        self._own: ClientUnit | None = None  # the client's own object
+        self._own: ClientUnit | None = None  # the unit object of the client
         self.waits: dict[int, tuple[str, Any]] = {}
         self.by_number: dict[int, Unit] = {}
         self._steps = 0
@@ -38,7 +38,7 @@ class AppUnits:
 
     @property
     def done(self) -> bool:
-        """Whether no unit is under way."""
+        """True if no unit is open."""
         return self.unit is None and not self.waits
 
     def act(self) -> None:
@@ -76,7 +76,7 @@ class AppUnits:
         self._steps -= 1
         if app.held and random.random() < 0.6:
             message = app.held.pop(0).message
-            # If its connection was lost, the message may be under another lease.
+            # After a lost connection, the message may be under another lease.
             _, arrival, lease = m.HANDLE.unpack(app.core.handle_of(message))
             view = app.lab.watch.views[app.where]
             view.offer((message.queue_id, arrival), lease, unit)
@@ -101,7 +101,7 @@ class AppUnits:
             self.app.lab.ledger.commits(unit, producer_id, message.seq_id)
 
     def takes(self, event: Any) -> bool:
-        """Handles an event if it is the result of a step; returns whether it was."""
+        """Handles *event* if it is the result of a step; returns whether it was."""
         if type(event) not in (RequestDone, RequestFailed, PutDone, SettleDone):
             return False
         found = self.waits.pop(event.ticket, None)
@@ -152,7 +152,7 @@ class AppUnits:
         ledger.answered(unit, "acked")
         for put in unit.puts:
             if not put.entered and put.lives_ms:
-                put.strayed = "expired"  # It expired in the turn of the commit, unseen.
+                put.strayed = "expired"  # The message expired in the turn of the commit, unseen.
             ledger.answered(put, "acked")
         happened["units committed"] += 1
         happened["units over queues"] += bool(unit.puts and unit.gets)

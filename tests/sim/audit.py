@@ -1,4 +1,4 @@
-"""Checkers that examine a store and a broker at rest, between two turns."""
+"""Checks that examine a store and a broker at rest, between two turns."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -44,7 +44,7 @@ COUNTED = (
 
 
 def audit(node: Node, watch: Watch) -> None:
-    """Checks what *node* has stored against its state in memory."""
+    """Checks the stored data of *node* against its state in memory."""
     jobs = [unpack(row) for _, row in rows.scan(node.store, keys.SPACE_JOB)]
     dropped = {job["queue_id"] for job in jobs if job["kind"] == "drop" and not job["ended_us"]}
     born: dict[int, int] = {}
@@ -69,7 +69,7 @@ def audit(node: Node, watch: Watch) -> None:
 
 
 def contents_as_watched(node: Node, watch: Watch, stored: list[Stored]) -> None:
-    """The stored messages are those that arrived and did not leave."""
+    """Checks that the stored messages are those that arrived and did not leave."""
     view = watch.of(node)
     seen = view.held.keys()
     found = {
@@ -90,7 +90,7 @@ def _messages(store: MemoryStore, born: dict[int, int]) -> list[Stored]:
 
 
 def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int]) -> None:
-    """Counters of a queue match its messages, and each message is counted in exactly one way."""
+    """Checks that the counters of a queue match its messages, each of which is counted once."""
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for one in stored:
         counts, size = found[one.queue_id], entries.record_bytes(one.entry)
@@ -126,7 +126,7 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
 
 
 def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
-    """Each body row belongs to an entry, and each long entry has all its body rows."""
+    """Checks that each body row belongs to an entry, and each long entry has all body rows."""
     expected: set[bytes] = set()
     for key, value in rows_of(node.store, keys.SPACE_MESSAGE):
         entry = entries.decode(value)
@@ -136,7 +136,9 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
             expected |= {keys.body(body_id, chunk) for chunk in range(count)}
         record = entries.record(node.store, entry)
         there = record or not entry.shared
-        require(there, "publications_are_held", f"{node.name}: {key.hex()} is of none")
+        require(
+            there, "publications_are_held", f"{node.name}: {key.hex()} belongs to no publication"
+        )
         try:
             records.check(record)
         except RequestError as error:
@@ -149,7 +151,7 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 
 
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
-    """A message on a queue is leased, or at or behind the read position of its priority."""
+    """Checks that each message is leased, or at or after the read position of its priority."""
     count = 0
     for lane, heads in (
         (keys.LANE_READY, queue.positions.ready),
@@ -160,26 +162,27 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
             priority, arrival = keys.place(key)
             entry = entries.decode(value)
             if arrival < born and entry.volatile:
-                continue  # Lost at a restart, and not yet swept.
+                continue  # The message was lost at a restart, and is not yet swept.
             count += 1
             found = arrival in queue.leases or arrival >= heads[priority]
-            found = found or 0 < entry.expires_ms <= node.now().ms  # Not available, and due.
+            # The message is not available, and is due.
+            found = found or 0 < entry.expires_ms <= node.now().ms
             found = found or _is_stopped(node, queue, entry)
-            fact = f"{arrival} of {queue.name} at {node.name} lies before {heads[priority]}"
+            fact = f"{arrival} of {queue.name} at {node.name} is before {heads[priority]}"
             require(found, "ready_is_found", fact)
-    fact = f"{queue.name} at {node.name}: {count} there, {len(queue.leases)} leased"
+    fact = f"{queue.name} at {node.name}: {count} found, {len(queue.leases)} leased"
     require(count == queue.ready + len(queue.leases), "counters_equal_contents", fact)
 
 
 def _is_stopped(node: Node, queue: Queue, entry: entries.Entry) -> bool:
-    """Returns whether a message is in a stopped group. Consumers search again when it resumes."""
+    """Returns whether a message is in a stopped group, which consumers search when it resumes."""
     group = index.selected_by(entries.front(node.store, entry))[1]
     row = group and queue.groups.row(node.store, group[0])
     return bool(row and row.is_stopped)
 
 
 def groups_agree(node: Node, dropped: set[int]) -> None:
-    """Stored groups, and the known holders of groups, match the messages."""
+    """Checks that stored groups, and the known holders of groups, match the messages."""
     found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
     for space in (
         keys.SPACE_MESSAGE,
@@ -201,7 +204,7 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
 
 
 def _own(store: MemoryStore, key: bytes, value: bytes) -> bytes:
-    """Returns the *value* of a row; resolves a reference as if its record were inline."""
+    """Returns the *value* of a row, with a reference resolved as if its record were inline."""
     entry = entries.decode(value) if key[:1] == keys.SPACE_MESSAGE else None
     if entry is None or not entry.shared:
         return value
@@ -210,7 +213,7 @@ def _own(store: MemoryStore, key: bytes, value: bytes) -> bytes:
 
 
 def within_budget(node: Node) -> None:
-    """Windows, leases and the state of each connection stay within their limits."""
+    """Checks that windows, leases and the state of each connection stay within their limits."""
     broker = node.turns.broker
     for queue in broker.catalogue.by_id.values():
         fact = (
@@ -218,10 +221,10 @@ def within_budget(node: Node) -> None:
         )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
         if queue.references is not None or queue.name.startswith(HOSTILE):
-            continue  # Its limit may have been lowered; its refusals are counted.
+            continue  # The limit may have been lowered; the refusals are counted.
         others = queue.messages if queue.bounds.overflow == "refuse" else queue.uncommitted.messages
         require(others <= queue.bounds.depth_max, "within_budget", fact)
-        depth = queue.messages - queue.uncommitted.messages  # What is held has it make room later.
+        depth = queue.messages - queue.uncommitted.messages  # Held messages make room later.
         require(depth <= queue.bounds.depth_max, "within_budget", fact)
     for link in broker.catalogue.links.values():
         _link_within_budget(node, link)
@@ -236,7 +239,7 @@ def within_budget(node: Node) -> None:
 
 
 def nothing_leaks(node: Node) -> None:
-    """The state of a connection is freed with the connection, and rows are counted."""
+    """Checks that the state of a connection is freed with the connection, and counts rows."""
     broker, intake = node.turns.broker, node.turns.intake
     known = {*node.ports, 0}
     waiting = {number for number, pending in intake._pending.items() if pending.arrivals}
@@ -281,17 +284,20 @@ def _link_within_budget(node: Node, link: Link) -> None:
 
 
 def accounts_balance(ledger: Ledger, watch: Watch) -> None:
-    """Each acknowledged message was consumed once, or left for a known cause; no other was
-    consumed.
+    """Checks that each acknowledged message was consumed once, or left for a known cause.
+
+    No other message may have been consumed.
     """
     homes: set[tuple[tuple[str, str], bytes]] = set()
     homes |= {(put.home, put.trailer) for put in ledger.puts if put.homes}
     rotten = {serial for _, serial in ledger.rotten}
     for put in ledger.puts:
         if not ledger.forgets(put.home):
-            # If a put brought a UID that already existed at its target, it counts as that message.
+            # If the UID of a put already existed at its target, the put counts as the existing
+            # message.
             arrived = put.homes or (put.uid and (put.home, put.trailer) in homes)
-            arrived = arrived or put.serial in rotten  # Set aside before it crossed its link.
+            # The message was set aside before it crossed its link.
+            arrived = arrived or put.serial in rotten
             _account(put, bool(arrived or put.strayed))
     for name, view in watch.views.items():
         for (queue_id, arrival), held in view.held.items():
@@ -314,10 +320,10 @@ def _account(put: Put, arrived: bool) -> None:
 
 
 def units_balance(ledger: Ledger) -> None:
-    """A unit whose commit succeeded took effect completely; any other unit had no effect."""
+    """Checks that each committed unit took effect completely, and any other unit had no effect."""
     for unit in ledger.units:
         put = [one.serial for one in unit.puts if one.entered]
-        fact = f"{described(unit)}: {unit.answer!r}, {put} are there"
+        fact = f"{described(unit)}: {unit.answer!r}, {put} exist"
         if unit.answer == "acked":
             require(ledger.entered(unit), "unit_is_all_or_nothing", fact)
         elif unit.answer:
@@ -328,7 +334,7 @@ def units_balance(ledger: Ledger) -> None:
 
 
 def settled_stays_settled(ledger: Ledger, watch: Watch) -> None:
-    """No message with a successful ack exists again."""
+    """Checks that no message with a successful ack exists again."""
     for where, queue_id, arrival in ledger.settled:
         held = watch.views[where].held.get((queue_id, arrival))
         purged = (where, watch.views[where].queues[queue_id][0]) in ledger.purges

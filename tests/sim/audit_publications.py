@@ -1,8 +1,8 @@
-"""Checkers of publications: the number of holders of each, and the parked ones.
+"""Checks of publications: the number of holders of each, and the parked publications.
 
-references, also from ended subscriptions until a job removes them     ─┐
-retained by its topic                                                   ├─▶ holders
-its batch is being delivered                                           ─┘
+references, including those of ended subscriptions until a job removes them ─┐
+the topic, if it retains the publication                                     ├─▶ holders
+the delivery of its batch, while it runs                                     ─┘
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from tests.sim.node import Node
 
 
 def publications_are_held(node: Node, stored: list[Stored]) -> None:
-    """Each publication has as many holders as its row states, and at least one."""
+    """Checks that each publication has at least one holder, and as many as its row states."""
     holders = Counter(one.arrival for one in stored if one.entry.shared)
     for _, row in rows.scan(node.store, keys.SPACE_RETAINED):
         holders[int.from_bytes(row, "big")] += 1
@@ -32,11 +32,11 @@ def publications_are_held(node: Node, stored: list[Stored]) -> None:
     fact = f"{node.name}: {dict(holders.items() ^ said.items())} of {sorted(there)}"
     require(dict(holders) == said, "publications_are_held", fact)
     odd = (there - waiting) ^ said.keys()
-    require(not odd, "publications_are_held", f"{node.name}: {sorted(odd)} for nobody")
+    require(not odd, "publications_are_held", f"{node.name}: {sorted(odd)} without a holder")
 
 
 def parked_is_on_the_list(node: Node, stored: list[Stored]) -> None:
-    """Each parked publication is in the index once, and no other is."""
+    """Checks that each parked publication is in the index once, and no other publication is."""
     expected = {
         keys.parked(one.arrival, one.queue_id): one.key[keys.POSITION_AT + 1 :][:1]
         for one in stored

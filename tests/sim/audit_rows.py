@@ -1,4 +1,4 @@
-"""Checkers of rows that point to messages: UID index, schedule, selection, notes, origins."""
+"""Checks of rows that point to messages: UID index, schedule, selection, notes and origins."""
 
 from typing import NamedTuple
 
@@ -13,12 +13,12 @@ from tests.sim.node import Node
 
 
 class Stored(NamedTuple):
-    """A message as stored."""
+    """A stored message."""
 
     queue_id: int
     key: bytes
     entry: entries.Entry
-    is_lost: bool  # lost at a restart, and not yet swept
+    is_lost: bool  # True if the message was lost at a restart, and is not yet swept
 
     @property
     def arrival(self) -> int:
@@ -27,22 +27,22 @@ class Stored(NamedTuple):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it is delayed."""
+        """True if the message is delayed."""
         return self.key[keys.POSITION_AT] == keys.LANE_DELAYED
 
     @property
     def is_parked(self) -> bool:
-        """Whether it is parked: a subscriber failed on it too often."""
+        """True if the message is parked because a subscriber failed on it too often."""
         return self.key[keys.POSITION_AT] == keys.LANE_PARKED
 
 
 def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
-    """Returns all rows of a key space."""
+    """Returns all rows of the key space *space*."""
     return list(store.scan(space, keys.after(space)))
 
 
 def _of(space: bytes, store: MemoryStore, dropped: set[int]) -> dict[bytes, bytes]:
-    """Returns the rows of a space by queue, except those of deleted queues."""
+    """Returns the rows of a key space by queue, except those of deleted queues."""
     return {
         key: value
         for key, value in rows_of(store, space)
@@ -56,7 +56,7 @@ def _same(node: Node, law: str, found: dict[bytes, bytes], expected: dict[bytes,
 
 
 def rows_lead_to_messages(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Each message has its rows, and each row its message."""
+    """Checks that each message has its rows, and each row its message."""
     remembered = uid_index_agrees(node, messages, dropped)
     schedule_agrees(node, messages, dropped, remembered)
     selection_agrees(node, messages, dropped)
@@ -64,12 +64,12 @@ def rows_lead_to_messages(node: Node, messages: list[Stored], dropped: set[int])
 
 
 def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> dict[bytes, bytes]:
-    """Checks the UID index against the messages; returns the entries that only remember a UID."""
+    """Checks the UID index against the messages; returns the entries of consumed UIDs."""
     expected: dict[bytes, bytes] = {}
     lost: dict[bytes, bytes] = {}
     for queue_id, key, entry, is_lost in messages:
         if entry.shared:
-            continue  # The UID row belongs to its publication.
+            continue  # The UID row belongs to the publication.
         table, trailer = OriginTable(queue_id), entries.uid_trailer(entry)
         rows_ = lost if is_lost else expected
         target = b"" if queue_id == keys.PUBLICATIONS_ID else entry.target.encode()
@@ -88,11 +88,11 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
 def schedule_agrees(
     node: Node, messages: list[Stored], dropped: set[int], remembered: dict[bytes, bytes]
 ) -> None:
-    """Each message with a time has a row in the schedule, which is due by then."""
+    """Checks that each message with a time has a row in the schedule, due not later than that."""
     expected: dict[bytes, bytes] = {}
     for queue_id, key, entry, _ in messages:
         if queue_id == keys.PUBLICATIONS_ID:
-            continue  # The subscriptions that hold it have the rows.
+            continue  # The subscriptions that hold the publication have these rows.
         if entry.due_ms:
             lane = key[keys.POSITION_AT]
             expected[keys.due(entry.due_ms, queue_id, lane, *keys.place(key))] = b""
@@ -109,7 +109,7 @@ def schedule_agrees(
     for key, value in rows_of(node.store, keys.SPACE_DUE):
         queue_id, place = int.from_bytes(key[9:13], "big"), key[13:]
         if queue_id in dropped or queue_id not in known:
-            continue  # It finds nothing when it is due.
+            continue  # The row has no effect when it is due.
         if key[13] == keys.LANE_REMEMBERED:
             places.add(OriginTable(queue_id).index_key(value) + place)
         else:
@@ -121,7 +121,11 @@ def schedule_agrees(
         next_ms = node.turns.broker.context.schedule.next_ms
         first_ms = min((int.from_bytes(key[1:9], "big") for key in found), default=None)
         in_time = first_ms is None or (next_ms is not None and next_ms <= first_ms)
-        require(in_time, "schedule_agrees", f"{node.name}: {next_ms}, the first is {first_ms}")
+        require(
+            in_time,
+            "schedule_agrees",
+            f"{node.name}: next is {next_ms}, but the first row is at {first_ms}",
+        )
 
 
 def selection_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> None:
@@ -136,14 +140,14 @@ def selection_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> N
 
 
 def notes_agree(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Each message that has the note flag has a note, and each note has its message."""
+    """Checks that a message has a note if and only if it has the note flag."""
     found = dict.fromkeys(_of(keys.SPACE_NOTE, node.store, dropped), b"")
     expected = {keys.note(one.queue_id, one.arrival): b"" for one in messages if one.entry.noted}
     _same(node, "notes_agree", found, expected)
 
 
 def origin_table_covers(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """No message on a queue has a timestamp above its origin's entry."""
+    """Checks that no message on a queue has a timestamp above the entry of its origin."""
     found = rows.scan(node.store, keys.SPACE_ORIGIN)
     table = {key: int.from_bytes(row, "big") for key, row in found}
     for queue_id, _, entry, _ in messages:

@@ -1,8 +1,8 @@
-"""Runs worlds with a planted bug until a seed breaks the expected law.
+"""Runs worlds with a planted bug until a seed breaks the expected invariant.
 
-A test that plants a rare bug names the seed that finds it. That seed is tried first, which saves
-half a minute. A change of the core may change what a seed does; then the following seeds find the
-bug.
+A test with a rare bug names the seed that finds it. That seed runs first, which saves half a
+minute. A change of the core may change the course of a seed. Then one of the following seeds
+finds the bug.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from qmgrd.core.turn import Turns
 from tests.sim.ledger import Violated
 from tests.sim.world import World
 
-SEEDS = 150  # The rarest bug is found by few of them.
+SEEDS = 150  # Only a few of these seeds find the rarest bug.
 STEPS = 2_000
 Patch = pytest.MonkeyPatch
 
 
 def broken_laws(turns_type: type[Turns] = Turns, first: int = 0) -> Iterator[str]:
-    """Yields the law that each seed breaks, starting at seed *first*."""
+    """Yields the invariant that each seed breaks, starting at seed *first*."""
     for seed in range(first, first + SEEDS):
         try:
             World(seed, steps=STEPS, turns_type=turns_type).run()
@@ -28,10 +28,10 @@ def broken_laws(turns_type: type[Turns] = Turns, first: int = 0) -> Iterator[str
 
 
 def assert_caught(laws: set[str], turns_type: type[Turns] = Turns, *, first: int = 0) -> None:
-    """Asserts that some seed, starting at *first*, breaks one of *laws*.
+    """Asserts that some seed, starting at *first*, breaks one of the invariants *laws*.
 
     Raises:
-        AssertionError: none does.
+        AssertionError: No seed breaks any of them.
     """
     found = []
     for law in broken_laws(turns_type, first):

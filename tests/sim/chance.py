@@ -1,6 +1,6 @@
-"""A lab in which steps happen by chance, and which comes to rest in the end.
+"""A lab in which steps happen at random, and which finally comes to rest.
 
-world.py and net.py define the clients, the faults and the laws.
+world.py and net.py define the clients, the faults and the invariants.
 """
 
 import hashlib
@@ -26,71 +26,72 @@ from tests.sim.node import Node
 REST_MAX_MS = 90 * 60_000
 REST_MAX_ROUNDS = 20_000
 IDLE_TURNS_MAX = 10
-LOOK_EVERY = 250  # steps
-# The steps that are no faults, and how often they happen relative to the faults of a seed.
+LOOK_EVERY = 250  # number of steps between two checks
+# The steps that are not faults, each with its frequency relative to the faults of a seed
 CALM = {"deliver": 40, "turn": 30, "act": 22, "time": 8, "dial": 4, "unclog": 1, "start": 2}
 
 
 class Actor(Protocol):
-    """A client that acts on its own."""
+    """A client that acts independently."""
 
     name: str
 
     @property
     def done(self) -> bool:
-        """Whether it has nothing left to do."""
+        """True if no work is left."""
 
     def act(self) -> None:
         """Performs one action."""
 
     def poll(self) -> None:
-        """Performs what is due now."""
+        """Performs the actions that are due now."""
 
 
 class Chance(Lab):
-    """The world of one seed. ``hits`` counts the steps that happened."""
+    """The world of one seed. ``hits`` counts the steps that were performed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(Random(seed))
         self.seed = seed
-        self.chances = Random(f"accounts/{seed}")  # its own generator: other seeds stay as they are
+        # separate generator, so that other random choices do not change
+        self.chances = Random(f"accounts/{seed}")
         self.silent_crashes = 0.2
         self.exporters: list[Exporter] = []
-        self.is_besieged = False  # whether hostile clients are present
+        self.is_besieged = False  # True if hostile clients exist
         self.hostiles: list[Hostile] = []
-        self.alters = False  # whether operators turn accounts on and off
+        self.alters = False  # True if operators turn accounts on and off
         self.hits: Counter[str] = Counter()
         self.steps = 0
         self.steps_max = 0
-        self.faults: dict[str, float] = {}  # the faults that may strike, and how often
-        self.askers: dict[str, Asker] = {}  # the operator of each queue manager
+        self.faults: dict[str, float] = {}  # possible faults, each with its rate
+        self.askers: dict[str, Asker] = {}  # operator of each queue manager
 
     def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
-        """Returns a new, running queue manager; chance decides whether it keeps accounts."""
+        """Returns a new, running queue manager, which keeps accounts at random."""
         return super().add(accounts.kept(config, self.chances), turns_type)
 
     @property
     def clients(self) -> Sequence[Actor]:
-        """All clients that act on their own."""
+        """All clients that act independently."""
         raise NotImplementedError
 
     def look(self) -> None:
-        """Checks the stored state against the laws that hold at any time."""
+        """Checks the stored state against the invariants that hold at any time."""
 
     def check(self) -> None:
-        """Checks all accounts against each other, at rest."""
+        """Checks all accounts against each other when the world is at rest."""
         raise NotImplementedError
 
     def look_after(self) -> None:
-        """Performs the operators' work while everything comes to rest."""
+        """Performs the operators' work while the world comes to rest."""
 
     def is_quiet(self) -> bool:
-        """Returns whether nothing is left to do."""
+        """Returns whether no work is left."""
         asked = any(asker.todo for asker in self.askers.values())
         return not asked and all(client.done for client in [*self.clients, *self.exporters])
 
     def unrest(self) -> str:
-        """Returns the work that is left."""
+        """Returns a description of the work that is left."""
         busy = [client.name for client in [*self.clients, *self.exporters] if not client.done]
         asked = [name for name, asker in self.askers.items() if asker.todo]
         links = [
@@ -101,10 +102,10 @@ class Chance(Lab):
         return f"busy {busy}, asked {asked}, links {links}"
 
     def may_happen(self, strike: dict[str, Callable[..., bool]], faults: dict[str, float]) -> None:
-        """Sets the steps to choose from: the regular ones and *faults*, with their rates.
+        """Sets the possible steps: the regular ones and *faults*, with their rates.
 
         Args:
-            strike: what each fault does.
+            strike: The function that performs each fault.
         """
         calm = {
             "deliver": self.deliver,
@@ -122,7 +123,7 @@ class Chance(Lab):
         self._sums = list(accumulate(rates.values()))
 
     def run(self) -> None:
-        """Runs all steps, heals, comes to rest and checks; then repeats that after a last crash."""
+        """Runs all steps, heals, comes to rest and checks; then repeats the end after a crash."""
         accounts.populate(self)
         if self.is_besieged:
             chances = Random(f"hostile/{self.seed}")
@@ -156,7 +157,7 @@ class Chance(Lab):
             accounts.look(self)
 
     def deliver(self) -> bool:
-        """Delivers the next bytes of some connection."""
+        """Delivers the next bytes of a random connection."""
         flows = self.flows()
         if not flows:
             return False
@@ -167,7 +168,7 @@ class Chance(Lab):
         return True
 
     def turn(self) -> bool:
-        """Runs a turn of some queue manager that wants one."""
+        """Runs a turn of a random queue manager that requests one."""
         wanting = [node for node in self.nodes.values() if node.wanted]
         if not wanting:
             return False
@@ -175,13 +176,13 @@ class Chance(Lab):
         return True
 
     def turn_of(self, node: Node) -> None:
-        """Runs a turn, and checks that a queue manager that wants turns makes progress."""
+        """Runs a turn, and checks that a queue manager that requests turns makes progress."""
         node.turn()
-        fact = f"{node.idle_turns} turns of {node.name} did nothing, and it wants another"
+        fact = f"{node.idle_turns} turns of {node.name} had no effect, and it requests another"
         require(node.idle_turns < IDLE_TURNS_MAX or not node.wanted, "nothing_spins", fact)
 
     def act(self) -> bool:
-        """Lets some clients do something."""
+        """Lets some clients act."""
         self.random.choice(self.clients).act()
         return True
 
@@ -201,14 +202,14 @@ class Chance(Lab):
             asker.poll()
 
     def dial(self) -> bool:
-        """Answers a link's connection attempt."""
+        """Answers the connection attempt of a link."""
         if not self.dials:
             return False
         self.answer_dial(self.random.randrange(len(self.dials)))
         return True
 
     def unclog(self) -> bool:
-        """Lets a blocked stream flow again."""
+        """Lets a blocked stream continue."""
         clogged = [f for wire in self.wires for f in wire.flows if f.clogged]
         if not clogged:
             return False
@@ -216,7 +217,7 @@ class Chance(Lab):
         return True
 
     def start(self) -> bool:
-        """Starts a queue manager that is down; sometimes kills it during the start."""
+        """Starts a stopped queue manager, and sometimes kills it during the start."""
         down = [node for node in self.nodes.values() if not node.up]
         if not down:
             return False
@@ -227,7 +228,7 @@ class Chance(Lab):
         return True
 
     def heal(self) -> None:
-        """Fixes everything that is broken."""
+        """Ends all faults."""
         self.note("world", "heals")
         for hostile in self.hostiles:
             hostile.give_up()

@@ -1,4 +1,4 @@
-"""A client's end of a connection, written by hand, so that it can misbehave."""
+"""A client's end of a connection, written without the production client so it can misbehave."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,9 @@ REDIAL_MS = 100
 
 
 class Client:
-    """A client of the queue manager *where*; subclasses add behaviour.
+    """A client of the queue manager *where*. Subclasses add behaviour.
 
-    Invariant: ``wire`` and ``connection`` both exist from the dial to the loss, or neither does.
+    Invariant: ``wire`` and ``connection`` both exist between a dial and a loss, and only then.
     """
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
@@ -28,18 +28,19 @@ class Client:
         self.connection: Connection | None = None
         self.closing = False
         self.requests = 0
-        self.session = b""  # from the last welcome, to resume it
-        self.resumes = not name.endswith("1")  # The others are fenced by their streams alone.
-        self.idle_until_ms = 0  # after a goodbye it waits a little, as every client should
+        self.session = b""  # secret of the last welcome, to resume the session
+        self.resumes = not name.endswith("1")  # Other clients are fenced by their streams only.
+        # time until which the client waits after a goodbye, as every client should
+        self.idle_until_ms = 0
 
     @property
     def node(self) -> Node:
-        """The queue manager that it connects to."""
+        """The queue manager that the client connects to."""
         return self.lab.nodes[self.where]
 
     @property
     def connection_number(self) -> int:
-        """The queue manager's number of this connection; 0 without one."""
+        """The number of this connection at the queue manager; 0 without a connection."""
         if self.wire is None:
             return 0
         port = self.wire.flow_from(self).port
@@ -48,7 +49,7 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can send requests."""
+        """True if the client can send requests."""
         return self.connection is not None and self.connection.state is State.OPEN
 
     def dial(self) -> None:
@@ -68,7 +69,7 @@ class Client:
         if connection is None or self.closing:
             return
         for message, _ in connection.receive(data, self.lab.now_ms):
-            if not self.is_open:  # A goodbye followed it.
+            if not self.is_open:  # A goodbye followed the message.
                 self.idle_until_ms = self.lab.now_ms + REDIAL_MS
                 self.hang_up()
                 return
@@ -100,7 +101,7 @@ class Client:
             self.wire.close(self)
 
     def poll(self) -> None:
-        """Sends heartbeats; gives up a wire that went dark."""
+        """Sends heartbeats, and gives up a wire that receives nothing."""
         if self.connection is None or self.wire is None:
             return
         try:
@@ -116,13 +117,13 @@ class Client:
         return self.requests
 
     def holds(self, request_id: int, reader: int = 0) -> None:
-        """Records that a consumer, or a get of a *reader*, will hold groups."""
+        """Records that a consumer, or a get of *reader*, will hold groups."""
         if number := self.connection_number:
             holder = (number, "reader", reader) if reader else (number, "request", request_id)
             self.lab.ledger.ordered[self.where, number, request_id] = holder
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        """Starts work on a newly open connection."""
+        """Starts work on a new open connection."""
 
     def took(self, message: Any) -> None:
         """Handles a message from the queue manager."""
@@ -132,23 +133,23 @@ class Client:
 
 
 class Asker(Client):
-    """Makes requests one by one, and repeats each until it is answered."""
+    """A client that makes requests one by one, and repeats each request until it is answered."""
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
         super().__init__(lab, name, where)
         self.todo: list[tuple[Callable[[int], Any], Callable[[Any], None]]] = []
-        self.said: list[Any] = []  # messages that are not answers
-        self._open = 0  # the current request
+        self.said: list[Any] = []  # received messages that are not answers
+        self._open = 0  # id of the current request
 
     def want(
         self, make: Callable[[int], Any], take: Callable[[Any], None] = lambda answer: None
     ) -> None:
-        """Queues the request that *make* returns; *take* receives its Ok or Error."""
+        """Queues the request that *make* returns. *take* receives the Ok or Error."""
         self.todo.append((make, take))
         self.go_on()
 
     def ask(self, make: Callable[[int], Any]) -> Any:
-        """Returns the answer to a request, in a lab that a test drives step by step."""
+        """Returns the answer to a request in a lab that a test drives step by step."""
         answers: list[Any] = []
         self.lab.settle()
         self.idle_until_ms = 0

@@ -1,7 +1,7 @@
-"""A consumer written by hand on the bare protocol: it acks late, twice or never, or releases.
+"""A consumer on the bare protocol. It releases messages, or acks them late, twice or never.
 
-It releases in every way that the protocol has, sometimes with a delay. It also rejects, renews
-leases, and may select messages.
+The consumer uses every kind of release in the protocol, sometimes with a delay. It also rejects
+messages, renews leases, and may select messages.
 """
 
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ from tests.sim.client import Client
 from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
 
-LEASES_MS = (300, 60_000)  # of renewals
-READER = 1  # for gets in logical order
+LEASES_MS = (300, 60_000)  # lease times of renewals
+READER = 1  # number of the reader for gets in logical order
 RELEASES = (m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT)
 
 
 def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int) -> None:
-    """Checks a successful ack: its message must be gone for good."""
+    """Checks that the message of a successful ack is permanently deleted."""
     view = lab.watch.views[where]
     held = view.held.get((queue_id, arrival))
     if held is not None and held.put.traits.volatile and lab.is_lost(where, queue_id, arrival):
-        return  # Lost at a restart before that, though its rows are not yet swept.
+        return  # The message was already lost at a restart, although its rows are not yet swept.
     gone = (queue_id, arrival) not in view.held or (where, queue) in lab.ledger.purges
     require(gone, "settled_is_durable", f"{queue}:{arrival} at {where}")
     lab.ledger.settled.add((where, queue_id, arrival))
 
 
 class Wanted(NamedTuple):
-    """What a consumer selects: everything, or one of these."""
+    """The selection of a consumer: everything, or one of these fields."""
 
     correlation_id: bytes = b""
-    kind: str = ""  # by a selector
+    kind: str = ""  # the kind that a selector selects
 
     @property
     def where(self) -> str:
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
         return f"kind = '{self.kind}'" if self.kind else ""
 
     def fits(self, put: Put) -> bool:
-        """Whether it selects *put*."""
+        """Returns whether the selection matches *put*."""
         same_id = self.correlation_id in (b"", put.traits.correlation_id)
         return same_id and self.kind in ("", put.traits.kind)
 
@@ -60,21 +60,21 @@ class Habits:
     credit_bytes: int = 100_000
     lease_ms: int = 5_000
     batch_max: int = 10
-    gets: bool = False  # gets messages one at a time
-    slow: float = 0.0  # share of the chances to settle that it skips
-    release: float = 0.0  # share of settles that release
-    twice: float = 0.0  # share of settles sent twice
-    drop: float = 0.0  # share of messages that it forgets: their leases end
-    renew: float = 0.0  # share of settles before which it renews its leases
-    delay: float = 0.0  # share of releases that have a delay
+    gets: bool = False  # True to get messages one at a time
+    slow: float = 0.0  # fraction of the opportunities to settle that the consumer skips
+    release: float = 0.0  # fraction of settles that release
+    twice: float = 0.0  # fraction of settles that are sent twice
+    drop: float = 0.0  # fraction of messages that the consumer forgets, so that their leases end
+    renew: float = 0.0  # fraction of settles before which the consumer renews its leases
+    delay: float = 0.0  # fraction of releases that have a delay
     wanted: Wanted = ANYTHING
-    order: int = m.PHYSICAL  # for a get, pinned means logical
-    whole: bool = False  # begins only complete groups
-    later: bool = False  # its leases start with their first renewal
+    order: int = m.PHYSICAL  # order of delivery; for a get, pinned means logical
+    whole: bool = False  # True to begin only complete groups
+    later: bool = False  # True if leases start with their first renewal
 
 
 class Handle(NamedTuple):
-    """A delivery, as a settle names it."""
+    """A delivery, as identified in a settle."""
 
     queue_id: int
     priority: int
@@ -94,16 +94,16 @@ ACKED = Way(m.ACK)
 
 
 class Sent(NamedTuple):
-    """A settle without an answer."""
+    """A settle that is not answered yet."""
 
     way: Way
     handles: list[Handle]
-    sent_ms: int = 0  # store clock, for a renewal
-    is_own: bool = True  # the leases belong to this connection
+    sent_ms: int = 0  # time of a renewal by the store clock
+    is_own: bool = True  # True if the leases belong to this connection
 
 
 class Consumer(Client):
-    """Consumes. Invariant: ``held`` can be settled; ``unsettled`` was sent and is not answered."""
+    """A consumer. Invariant: ``held`` can be settled; ``unsettled`` was sent and is unanswered."""
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
         super().__init__(lab, name, where)
@@ -114,11 +114,11 @@ class Consumer(Client):
         self.request = 0
         self.credit = 0
         self.credit_bytes = 0
-        self._lost: list[Sent] = []  # to be settled again
+        self._lost: list[Sent] = []  # settles to repeat
 
     @property
     def done(self) -> bool:
-        """Whether all its settles are answered."""
+        """True if all settles are answered."""
         return not (self.unsettled or self._lost or self.held)
 
     def act(self) -> None:
@@ -224,7 +224,7 @@ class Consumer(Client):
             )
 
     def _renews(self, way: Way, handles: list[Handle], sent_ms: int) -> None:
-        """Records that the leases may now end at another time, perhaps earlier."""
+        """Records that the leases may now end at another time, possibly earlier."""
         handed = self.lab.watch.views[self.where].handed
         for handle in handles:
             known = handed[handle.queue_id, handle.arrival]
@@ -232,7 +232,7 @@ class Consumer(Client):
                 known.deadline_ms = min(known.deadline_ms, sent_ms + self._renewed_ms(way))
 
     def _renewed_ms(self, way: Way) -> int:
-        """Returns the least duration of a renewed lease; 0 keeps the original, perhaps short."""
+        """Returns the least duration of a renewed lease; 0 keeps the original duration."""
         return way.lease_ms or min(LEASES_MS[0], self.habits.lease_ms)
 
     def _add_credit(self) -> None:
@@ -245,7 +245,7 @@ class Consumer(Client):
         self.send(m.Credit(self.request, messages, habits.credit_bytes))
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        for sent in self._lost:  # First the settles that are owed, then credit.
+        for sent in self._lost:  # The repeated settles precede the credit.
             self.settle(sent.way, sent.handles, is_own=False)
         self._lost.clear()
 
@@ -295,7 +295,7 @@ class Consumer(Client):
         if sent.way.action == m.ACK:
             check_settled(self.lab, self.where, self.habits.queue, *key[1:])
         elif sent.way.action == m.RELEASE and sent.is_own:
-            # A lease that never started may have ended, which is no failure: seed 86.
+            # A lease that never started may have ended, which is not a failure: seed 86.
             may_be_over = (*key, handle.lease) in ledger.unread
             if not (may_be_over or self._may_be_taken_back(handle)):
                 ledger.failures.setdefault(key, set()).add(handle.lease)
@@ -308,9 +308,7 @@ class Consumer(Client):
                 handed.deadline_ms = max(deadline_ms, handed.deadline_ms)
 
     def _may_be_taken_back(self, handle: Handle) -> bool:
-        """Returns whether a released message may have returned earlier, along with a preceding
-        member.
-        """
+        """Returns whether a released message may have returned earlier with a preceding member."""
         if self.habits.order == m.PHYSICAL:
             return False
         place, node = (handle.queue_id, handle.arrival), self.lab.nodes[self.where]
@@ -328,5 +326,6 @@ class Consumer(Client):
         self._lost += lost
         self.unsettled.clear()
         if self.lab.random.random() < 0.5:
-            self._lost += [Sent(ACKED, [handle]) for handle in self.held]  # It kept working.
+            # The consumer continued to work.
+            self._lost += [Sent(ACKED, [handle]) for handle in self.held]
         self.held.clear()

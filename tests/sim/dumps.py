@@ -1,10 +1,10 @@
-"""Hashes of all stored rows at the end of each seed, to show that a refactoring changed none.
+"""Hashes of all stored rows at the end of each seed, which a refactoring must not change.
 
     python -m tests.sim.dumps [--seeds 200] [--start 0]     prints "world SEED HASH" lines
 
-A refactoring must leave all hashes as they are. The hashes ignore the sentences in stored rows: any
-text that contains a space counts as the same text, so the wording of a reason may change.
-``dumps.txt`` has the hashes of the latest change that changed rows on purpose.
+The hashes ignore sentences in stored rows: any text that contains a space counts as the same text,
+so the wording of a reason may change. ``dumps.txt`` contains the hashes of the latest change that
+intentionally changed rows.
 """
 
 import argparse
@@ -32,7 +32,7 @@ ROWS, MATRIX_SEEDS = test_crash_matrix.ROWS, test_crash_matrix.SEEDS
 FILE = Path(__file__).with_name("dumps.txt")
 SEAL_BYTES = 4
 SENTENCE_LENGTH = 400
-SENTENCE = re.compile(r"^[^=<>]* [^=<>]* [^=<>]*$")  # not a selector
+SENTENCE = re.compile(r"^[^=<>]* [^=<>]* [^=<>]*$")  # excludes selectors
 PACKED = {
     keys.SPACE_QUEUE,
     keys.SPACE_LINK,
@@ -45,7 +45,7 @@ PACKED = {
 
 
 def padded(value: Any) -> Any:
-    """Returns *value* with each sentence made SENTENCE_LENGTH characters long."""
+    """Returns *value* with each sentence cut or extended to SENTENCE_LENGTH characters."""
     if isinstance(value, str):
         return value.ljust(SENTENCE_LENGTH) if SENTENCE.search(value) else value
     if isinstance(value, dict):
@@ -57,10 +57,10 @@ def padded(value: Any) -> Any:
 
 @contextmanager
 def comparable() -> Iterator[None]:
-    """Within it, neither the estimates of rows nor the wording of a sentence matters.
+    """A context in which neither the estimates of rows nor the wording of a sentence matters.
 
-    Turns do not end at a number of rows, and all sentences in frames have one length: a wire breaks
-    at a random byte.
+    Turns do not end at a number of rows. All sentences in frames have the same length, because a
+    wire breaks at a random byte.
     """
     with (
         patch.object(Context, "rows", property(lambda _: 0, lambda *_: None)),
@@ -91,7 +91,7 @@ def rows(nodes: dict[str, Node]) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def digest(nodes: dict[str, Node]) -> str:
-    """Returns a hash of all that the stores of *nodes* contain, except sentences."""
+    """Returns a hash of the contents of the stores of *nodes*, except sentences."""
     found = hashlib.sha256()
     for name, key, value in rows(nodes):
         found.update(b"%s %d:%s%d:%s" % (name.encode(), len(key), key, len(value), value))
@@ -99,7 +99,7 @@ def digest(nodes: dict[str, Node]) -> str:
 
 
 def world_line(seed: int) -> str:
-    """Runs *seed* of the simulator; returns its line."""
+    """Runs *seed* of the simulator, and returns its line."""
     with comparable():
         world = world_of(seed)
         try:
@@ -110,14 +110,14 @@ def world_line(seed: int) -> str:
 
 
 def matrix_line(row: int, seed: int) -> str:
-    """Runs *seed* of a row of the crash matrix; returns its line."""
+    """Runs *seed* of a row of the crash matrix, and returns its line."""
     with comparable():
         bench = test_crash_matrix.live(ROWS[row], seed)
     return f"{ROWS[row].__name__} {seed} {digest(bench.nodes)}"
 
 
 def lines(start: int, seeds: int, matrix_seeds: int) -> Iterator[str]:
-    """Yields the lines of both, using two processes."""
+    """Yields the lines of worlds and crash matrix, using two processes."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
         worlds = pool.map(world_line, range(start, start + seeds), chunksize=4)
         numbers = [row for row in range(len(ROWS)) for _ in range(matrix_seeds)]
@@ -126,11 +126,13 @@ def lines(start: int, seeds: int, matrix_seeds: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Prints the lines."""
+    """Prints all lines."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--matrix", type=int, default=MATRIX_SEEDS, help="seeds of each row")
+    parser.add_argument(
+        "--matrix", type=int, default=MATRIX_SEEDS, help="number of seeds for each row"
+    )
     asked = parser.parse_args()
     for line in lines(asked.start, asked.seeds, asked.matrix):
         print(line, flush=True)

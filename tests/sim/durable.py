@@ -1,7 +1,7 @@
-"""Judges each transaction at the instant it becomes durable: the first half of watch.py.
+"""Judges each transaction at the instant it becomes durable. This is the first half of watch.py.
 
 All messages of a transaction are judged together, because a message may move from one queue to
-another. fate.py decides why a message may leave its queue.
+another. fate.py determines the reason why a message leaves its queue.
 """
 
 from collections import Counter
@@ -20,29 +20,30 @@ from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
 
 _LANES = (*keys.LANES_READY, keys.LANE_DELAYED, keys.LANE_PARKED)
-Place = tuple[int, bytes]  # lane, and the entry there
+Place = tuple[int, bytes]  # lane, and the entry in it
 
 
 class Durable:
-    """All views, and the laws of stored data."""
+    """All views, and the invariants of stored data."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.views: dict[str, View] = {}
-        # Stream, id: target, UID, and the sending queue manager.
+        # Maps stream and id to the target, the UID, and the sending queue manager.
         self.sent: dict[tuple[bytes, int], tuple[str, bytes, Node, Held]] = {}
-        self.gone: set[tuple[bytes, int]] = set()  # stream, id: deleted before it was sent
-        self.clocks_are_true = False  # no wall clock jumps, so no store clock is ahead
+        # stream and id of each message that was deleted before it was sent
+        self.gone: set[tuple[bytes, int]] = set()
+        self.clocks_are_true = False  # True if no wall clock jumps, so that no store clock is ahead
         self.world_ms = 0  # the simulated true time
-        self.happened: Counter[str] = Counter()  # how often each feature occurred
+        self.happened: Counter[str] = Counter()  # number of occurrences of each feature
         self._touched: dict[Unit, None] = {}  # units that this transaction affected
 
     def of(self, node: Node) -> View:
-        """Returns the view of *node*."""
+        """Returns the view of queue manager *node*."""
         return self.views.setdefault(node.name, View())
 
     def durable(self, node: Node, changes: list[Change]) -> None:
-        """Judges a transaction."""
+        """Judges a transaction, given as its changes."""
         view = self.of(node)
         messages: list[Change] = []
         view.altered = set()
@@ -75,7 +76,7 @@ class Durable:
             view.attributes[row["queue_id"]] = row
 
     def _lapse(self, node: Node, view: View, change: Change) -> None:
-        """Records a group that was removed because it was incomplete for too long."""
+        """Records a group that was removed because it remained incomplete for too long."""
         row = change.old and GroupRow.decode(rows.unseal(change.key, change.old))
         if row and change.new is None and row.parked_code == ErrorCode.GROUP_EXPIRED:
             queue_id, group_id = groups.named(change.key)
@@ -99,7 +100,7 @@ class Durable:
         view.clock = (store_ms, stamp_us, turn)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Judges the changes of messages together: one may move from one queue to another."""
+        """Judges the changes of messages together, because a message may move between queues."""
         before, after = self._places(view, changes)
         left = {view.held[handle].put.serial: handle for handle in before if handle not in after}
         arrived = [(handle, *found) for handle, found in after.items() if handle not in before]
@@ -128,14 +129,14 @@ class Durable:
     def _places(
         self, view: View, changes: list[Change]
     ) -> tuple[dict[Handle, Place], dict[Handle, tuple[bytes, Place]]]:
-        """Returns the previous places of messages, and their places now, by key."""
+        """Returns the previous and the current places of messages, by key."""
         before: dict[Handle, Place] = {}
         after: dict[Handle, tuple[bytes, Place]] = {}
         for change in changes:
             handle = int.from_bytes(change.key[1:5], "big"), keys.place(change.key)[1]
             lane = change.key[5]
             if lane not in _LANES or not is_watched(view.queues[handle[0]][0]):
-                continue  # Set aside: its removed row is judged instead.
+                continue  # The message was set aside; its removed row is judged instead.
             if change.old is not None:
                 before[handle] = (lane, change.old)
             if change.new is not None:
@@ -202,7 +203,7 @@ class Durable:
             groups.record_arrival(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
-        """Judges where a message arrived, and its times."""
+        """Judges the queue and the times of a message that arrived."""
         put, name = held.put, view.queues[handle[0]][0]
         if name in fate.DEAD and put.home != (node.name, name):
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
@@ -214,7 +215,7 @@ class Durable:
                 ids = [at for at, (queue, _) in view.queues.items() if queue == put.home[1]]
                 known = known or view.attribute(max(ids), "group_incomplete_ms", 0)
             require(known, "dead_letters_have_a_cause", f"{fact}: {code}")
-            put.wandered = True  # Evicted or expired in the turn that put it.
+            put.wandered = True  # The message was evicted or expired in the turn of its put.
             self.ledger.died_on[node.name, *handle] = put.home[1]
             self.happened["dead letters"] += 1
             return
@@ -260,7 +261,7 @@ class Durable:
         require(not (moved.expires_ms or moved.is_delayed), "dead_letters_stay", fact)
 
     def _changed(self, node: Node, view: View, handle: Handle, place: Place) -> None:
-        """Judges a message that returned to its queue, or became due."""
+        """Judges a message that returned to its queue, or became available."""
         lane, value = place
         entry, held = entries.decode(value), view.held[handle]
         was_delayed, held.is_delayed = held.is_delayed, lane == keys.LANE_DELAYED
@@ -275,7 +276,7 @@ class Durable:
                 view.handed[handle].came_back = True
             wait_ms = fate.wait_ms(self.ledger, node, view, handle, held, failed=bool(raised))
             if lane == keys.LANE_GROUPED and view.is_stopped(handle[0], held):
-                wait_ms = 0  # It waits for an operator instead.
+                wait_ms = 0  # The message waits for an operator instead.
             held.ready_ms = view.now_ms + wait_ms if wait_ms else 0
             self.happened["failures"] += raised
             self.happened["retries"] += held.is_delayed
@@ -298,7 +299,7 @@ class Durable:
         put = held.put
         put.removed = True
         if (node.name, put.serial) in self.ledger.rotten:
-            put.fate = "rotten"  # It may have been set aside.
+            put.fate = "rotten"  # The message may have been set aside.
             handed = view.handed.get(handle)
             unit = handed and self.ledger.of_units.get((node.name, *handle, handed.lease))
             if unit and view.is_committed(unit):
@@ -326,7 +327,7 @@ class Durable:
         there_is = {(name, held.trailer) for name in (held.target, DEAD_LETTERS)} & there
         over = self._is_over(node, held)
         if forgotten or there_is:
-            # The message there may be another one with the same UID.
+            # The message at the peer may be another one with the same UID.
             held.put.strayed = held.put.strayed or over
             return
         is_rotten = (node.name, held.put.serial) in self.ledger.rotten
@@ -336,36 +337,35 @@ class Durable:
         self.gone.add((node.store_id + handle[0].to_bytes(8, "big"), handle[1]))
 
     def _is_over(self, node: Node, held: Held) -> str:
-        """Returns why a message that waits for its link at *node* no longer counts; "" if it
-        counts.
-        """
+        """Returns why a message that waits for its link at *node* no longer counts, or ""."""
         if self.of(node).is_lost(held):
             return "lost"
         return "expired" if self.of(node).is_expired(held, node.now().ms) else ""
 
     def _committed(self, unit: Unit, view: View) -> None:
-        """Judges a transaction that carried out a unit: completely, and for the first time."""
+        """Judges a transaction that committed a unit: it must be complete, and the first commit."""
         fact = described(unit)
         first = unit.committing and not unit.entered and view.is_committed(unit)
         require(first, "unit_is_all_or_nothing", fact)
         for put in unit.puts:
             if not put.entered and put.lives_ms and self._may_expire(put):
-                put.entered, put.strayed = True, "expired"  # It expired in the turn of the commit.
+                # The message expired in the turn of the commit.
+                put.entered, put.strayed = True, "expired"
         missing = [put.serial for put in unit.puts if not self.ledger.entered(put)]
         kept = (
             []
             if (unit.where, unit.source) in self.ledger.purges
             else [handle for handle in unit.gets if handle in view.held]
         )
-        fact = f"{fact}: {missing} are not there, {kept} are"
+        fact = f"{fact}: {missing} are missing, {kept} were kept"
         require(not missing and not kept, "unit_is_all_or_nothing", fact)
         unit.entered = True
 
     def _may_expire(self, put: Put) -> bool:
-        """Returns whether the time to live of *put* may be over, by the true time."""
+        """Returns whether the time to live of *put* may have ended, by the true time."""
         due_ms = put.made_ms + put.lives_ms
         return not self.clocks_are_true or self.world_ms >= due_ms
 
     def stopped(self, node: Node, *, clean: bool) -> None:
-        """Records that a process ended, and all leases with it."""
+        """Records that a process ended, and that its leases ended with it."""
         self.of(node).stopped(clean=clean)

@@ -1,11 +1,12 @@
-"""An export of history: it reads rows, stores them, commits its cursor, and crashes.
+"""An export of history. It reads rows, stores them, commits its cursor, and crashes.
 
-    find the cursor ──▶ read behind it ──▶ write ──▶ commit ─┐
-                          ▲                                  │
-                          └──────────────────────────────────┘
+    find the cursor ──▶ read after it ──▶ write ──▶ commit ─┐
+                         ▲                                  │
+                         └──────────────────────────────────┘
 
-Written rows survive its crashes; its memory does not. After a crash it asks for its cursor, and the
-rows that it reads again must equal those that it wrote. In the end it has each row exactly once.
+Written rows survive a crash of the export, but its memory does not. After a crash, the export asks
+for its cursor. The rows that it reads again must equal the written rows. In the end, the export has
+each row exactly once.
 """
 
 from random import Random
@@ -21,8 +22,9 @@ CURSOR = "EXPORT"
 
 
 class Exporter(Client):
-    """Exports. Invariant: rows up to ``_after`` are written; rows up to ``committed`` are never
-    read again.
+    """An export. Invariant: rows up to ``_after`` are written.
+
+    Rows up to ``committed`` are never read again.
     """
 
     def __init__(self, lab: Lab, chances: Random, where: str) -> None:
@@ -30,23 +32,24 @@ class Exporter(Client):
         self.chances = chances
         self.crashes = chances.choice([0, 0.02, 0.2])
         self.slow = chances.choice([0, 0.5, 0.95])
-        self.written: dict[int, bytes] = {}  # this and the next three survive a crash
-        self.begun = -1  # it began behind that row
+        # written rows; these and the next three fields survive a crash
+        self.written: dict[int, bytes] = {}
+        self.begun = -1  # row after which the export began
         self.committed = -1
         self.rows_lost = 0
         self._forget()
 
     def _forget(self) -> None:
-        self._after = -1  # It does not know its position.
+        self._after = -1  # The position is unknown after a crash.
         self._open: Any | None = None
 
     @property
     def done(self) -> bool:
-        """Whether it has all rows."""
+        """True if the export has all rows."""
         return self._open is None and self._after == self.committed == self.node.replay.next - 1
 
     def act(self, *, is_chaos: bool = True) -> None:
-        """Performs the next action; sometimes crashes."""
+        """Performs the next action, and sometimes crashes."""
         dice = self.chances.random()
         if is_chaos and dice < self.crashes:
             self.hang_up()
@@ -54,7 +57,7 @@ class Exporter(Client):
         elif self.wire is None:
             self.dial()
         elif self.done:
-            return  # Otherwise it would ask for ever, and no time would pass.
+            return  # Otherwise the export would ask again and again, and time would not advance.
         elif self.is_open and self._open is None and (dice > self.slow or not is_chaos):
             self._ask()
 
@@ -88,17 +91,17 @@ class Exporter(Client):
     def _begin(self, shown: dict[str, Any]) -> None:
         """Finds the cursor, or creates it at the current start of the history."""
         for row in shown["cursors"]:
-            if row["cursor"] == CURSOR:  # Hostile clients have cursors, too.
+            if row["cursor"] == CURSOR:  # Hostile clients also have cursors.
                 self._moved(row)
                 return
-        require(self.committed < 0, "exported_once", f"{self.name}: its cursor is gone")
+        require(self.committed < 0, "exported_once", f"{self.name}: its cursor was deleted")
         self._after = shown["first"] - 1
         self._open = m.CursorCommit(self.next_id(), CURSOR, self._after)
         self.send(self._open)
 
     def _moved(self, row: dict[str, Any]) -> None:
         position, fact = row["position"], f"{self.name} at {self.committed}: {row}"
-        require(position >= self.committed, "exported_once", f"its cursor goes back, {fact}")
+        require(position >= self.committed, "exported_once", f"its cursor moved back, {fact}")
         if self.begun < 0:
             self.begun = position
         self.committed, self.rows_lost = position, row["lost"]
@@ -106,10 +109,10 @@ class Exporter(Client):
 
     def _write(self, found: list[tuple[int, bytes]]) -> None:
         for seq, data in found:
-            fact = f"{self.name} behind {self._after}: row {seq}"
+            fact = f"{self.name} after {self._after}: row {seq}"
             require(seq == self._after + 1, "exported_once", fact)
             same = self.written.setdefault(seq, data) == data
-            require(same, "exported_once", f"{fact} is another one now")
+            require(same, "exported_once", f"{fact} differs from the earlier one")
             self._after = seq
 
     def disconnected(self) -> None:
@@ -121,6 +124,6 @@ class Exporter(Client):
         last = self.node.replay.next - 1
         fact = f"{self.name}: from {self.begun} to {last}, {self.rows_lost} were lost"
         missing = set(range(self.begun + 1, last + 1)) - self.written.keys()
-        require(len(missing) <= self.rows_lost, "exported_once", f"{fact}, not there: {missing}")
+        require(len(missing) <= self.rows_lost, "exported_once", f"{fact}, missing: {missing}")
         differ = [seq for seq, data in self.written.items() if stored.get(seq, data) != data]
-        require(not differ, "exported_once", f"{fact}, others than stored: {differ}")
+        require(not differ, "exported_once", f"{fact}, different from the store: {differ}")

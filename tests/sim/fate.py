@@ -1,9 +1,9 @@
-"""Decides why a message left its queue: each departure needs one of these causes.
+"""Determines the reason why a message left its queue. Each departure needs one of these causes.
 
-acknowledged                                                     consumed
-got by a unit of work that was committed                         committed
-became a dead letter, or returned from there                     moved
-expired; evicted from a queue that overflowed; purged;           gone
+acknowledged                                                       consumed
+got by a unit of work that was committed                           committed
+became a dead letter, or returned from the dead letters            moved
+expired; evicted from a queue that overflowed; purged;             gone
 not persistent, and the daemon restarted
 """
 
@@ -26,7 +26,7 @@ _FAILURES = (
 
 
 def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:
-    """Returns whether a lease has visibly ended."""
+    """Returns whether the lease of *handle* has visibly ended."""
     if handed.life != view.life or _is_gone(node, handed):
         return True
     if _unit_is_over(node, handed):
@@ -39,7 +39,7 @@ def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Hand
 
 
 def _unit_is_over(node: Node, handed: Handed) -> bool:
-    """Returns whether a message was got in a unit of work that has ended, or may have."""
+    """Returns whether a message was got in a unit of work that has ended, or may have ended."""
     unit = handed.unit or handed.offered
     if unit is not None and node.now().ms >= unit.begun_ms + node.config.unit.age_max_ms:
         return True
@@ -65,7 +65,7 @@ def has_expired(view: View, queue_id: int, group: Group) -> bool:
     row = group.row
     if row is None:
         is_told = True
-    else:  # A closed group is remembered for a while.
+    else:  # A closed group is remembered for some time.
         is_told = row.parked_code == ErrorCode.GROUP_EXPIRED or (row.is_closed and row.is_empty)
     return is_told and bool(view.attribute(queue_id, "group_incomplete_ms", 0))
 
@@ -73,11 +73,11 @@ def has_expired(view: View, queue_id: int, group: Group) -> bool:
 def may_be_taken_back(
     ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed
 ) -> bool:
-    """Returns whether a lease may have ended because that of a preceding member ended."""
+    """Returns whether a lease may have ended because the lease of a preceding member ended."""
     member, held = handed.member, view.held.get(handle)
     if not handed.holder:
         return False
-    if member is None:  # A message that was a dead letter may still be a member.
+    if member is None:  # A former dead letter may still be a member.
         return held is None or held.put.member is not None
     return any(
         before < member.number
@@ -90,14 +90,15 @@ def may_be_taken_back(
 def _is_gone(node: Node, handed: Handed) -> bool:
     """Returns whether the connection that delivered a message is closed or closing."""
     port = node.ports.get(handed.connection)
-    is_closed = handed.connection not in node.turns.broker.sessions  # Perhaps in this same turn.
+    # The connection may have closed in this same turn.
+    is_closed = handed.connection not in node.turns.broker.sessions
     return node.is_stopping or port is None or port.peer.goaway is not None or is_closed
 
 
 def of_removed(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> str:
-    """Returns why a message left the queue manager for good."""
+    """Returns the reason why a message permanently left the queue manager."""
     queue = (node.name, view.queues[handle[0]][0])
     handed = view.handed.get(handle)
     if queue in ledger.purges:
@@ -115,11 +116,12 @@ def of_removed(
     if leases and free:
         return "consumed"
     if held.put.uid is not None and _is_elsewhere(ledger, node, view, handle, held):
-        return "merged"  # The same message, put twice, is once a dead letter, and once at home.
+        # The message was put twice: one copy became a dead letter, and one is on its queue.
+        return "merged"
     if view.is_expired(held, view.now_ms):
         require(free, "leased_is_left_alone", fact)
         discards = view.attribute(handle[0], "expiry_action", "discard") == "discard"
-        require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
+        require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is not a dead letter")
         return "expired"
     if group is not None and has_expired(view, handle[0], group):
         require(free, "leased_is_left_alone", fact)
@@ -143,10 +145,10 @@ def _is_elsewhere(ledger: Ledger, node: Node, view: View, handle: Handle, held: 
 def of_moved(
     ledger: Ledger, node: Node, view: View, source: Handle, held: Held, target: Handle, fact: str
 ) -> str:
-    """Returns why a message moved to another queue of its queue manager."""
+    """Returns the reason why a message moved to another queue of its queue manager."""
     name, to = view.queues[source[0]][0], view.queues[target[0]][0]
     if name == to:
-        return "moved"  # It became a dead letter, and was moved back, in one turn.
+        return "moved"  # The message became a dead letter and was moved back in one turn.
     note = notes.read(node.store, *target)
     code = note.get("code", 0)
     if to not in DEAD or not code:  # A dead letter may return to a backout queue.
@@ -173,7 +175,7 @@ def of_moved(
 def _has_cause(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, code: int
 ) -> bool:
-    """Returns whether a message has a cause to be a dead letter with that *code*."""
+    """Returns whether a message has a cause to be a dead letter with code *code*."""
 
     def attribute(name: str, default: Any) -> Any:
         return view.attribute(handle[0], name, default)
@@ -182,7 +184,8 @@ def _has_cause(
     lease = handed.lease if handed else 0
     group = view.group_of(handle[0], held.put) if held.put.member else None
     if group is not None and group.is_parked and not held.is_member:
-        return True  # It was a dead letter before, so its failures may date from then.
+        # The message was a dead letter earlier, so its failures may date from that time.
+        return True
     if code == ErrorCode.BACKOUT_THRESHOLD_REACHED:
         return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
@@ -207,8 +210,8 @@ def wait_ms(
     """Returns the least time for which a returned message must stay unavailable.
 
     Args:
-        held: its state before.
-        failed: whether its failures were raised.
+        held: The state of the message before its return.
+        failed: True if the number of its failures was increased.
     """
     queued = 0
     if failed:
@@ -226,7 +229,7 @@ def wait_ms(
     if failed:
         return min(asked, queued)
     if _is_gone(node, handed):
-        return 0  # Perhaps its connection was lost before the release arrived.
+        return 0  # The connection may have been lost before the release arrived.
     if may_be_taken_back(ledger, node, view, handle, handed):
-        return 0  # Or it returned along with a preceding member of its group.
+        return 0  # The message may have returned with a preceding member of its group.
     return asked

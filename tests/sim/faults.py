@@ -1,4 +1,4 @@
-"""The faults of a world. Each function returns whether it found something to strike."""
+"""The faults of a world. Each function returns whether it found a target."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ WALL_JUMPS_MS = (-10 * 8_760 * HOUR_MS, -HOUR_MS, -1_000, 1_000, HOUR_MS, 8_760 
 
 
 def _some_wire(world: "World") -> Wire | None:
-    """Returns a wire: one of a link half of the time, because links are few."""
+    """Returns a random wire. Half of the choices are wires of links, because links are few."""
     links = [wire for wire in world.wires if isinstance(wire.flows[0].port, PeerPort)]
     some = links if links and world.random.random() < 0.5 else world.wires
     return world.random.choice(some) if some else None
@@ -36,13 +36,13 @@ def _some_node(world: "World") -> Node | None:
 
 
 def _delay_news(world: "World", wire: Wire) -> None:
-    """Delays what one end sees: the end of the connection, and the data sent before it."""
+    """Delays the data that one end receives: the end of the connection, and the data before it."""
     if world.random.random() < 0.5:
         world.random.choice(wire.flows).clogged = True
 
 
 def cut(world: "World") -> bool:
-    """Breaks a connection at any byte."""
+    """Breaks a connection after any byte."""
     wire = _some_wire(world)
     if wire is None:
         return False
@@ -53,7 +53,7 @@ def cut(world: "World") -> bool:
 
 
 def half_open(world: "World") -> bool:
-    """Closes the end that dialled, while the other end stays open for a while."""
+    """Closes the dialling end, while the other end stays open for a while."""
     wire = _some_wire(world)
     if wire is None:
         return False
@@ -69,7 +69,7 @@ def half_open(world: "World") -> bool:
 
 
 def dark(world: "World") -> bool:
-    """Unplugs a cable."""
+    """Stops all data of a connection, like an unplugged cable."""
     wire = _some_wire(world)
     if wire is None:
         return False
@@ -87,7 +87,7 @@ def clog(world: "World") -> bool:
 
 
 def dial_fails(world: "World") -> bool:
-    """Fails a link's connection attempt: nobody listens."""
+    """Makes the connection attempt of a link fail, because no listener exists."""
     if not world.dials:
         return False
     world.answer_dial(world.random.randrange(len(world.dials)), fails=True)
@@ -110,7 +110,7 @@ def crash_before(world: "World") -> bool:
 
 
 def crash_after(world: "World") -> bool:
-    """Kills a queue manager after its commit is durable, before it sends the outcome."""
+    """Kills a queue manager after its commit is durable, and before it sends the outcome."""
     return _crash_in_turn(world, "after")
 
 
@@ -124,7 +124,7 @@ def _crash_in_turn(world: "World", when: str) -> bool:
 
 
 def stop(world: "World") -> bool:
-    """Stops a queue manager in good order; sometimes kills it on the way."""
+    """Stops a queue manager cleanly, and sometimes kills it during the stop."""
     node = _some_node(world)
     if node is None:
         return False
@@ -136,7 +136,7 @@ def stop(world: "World") -> bool:
 
 
 def disk_fills(world: "World") -> bool:
-    """Fills a disk, or frees space on it."""
+    """Fills a disk, or frees space on a disk."""
     node = world.random.choice(list(world.nodes.values()))
     node.store.disk_free_bytes = 0 if node.store.disk_free_bytes else DISK_BYTES
     world.note(node.name, f"has {node.store.disk_free_bytes} bytes of disk")
@@ -144,7 +144,7 @@ def disk_fills(world: "World") -> bool:
 
 
 def rot(world: "World") -> bool:
-    """Changes a byte of a stored message that waits to be consumed or sent."""
+    """Changes a byte of a stored message that has not been consumed or sent."""
     name, view = world.random.choice(list(world.watch.views.items()))
     found = [
         (handle, held)
@@ -161,7 +161,7 @@ def rot(world: "World") -> bool:
     )
     key = next(key for key in places if key in rows)
     entry = entries.decode(rows[key])
-    # In the body: its first bytes carry no meaning here.
+    # The change is in the body, whose first bytes have no meaning here.
     start = body_at(entries.record(world.nodes[name].store, entry))
     if entry.in_rows:
         key = keys.body(int.from_bytes(entry.rest[:8], "big"), 0)
@@ -185,7 +185,7 @@ def turn_fails(world: "World") -> bool:
 
 
 def peers_turn_fails(world: "World") -> bool:
-    """Plants a bug that a peer seems to cause."""
+    """Plants a bug that seems to be caused by a peer."""
     node = _some_node(world)
     if node is None or not node.ports:
         return False
@@ -194,7 +194,7 @@ def peers_turn_fails(world: "World") -> bool:
 
 
 def wall_jumps(world: "World") -> bool:
-    """Sets the clock of a machine."""
+    """Changes the clock of a machine."""
     node = world.random.choice(list(world.nodes.values()))
     node.wall_shift_us += world.random.choice(WALL_JUMPS_MS) * 1_000
     world.note(node.name, "its wall clock jumps")
@@ -216,13 +216,13 @@ def link_stops(world: "World") -> bool:
     asker.dial()
     asker.want(lambda i: m.LinkStop(i, peer))
     if world.random.random() < 0.5 and asker.is_open:
-        asker.send(m.LinkStart(asker.next_id(), peer))  # Perhaps in the same turn.
+        asker.send(m.LinkStart(asker.next_id(), peer))  # The start may happen in the same turn.
     asker.want(lambda i: m.LinkStart(i, peer))
     return True
 
 
 def link_alters(world: "World") -> bool:
-    """Lets an operator give a link wrong addresses, and correct them."""
+    """Lets an operator set wrong addresses of a link, and correct them later."""
     name = world.random.choice([HUB, *EDGES])
     peer = HUB if name != HUB else "EWR"
     asker = world.askers[name]
@@ -234,7 +234,7 @@ def link_alters(world: "World") -> bool:
 
 
 def program_forgets(world: "World") -> bool:
-    """Kills a client; it starts again as another producer."""
+    """Kills a client. The client starts again as another producer."""
     programs: list[Producer | App | Worker] = [*world.producers, *world.apps, *world.workers]
     if programs:
         world.random.choice(programs).forget()
@@ -242,7 +242,7 @@ def program_forgets(world: "World") -> bool:
 
 
 def client_hangs_up(world: "World") -> bool:
-    """Lets a client close its connection; it dials again."""
+    """Lets a client close its connection and dial again."""
     client = world.random.choice(world.clients)
     wire = client.wire
     if wire is None:

@@ -1,8 +1,8 @@
-"""Writes groups as an application does: numbered 1, 2, 3, ..., some ended, some without an end.
+"""Writes groups like an application: numbered 1, 2, 3, ..., some with and some without an end.
 
-It relies on its own memory. It puts a refused member again under the same number, in physical
-order. If its program died, it also repeats the pending members, and a number that was stored is
-then refused as taken.
+The writer relies on its own memory. It puts a refused member again under the same number, in
+physical order. If its program crashed, it also repeats the pending members. A number that was
+already stored is then refused as taken.
 """
 
 import hashlib
@@ -12,26 +12,26 @@ from random import Random
 
 from tests.sim.ledger import Member, Put
 
-OPEN_MAX = 3  # groups that a writer works on at once
+OPEN_MAX = 3  # maximum number of groups that a writer puts at the same time
 LENGTH_MAX = 12
-ENDED = 0.7  # share of groups that are ended with their last message
-TRIES_MAX = 4  # for a number that is taken: by an open unit of work, or for good
+ENDED = 0.7  # fraction of groups that end with a last message
+TRIES_MAX = 4  # tries for a number that is taken, either by an open unit of work or permanently
 _SETTLED = ("acked", "GROUP_NUMBER_TAKEN")
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A group. Invariant: ``puts`` has the last put of each number from 1 on."""
+    """A group. Invariant: ``puts`` contains the last put of each number from 1 on."""
 
     id: bytes
     length: int
     is_ended: bool
     puts: dict[int, Put] = field(default_factory=dict)
-    unsure: set[int] = field(default_factory=set)  # put before, and perhaps stored
+    unsure: set[int] = field(default_factory=set)  # numbers that were put before and may be stored
     tries: Counter[int] = field(default_factory=Counter)
 
     def owed(self, life: str) -> int:
-        """Returns the lowest number that *life*, a run of the program, must put again, or 0."""
+        """Returns the lowest number that *life*, a run of the program, must repeat, or 0."""
         for number, put in self.puts.items():
             if not put.answer and put.producer.removesuffix("/u") != life:
                 self.unsure.add(number)
@@ -48,18 +48,18 @@ class Group:
         return put.answer not in ("", "acked")
 
     def note(self, number: int, put: Put) -> None:
-        """Records that a number is put, perhaps again."""
+        """Records the put of a number, which may be a repetition."""
         self.puts[number] = put
         self.tries[number] += 1
 
     @property
     def is_closed(self) -> bool:
-        """Whether an operator ended it."""
+        """True if an operator closed the group."""
         return any(put.answer == "GROUP_ENDED" for put in self.puts.values())
 
     @property
     def is_over(self) -> bool:
-        """Whether none of its members must be put any more."""
+        """True if no more members of the group must be put."""
         whole = len(self.puts) == self.length
         return self.is_closed or (
             whole and all(put.answer in _SETTLED for put in self.puts.values())
@@ -67,7 +67,7 @@ class Group:
 
 
 class GroupWriter:
-    """Puts groups on one queue. Invariant: ``groups`` has the unfinished ones."""
+    """Puts groups on one queue. Invariant: ``groups`` contains the unfinished groups."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -91,7 +91,7 @@ class GroupWriter:
         group_id = hashlib.sha256(f"{self._name}:{self._count}".encode()).digest()[:24]
         group = Group(group_id, random.randint(1, LENGTH_MAX), random.random() < ENDED)
         self.groups.append(group)
-        del self.groups[: -4 * OPEN_MAX]  # A put that is never answered is given up in the end.
+        del self.groups[: -4 * OPEN_MAX]  # A put that is never answered is finally given up.
         return group
 
     def _member(self, group: Group, number: int) -> Member:

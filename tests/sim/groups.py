@@ -1,10 +1,10 @@
-"""Judges the order within groups from outside: the stored rows, and the deliveries.
+"""Judges the order within groups from the stored rows and the deliveries.
 
     stored      the row of each group, and its members on their queue
-    delivered   in logical and pinned order; physical order has a law of its own (order.py)
+    delivered   in logical and pinned order; order.py judges physical order
 
 A dead letter that returns to its queue no longer belongs to its group there, because its number was
-already used. The laws say nothing about messages that were dead letters ("strangers").
+already used. The invariants do not cover messages that were dead letters ("strangers").
 """
 
 from collections import Counter
@@ -19,13 +19,13 @@ from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Group, Handed, Handle, Held, View
 
-# Why a member leaves a gap, after which its group must not continue.
+# Reasons for which a member leaves a gap, after which its group must not continue
 GAPS = ("expired", "lost", "rotten", "MESSAGE_EXPIRED")
 OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED")
 
 
 def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int, bytes]]:
-    """Records a row of a group; returns the group if its history must be forgotten."""
+    """Records a row of a group. Returns the group if its history must be forgotten."""
     queue_id, group_id = named(change.key)
     group = view.groups.setdefault((queue_id, group_id), Group())
     before, group.row = group.row, None
@@ -43,12 +43,12 @@ def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int
 
 
 def named(key: bytes) -> tuple[int, bytes]:
-    """Returns the queue and the id of the group whose row has *key*."""
+    """Returns the queue and the id of the group for the row *key*."""
     return int.from_bytes(key[1:5], "big"), key[keys.GROUP_ID_AT :]
 
 
 def forget(view: View, over: list[tuple[int, bytes]]) -> None:
-    """Forgets groups that are over: new members with their ids belong to new groups."""
+    """Forgets groups that have ended. New members with their ids belong to new groups."""
     for key in over:
         group = view.groups[key]
         view.groups[key] = Group(
@@ -61,7 +61,7 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
 
 
 def record_arrival(view: View, handle: Handle, held: Held, fact: str) -> None:
-    """Judges a member that was put."""
+    """Judges the put of a member."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
@@ -80,7 +80,7 @@ def went(view: View, handle: Handle, held: Held, how: str) -> None:
     del group.there[member.number]
     if how not in GAPS:
         group.left.add(member.number)
-    elif how == "rotten":  # Perhaps its holder acknowledged it first.
+    elif how == "rotten":  # The holder may have acknowledged the member first.
         group.strangers.add(member.number)
     group.failed += how in OWN
 
@@ -95,7 +95,7 @@ def judge(
     state: int,
     happened: Counter[str],
 ) -> None:
-    """Judges a member that is delivered in logical or pinned order."""
+    """Judges the delivery of a member in logical or pinned order."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
@@ -107,12 +107,12 @@ def judge(
             continue
         at = group.there.get(number)
         if at is None and number < min(group.strangers, default=0):
-            continue  # It left before the members behind it became dead letters.
+            continue  # The member left before the later members became dead letters.
         before = view.handed.get(at) if at else None
         in_hands = before is not None and before.holder == holder
         require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
     if group.holder != holder:
-        # With a stranger, the flag is not checked.
+        # The flag of a stranger is not checked.
         told = state & m.STATE_TAKEN_OVER or group.strangers
         require(bool(told), "taken_over_is_told", f"{fact} to {holder}, after {group.holder}")
         happened["handovers"] += bool(group.holder)
@@ -120,7 +120,7 @@ def judge(
 
 
 def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
-    """Judges a member that is delivered in any order: its group must not be stopped."""
+    """Judges a delivery of a member in any order. The group of the member must not be stopped."""
     row = view.group_of(handle[0], held.put).row
     was_altered = row is None or row.changed_ms >= view.now_ms
     require(was_altered or not is_stopped(row), "stopped_is_held_back", f"{fact}: {row}")
@@ -129,11 +129,11 @@ def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
 def is_complete(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> None:
-    """Judges a member that is delivered to a consumer of whole groups only."""
+    """Judges the delivery of a member to a consumer of complete groups."""
     group = view.group_of(handle[0], held.put)
     row = group.row
     is_there = row is not None and 0 < row.last == row.count
-    is_there = is_there or bool(group.strangers)  # Not checked for groups with strangers.
+    is_there = is_there or bool(group.strangers)  # Groups with strangers are not checked.
     require(is_there, "only_of_whole_groups", f"{fact}: {group}")
     for number, at in group.there.items():
         out = view.handed.get(at)
@@ -142,7 +142,7 @@ def is_complete(
 
 
 def is_stopped(row: GroupRow | None) -> bool:
-    """Returns whether the row of a group says that it waits for an operator."""
+    """Returns whether the row of a group shows that the group waits for an operator."""
     return row is not None and bool(row.is_paused or row.parked_number)
 
 
@@ -158,7 +158,7 @@ def _has_one_holder(
 
 
 def hand_out(view: View, handle: Handle, held: Held, handed: Handed) -> None:
-    """Records that a member is delivered, in any order."""
+    """Records the delivery of a member, in any order."""
     if held.put.member is not None and handed.holder:
         group = view.group_of(handle[0], held.put)
         group.outs.append((held.put.member.number, handle, handed))

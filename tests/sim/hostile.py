@@ -1,12 +1,12 @@
-"""A hostile client: it sends random frames, whole, damaged or partial, and guesses handles.
+"""A hostile client. It sends complete, damaged and partial random frames, and guesses handles.
 
-It runs next to the good clients and must not affect them. It puts on its own queues only, whose
-names begin with ``H.``; the ledger ignores them. It guesses handles on all queues, puts on system
-queues, claims to be another queue manager, floods, disconnects in the middle of a frame, and stops
-reading at random.
+The client runs next to the good clients and must not affect them. It puts on its own queues, whose
+names begin with ``H.`` and which the ledger ignores. It guesses handles on all queues, puts on
+system queues, claims to be another queue manager, floods, disconnects in the middle of a frame, and
+stops reading at random.
 
-Some attacks succeed only because the daemon has no access rights yet. These are left out: the
-client does not get, purge, alter or delete on the queues of others, nor publish to their topics.
+Some attacks succeed only because the daemon has no access rights yet, and are excluded. The client
+does not get, purge, alter or delete on the queues of others, and does not publish to their topics.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,11 @@ NAMES = (
 )
 SYSTEM_QUEUES = ("SYSTEM.EVENTS", "SYSTEM.DEAD.LETTERS", "SYSTEM.PUBLICATIONS")
 CLAIMS = ("EVIL", "JFK", "NOBODY")
-ACTS = 0.08  # share of the steps
+ACTS = 0.08  # fraction of the steps in which each hostile client acts
 FLOOD = 150
 FRAME_MAX_BYTES = 8 << 20
-_LEFT_OUT = (m.LinkCreate, m.LinkAlter, m.LinkStart, m.LinkStop, m.LinkDelete)  # of other links
+# requests about links of others
+_LEFT_OUT = (m.LinkCreate, m.LinkAlter, m.LinkStart, m.LinkStop, m.LinkDelete)
 _OPERATIONS = tuple(kind for kind in OPERATIONS if kind not in _LEFT_OUT)
 _ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
 
@@ -56,11 +57,11 @@ class Hostile:
         self._wire: Wire | None = None
         self._over = False
         self._decoder = FrameDecoder(FRAME_MAX_BYTES)
-        self._looks: dict[int, int] = {}  # request id: the queue that it browses
-        self._seen: list[tuple[int, bytes]] = []  # queue id, and an item found there
+        self._looks: dict[int, int] = {}  # maps the id of a request to the queue that it browses
+        self._seen: list[tuple[int, bytes]] = []  # queue id, and an item found on the queue
         self._last_id = 0
         self._stream, self._next_id = 0, 1
-        self._claim = b""  # the store id with which it lies about its identity
+        self._claim = b""  # store id of the false identity
         self._is_welcome = False
         self._tricks: tuple[Callable[[], bytes], ...] = (
             self._any,
@@ -74,7 +75,7 @@ class Hostile:
         self._rough = (self._bent, self._half, self._flood)
 
     def act(self) -> None:
-        """Acts now and then."""
+        """Acts in some of the steps."""
         chances, node = self._chances, self._world.nodes[self._where]
         if self._over or chances.random() >= ACTS:
             return
@@ -83,15 +84,15 @@ class Hostile:
         elif chances.random() < 0.02:
             self._hang_up()
         elif self._is_welcome or chances.random() < 0.02:
-            rough = chances.random() < 0.03  # Each of these ends a connection.
+            rough = chances.random() < 0.03  # Each of these actions ends a connection.
             self._send(chances.choice(self._rough if rough else self._tricks)())
 
     def give_up(self) -> None:
-        """Disconnects for good."""
+        """Disconnects permanently."""
         self._over = True
         self._hang_up()
 
-    # Its end of a connection
+    # -- the client's end of a connection
 
     def opened(self, wire: Wire) -> None:
         self._wire, self._stream, self._looks = wire, 0, {}
@@ -139,7 +140,7 @@ class Hostile:
         self._last_id += 1
         return self._last_id
 
-    # Its output
+    # -- the output of the client
 
     def _hello(self) -> bytes:
         dice, self._claim = self._chances.random(), b""
@@ -152,7 +153,7 @@ class Hostile:
         return _frame(m.Hello(m.MAGIC, 1, 1, "queue-manager", name, [], self._claim))
 
     def _lie(self) -> bytes:
-        """Opens a stream as the queue manager that it claims to be, fetches, and commits."""
+        """Opens a stream under the false identity of the client, fetches, and commits."""
         start = self._chances.choice((1, 5, 2**40))
         return b"".join(
             map(
@@ -168,7 +169,8 @@ class Hostile:
     def _is_linked(self, name: str) -> bool:
         """Returns whether *name* is this queue manager, or is linked with it.
 
-        Identities are not verified yet, so a liar that connects first is taken for the peer.
+        Identities are not verified yet, so a false peer that connects first is accepted as the
+        peer.
         """
         nodes = self._world.nodes
         there = {*nodes[self._where].turns.broker.catalogue.links, self._where}
@@ -189,14 +191,14 @@ class Hostile:
         return b"".join(_frame(self._maker.message(kind)) for _ in range(FLOOD))
 
     def _look(self) -> bytes:
-        """Browses any queue, to see handles."""
+        """Browses any queue to learn handles."""
         queues = list(self._world.nodes[self._where].turns.broker.catalogue.by_id.values())
         queue, request_id = self._chances.choice(queues), self._id()
         self._looks[request_id] = queue.id
         return _frame(m.Browse(request_id, queue.name, None, 10, 1 << 16))
 
     def _guess(self) -> bytes:
-        """Settles messages that others have leased, with a handle that it saw, or a similar one."""
+        """Settles messages that others have leased, with a known handle or a similar one."""
         chances = self._chances
         if not self._seen:
             return self._look()
@@ -206,7 +208,7 @@ class Hostile:
         return _frame(m.Settle(self._id(), chances.choice(_ACTIONS), queue_id, handles))
 
     def _open(self) -> bytes:
-        """Opens a stream, and creates its queues."""
+        """Opens a stream, and creates the client's queues."""
         chances = self._chances
         producer_id = f"hostile {self._where}{chances.randrange(2)}".encode().ljust(16)[:16]
         return b"".join(
@@ -220,7 +222,7 @@ class Hostile:
         )
 
     def _put(self) -> bytes:
-        """Puts on its own queues, in sequence or not, with reports to its own queue."""
+        """Puts on the client's queues, in sequence or not, with reports to one of these queues."""
         chances = self._chances
         fields = Fields(
             b"hostile",
@@ -242,7 +244,7 @@ class Hostile:
         return _frame(m.Put(self._stream, first_id, 0, queue, records))
 
     def _to_system(self) -> bytes:
-        """Puts on a system queue, also as the first member of a group."""
+        """Puts on a system queue, in some cases as the first member of a group."""
         chances = self._chances
         group = (chances.randbytes(24), 1, False) if chances.random() < 0.5 else None
         records = [record.encode(Fields(b"hostile", group=group))]

@@ -1,4 +1,4 @@
-"""Queue managers, clients and wires under one clock. Tests drive it by hand, world.py by chance."""
+"""Queue managers, clients and wires under one clock, driven by a test or at random by world.py."""
 
 from collections import deque
 from collections.abc import Callable
@@ -20,23 +20,24 @@ SETTLE_MAX = 5_000
 
 
 class Dialler(Port, Protocol):
-    """A client's end: it receives its wire."""
+    """A client's end of a connection, which receives its wire."""
 
     def opened(self, wire: Wire) -> None:
-        """Begins on a new connection."""
+        """Starts work on a new connection."""
 
 
 class Lab:
-    """The whole setup. Invariant: ``wires`` has every connection that an end still believes in."""
+    """The whole setup. Invariant: ``wires`` has every connection that any end regards as open."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.now_ms = 1_000
         self.ledger = Ledger()
         self.watch = Watch(self.ledger)
-        self.strangers: dict[str, Callable[[], Dialler]] = {}  # other listeners
-        self.silent_crashes = 0.0  # the share of crashes that take the machine down, too
-        self.left: list[tuple[str, m.Message]] | None = None  # messages sent, if kept
+        # listeners that are not queue managers
+        self.strangers: dict[str, Callable[[], Dialler]] = {}
+        self.silent_crashes = 0.0  # fraction of crashes that also stop the machine
+        self.left: list[tuple[str, m.Message]] | None = None  # sent messages, if they are kept
         self.nodes: dict[str, Node] = {}
         self.wires: list[Wire] = []
         self.dials: list[tuple[Node, Dial]] = []
@@ -47,7 +48,7 @@ class Lab:
         return max(WALL_START_US + self.now_ms * 1_000 + node.wall_shift_us, 1)
 
     def is_lost(self, where: str, queue_id: int, arrival: int) -> bool:
-        """Returns whether a restart loses a non-persistent message that arrived so early."""
+        """Returns whether a restart loses a non-persistent message with this arrival."""
         queue = self.nodes[where].turns.broker.catalogue.by_id.get(queue_id)
         return queue is None or arrival < queue.origins.born
 
@@ -63,7 +64,7 @@ class Lab:
         return node
 
     def connect(self, near: Dialler, node: Node) -> bool:
-        """Connects a client to *node*; returns whether anybody listens there."""
+        """Connects a client to *node*; returns whether a queue manager listens there."""
         if not node.up:
             return False
         far = PeerPort(node)
@@ -77,7 +78,7 @@ class Lab:
         near.opened(wire)
 
     def answer_dial(self, index: int, *, fails: bool = False) -> None:
-        """Answers the dial of a link: connects it, or fails it."""
+        """Answers the connection attempt of a link with success or failure."""
         node, dial = self.dials.pop(index)
         host = dial.address.rpartition(":")[0]
         target = self.nodes.get(host)
@@ -86,14 +87,14 @@ class Lab:
             return
         if fails or target is None or not target.up:
             self.note(node.name, f"dial {dial.address} fails")
-            why = f"{dial.address}: nobody there"
+            why = f"{dial.address}: no listener"
             node.turns.intake.event(0, lambda broker: broker.dial_failed(dial, why))
             return
         self.note(node.name, f"dials {dial.address}")
         self._join(PeerPort(node, dial), PeerPort(target))
 
     def flows(self) -> list[Flow]:
-        """Returns the flows that can be delivered now. Inlined, because it runs very often."""
+        """Returns the flows that can be delivered now. Inlined for speed, as it runs often."""
         return [
             flow
             for wire in self.wires
@@ -102,12 +103,12 @@ class Lab:
         ]
 
     def sweep(self) -> None:
-        """Forgets connections whose end both sides know."""
+        """Forgets connections whose end is known to both sides."""
         if any(wire.flows[0].over for wire in self.wires):
             self.wires = [wire for wire in self.wires if not wire.over]
 
     def hand_over(self, flow: Flow) -> None:
-        """Delivers all that is in flight."""
+        """Delivers all data in flight."""
         flow.deliver(1 << 30)
 
     def settle(self) -> None:
@@ -130,7 +131,7 @@ class Lab:
         raise Violated("nothing_spins", f"no rest after {SETTLE_MAX} rounds")
 
     def advance(self, wait_ms: int) -> None:
-        """Lets *wait_ms* pass, with a stop at each timer."""
+        """Lets *wait_ms* pass, and stops at each timer."""
         until_ms = self.now_ms + wait_ms
         self.settle()
         while self.now_ms < until_ms:
@@ -140,6 +141,6 @@ class Lab:
             self.settle()
 
     def deadlines(self) -> list[int]:
-        """Returns the due times that are later than now."""
+        """Returns the future times at which work is due."""
         found = [node.next_ms() for node in self.nodes.values()]
         return [max(due_ms, self.now_ms + 1) for due_ms in found if due_ms is not None]

@@ -1,7 +1,7 @@
-"""The ledger of the workloads: each put, each answer. The checkers compare the stores with it.
+"""The ledger of the workloads: each put and each answer. The checks compare the stores with it.
 
-Each put has its own serial number, which its body carries. So a message is recognized wherever it
-appears, whatever its UID: two puts with one UID are two entries here.
+Each put has a unique serial number in its body, so a message is recognized everywhere, regardless
+of its UID. Two puts with the same UID are two entries.
 """
 
 import struct
@@ -15,11 +15,12 @@ from qmgr_protocol.record import Fields, Uid
 SERIAL = struct.Struct(">4sQ")
 MAGIC = b"SIM:"
 DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT"
-HOSTILE = "H."  # The prefix of the hostile clients' own queues.
-GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # where groups are put
-KINDS = ("a", "b", "c")  # the values that selectors test
-_LENGTHS = struct.Struct(">BBH")  # of correlation id, group flags, envelope: at byte 16 of a record
-Holder = tuple[object, ...]  # who reads groups in order: a consumer, or a reader of a connection
+HOSTILE = "H."  # prefix of the hostile clients' own queues
+GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # queues on which groups are put
+KINDS = ("a", "b", "c")  # values that selectors test
+# lengths of correlation id, group flags and envelope, from byte 16 of a record
+_LENGTHS = struct.Struct(">BBH")
+Holder = tuple[object, ...]  # reader of groups in order: a consumer, or a reader of a connection
 GroupKey = tuple[str, str, bytes]  # queue manager, queue, group id
 
 
@@ -32,7 +33,7 @@ class Violated(AssertionError):
 
 
 def require(holds: object, law: str, fact: str) -> None:
-    """Raises Violated unless *holds*."""
+    """Raises Violated unless *holds* is true."""
     if not holds:
         raise Violated(law, fact)
 
@@ -59,7 +60,7 @@ class Member(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """The properties that a put asks for, except its destination."""
+    """The properties of a put, except its destination."""
 
     priority: int = 4
     body_bytes: int = 20
@@ -70,8 +71,8 @@ class Traits(NamedTuple):
     correlation_id: bytes = b""
     kind: str = ""
     member: Member | None = None
-    is_again: bool = False  # its number was put before, with unknown result
-    retained: bool = False  # its topic retains it
+    is_again: bool = False  # True if the number was put before, with unknown result
+    retained: bool = False  # True if the topic retains the message
 
 
 @dataclass(slots=True)
@@ -80,22 +81,23 @@ class Put:
 
     serial: int
     producer: str
-    where: str  # the queue manager that received the put
-    queue: str  # as named there: FLIGHTS or FLIGHTS@NYC
+    where: str  # queue manager that received the put
+    queue: str  # queue as named there: FLIGHTS or FLIGHTS@NYC
     traits: Traits
     record: bytes
-    made_ms: int  # simulated time
+    made_ms: int  # simulated time of the put
     unit: "Unit | None" = None
-    lives_ms: int = 0  # time to live where it is put, from it or its queue; 0 = no limit
-    answer: str = ""  # "" until answered, then "acked" or the code of the refusal
-    entered: bool = False  # it was durable where it was put
-    homes: int = 0  # how often it became durable on its last queue
-    removed: bool = False  # it left its last queue
-    consumed: int = 0  # how often an ack removed it
+    # time to live at the queue of the put, from the put or its queue; 0 = no limit
+    lives_ms: int = 0
+    answer: str = ""  # "" until the put is answered, then "acked" or the code of the refusal
+    entered: bool = False  # True if the message was durable at the queue manager of the put
+    homes: int = 0  # number of times that the message became durable on its last queue
+    removed: bool = False  # True if the message left its last queue
+    consumed: int = 0  # number of acks that removed the message
     fate: str = ""  # any other cause of its removal
-    strayed: str = ""  # why it was removed before it crossed its link, if it was
-    wandered: bool = False  # it was a dead letter
-    trailer: bytes = b""  # its UID as stored
+    strayed: str = ""  # reason for which the message was removed before it crossed its link, or ""
+    wandered: bool = False  # True if the message was a dead letter
+    trailer: bytes = b""  # UID as stored
 
     @property
     def priority(self) -> int:
@@ -109,80 +111,87 @@ class Put:
 
     @property
     def home(self) -> tuple[str, str]:
-        """The queue manager and queue where consumers get it."""
+        """The queue manager and queue where consumers get the message."""
         target, _, manager = self.queue.partition("@")
         return (manager or self.where, target)
 
     @property
     def member(self) -> Member | None:
-        """The position in a group."""
+        """The position in a group, or None."""
         return self.traits.member
 
     @property
     def group(self) -> GroupKey:
-        """The group on the home queue; the put must be a member."""
+        """The group on the home queue. The put must be a member."""
         assert self.traits.member is not None
         return (*self.home, self.traits.member.group_id)
 
     def may_be_at(self, where: str, queue: str) -> bool:
-        """Returns whether *queue* may deliver it: its own queue, or a dead-letter queue."""
+        """Returns whether *queue* may deliver the message: its own, or a dead-letter queue."""
         home = self.home
         return home == (where, queue) or (home[0] == where and queue in (DEAD_LETTERS, BACKOUT))
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A unit of work, as its client sees it."""
+    """A unit of work from the view of its client."""
 
     name: str
     where: str
-    source: str  # the source queue of its gets
-    begun_ms: int  # store clock, not later than its begin
-    puts: list[Put] = field(default_factory=list)  # accepted into it
-    gets: dict[tuple[int, int], int] = field(default_factory=dict)  # handle: lease, added to it
-    ending: bool = False  # commit or backout was sent, or its connection is gone
-    committing: bool = False  # its commit was sent with true counts
-    entered: bool = False  # its commit was durable
-    commit: tuple[bytes, int] = (b"", 0)  # the producer and id of its commit
-    answer: str = ""  # "" until answered, then "acked" or the code of the refusal
+    source: str  # queue from which the unit gets messages
+    begun_ms: int  # store clock at the start of the unit, or earlier
+    puts: list[Put] = field(default_factory=list)  # puts accepted into the unit
+    # maps the handle of each message in the unit to its lease
+    gets: dict[tuple[int, int], int] = field(default_factory=dict)
+    ending: bool = False  # True if a commit or backout was sent, or the connection was lost
+    committing: bool = False  # True if the commit was sent with true counts
+    entered: bool = False  # True if the commit was durable
+    commit: tuple[bytes, int] = (b"", 0)  # producer and id of the commit
+    answer: str = ""  # "" until the commit is answered, then "acked" or the code of the refusal
 
 
 @dataclass(slots=True)
 class Ledger:
-    """All puts and units, and how each handle was settled."""
+    """All puts and units, and the settlement of each handle."""
 
     puts: list[Put] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
-    by_stream: dict[tuple[bytes, int], Put | Unit] = field(default_factory=dict)  # id, seq id
+    # stream id, seq id
+    by_stream: dict[tuple[bytes, int], Put | Unit] = field(default_factory=dict)
     acks: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)  # handle: leases
-    of_units: dict[tuple[str, int, int, int], Unit] = field(default_factory=dict)  # and lease
-    # Voluntary releases, by handle and lease: the delays requested.
+    # the unit of each handle and lease
+    of_units: dict[tuple[str, int, int, int], Unit] = field(default_factory=dict)
+    # Maps the handle and lease of voluntary releases to the requested delays.
     releases: dict[tuple[str, int, int, int], set[int]] = field(default_factory=dict)
     rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
-    # Returned unseen, or not started.
+    # Handles and leases that returned unseen, or had not started
     unread: set[tuple[str, int, int, int]] = field(default_factory=set)
-    # By handle: the leases that were released on their own connection, with an answer.
+    # Maps a handle to the leases that were released on their own connection, with an answer.
     failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
-    died_on: dict[tuple[str, int, int], str] = field(default_factory=dict)  # dead letters: queue
-    settled: set[tuple[str, int, int]] = field(default_factory=set)  # successful acks
+    # maps dead letters to their queue
+    died_on: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    settled: set[tuple[str, int, int]] = field(default_factory=set)  # handles with successful acks
     purges: set[tuple[str, str]] = field(default_factory=set)  # purged queues
-    pushing: set[tuple[str, str]] = field(default_factory=set)  # queues where puts may evict
-    caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)  # queue: expiry limit
-    # The consumers and gets that select, by queue manager, connection and request.
+    # queues where puts may evict messages
+    pushing: set[tuple[str, str]] = field(default_factory=set)
+    # maps a queue to its expiry limit
+    caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    # Consumers and gets with a selection, by queue manager, connection and request
     selecting: set[tuple[str, int, int]] = field(default_factory=set)
-    # And those of whole groups only, in physical order.
+    # Consumers and gets of complete groups only, in physical order
     whole: set[tuple[str, int, int]] = field(default_factory=set)
-    rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: damaged on disk
-    # The consumers and gets in logical or pinned order, by the same key.
+    # place and serial of each message damaged on disk
+    rotten: set[tuple[str, int]] = field(default_factory=set)
+    # Consumers and gets in logical or pinned order, by the same key
     ordered: dict[tuple[str, int, int], Holder] = field(default_factory=dict)
-    # The operators' orders: skip a group up to this number, or end it.
+    # Groups for which operators ordered a skip up to this number, or the end
     skipped: dict[GroupKey, int] = field(default_factory=dict)
     closed: set[GroupKey] = field(default_factory=set)
-    # Groups that expired incomplete, perhaps in the same turn as their last put.
+    # Incomplete groups that expired, possibly in the same turn as their last put
     lapsed: set[GroupKey] = field(default_factory=set)
-    # Members that may have been put twice: the program missed the first answer.
+    # Members that may have been put twice, because the program missed the first answer
     unsure: set[tuple[GroupKey, int]] = field(default_factory=set)
-    # The connections of hostile clients, by queue manager: no law applies to them.
+    # Connections of hostile clients by queue manager, to which no invariant applies
     hostile: set[tuple[str, int]] = field(default_factory=set)
 
     def new(
@@ -194,7 +203,7 @@ class Ledger:
         now_ms: int = 0,
         unit: Unit | None = None,
     ) -> Put:
-        """Returns a put that is about to be made."""
+        """Returns a new put, before it is sent."""
         serial = len(self.puts)
         body = SERIAL.pack(MAGIC, serial) + b"%d." % serial * (traits.body_bytes // 2)
         body = body[: max(traits.body_bytes, SERIAL.size)]
@@ -234,10 +243,10 @@ class Ledger:
         return code == "GROUP_ENDED" and (key in self.closed or is_known)
 
     def of(self, record: bytes, where: str = "") -> Put:
-        """Returns the put of *record*; also finds one that was damaged at *where*.
+        """Returns the put of *record*, even if the record was damaged at *where*.
 
         Raises:
-            Violated: no put produced it.
+            Violated: No put produced the record.
         """
         body = record[body_at(record) :]
         fact = f"a record of {len(record)} bytes was never put"
@@ -250,7 +259,7 @@ class Ledger:
         require(
             record[5:].startswith(put.record[5:]),
             "delivered_was_accepted",
-            f"message {put.serial} was changed on its way",
+            f"message {put.serial} was changed in transit",
         )
         return put
 
@@ -258,7 +267,7 @@ class Ledger:
         """Returns the put of a delivered *body*.
 
         Raises:
-            Violated: no put produced it.
+            Violated: No put produced the body.
         """
         magic, serial = SERIAL.unpack_from(body)
         known = magic == MAGIC and serial < len(self.puts)
@@ -269,7 +278,7 @@ class Ledger:
     def settles(
         self, action: int, handle: tuple[str, int, int], lease: int, delay_ms: int = DELAY_OF_QUEUE
     ) -> None:
-        """Records that a settle is sent."""
+        """Records that a settle was sent."""
         if action == ACK:
             self.acks.setdefault(handle, set()).add(lease)
             return
@@ -281,14 +290,14 @@ class Ledger:
             self.unread.add(key)
 
     def commits(self, unit: Unit, producer_id: bytes, seq_id: int) -> None:
-        """Records that the commit of *unit* is sent."""
+        """Records that the commit of *unit* was sent."""
         unit.commit = (producer_id, seq_id)
         self.by_stream[producer_id, seq_id] = unit
         for (queue_id, arrival), lease in unit.gets.items():
             self.of_units[unit.where, queue_id, arrival, lease] = unit
 
     def answered(self, put: Put | Unit, answer: str) -> None:
-        """Records the answer to a put or a commit; it may be repeated, but must not differ."""
+        """Records the answer to a put or a commit. A repeated answer must not differ."""
         same = put.answer in ("", answer)
         fact = f"{described(put)}: {put.answer}, then {answer}"
         require(same, "answer_stays_the_same", fact)
@@ -299,7 +308,7 @@ class Ledger:
     def entered(self, put: Put | Unit) -> bool:
         """Returns whether *put* was durable.
 
-        A put leaves no trace if it is purged or evicted in its own turn.
+        A put leaves no trace if the message is purged or evicted in the turn of the put.
         """
         if put.entered or self.has_lapsed(put):
             return True
@@ -318,7 +327,7 @@ class Ledger:
         return True
 
     def may_hide_ids(self, where: str) -> bool:
-        """Returns whether ids of a link of *where* may be of puts that expired in their commit."""
+        """Returns whether a link of *where* may have ids of puts that expired in their commit."""
         return any(
             unit.committing and any(put.traits.expiry_ms and "@" in put.queue for put in unit.puts)
             for unit in self.units
@@ -326,12 +335,12 @@ class Ledger:
         )
 
     def forgets(self, home: tuple[str, str]) -> bool:
-        """Returns whether a put on that queue may be removed in the same turn."""
+        """Returns whether a put on queue *home* may be removed in the same turn."""
         return home in self.purges or home in self.pushing
 
 
 def described(put: Put | Unit) -> str:
-    """Returns the description of a put or a unit for a fact."""
+    """Returns the description of a put or a unit for a failure text."""
     if isinstance(put, Unit):
         serials = [one.serial for one in put.puts]
         return f"unit {put.name} at {put.where} of puts {serials} and gets {list(put.gets)}"

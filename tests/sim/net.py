@@ -1,11 +1,11 @@
-"""Queue managers in a tree, each linked to its neighbours, that forward over several hops.
+"""A tree of queue managers, each linked to its neighbours, that forward over several hops.
 
-EWR ◀──▶ NYC ◀──▶ LAX         any put may go to a queue anywhere, over routes
+EWR ◀──▶ NYC ◀──▶ LAX         any put may go to any queue, over routes
           ▲
-          ╰──▶ SFO ◀──▶ BOS   and stores are restored to older states meanwhile
+          ╰──▶ SFO ◀──▶ BOS   meanwhile, stores are restored to older states
 
 world.py covers all features of queues, over one hop. This module covers links over several hops.
-net_account.py has the laws, and the losses that a restored store excuses.
+net_account.py has the invariants, and the losses that a restored store excuses.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ LET_IN = {"put_inhibit": False}
 NAMES = ("EWR", "NYC", "LAX", "SFO", "BOS")
 STEPS = 2_000
 PORT = 7470
-# The faults, and how often they happen relative to 100 regular steps.
+# The faults, each with its frequency relative to 100 regular steps
 FAULTS = {
     "cut": 1.0,
     "half open": 1.0,
@@ -43,7 +43,7 @@ FAULTS = {
     "wall jumps": 0.5,
     "time jumps": 0.3,
     "back up": 2.0,
-    "put back": 0.3,
+    "restore": 0.3,
     "link stops": 0.3,
     "inhibit": 0.3,
 }
@@ -58,10 +58,10 @@ class Net(Chance):
         self.steps_max = steps
         chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
         faults = {kind: rate * random.choice([0.3, 1, 3]) for kind, rate in chosen.items()}
-        if "put back" in faults:  # A restored clock would stamp UIDs again.
+        if "restore" in faults:  # A restored clock would stamp the same UIDs again.
             faults.pop("wall jumps", None)
         self.watch = self.account = NetAccount(self.ledger, self.way)
-        self.saved: dict[str, Saved] = {}  # the last backup of each
+        self.saved: dict[str, Saved] = {}  # last backup of each queue manager
         names = NAMES[: random.randint(2, len(NAMES))]
         self.parents = {name: random.choice(names[:at]) for at, name in enumerate(names) if at}
         for name in names:
@@ -77,7 +77,7 @@ class Net(Chance):
 
     @property
     def clients(self) -> list[NetApp]:
-        """All clients that act on their own."""
+        """All clients that act independently."""
         return self.apps
 
     def neighbours(self, name: str) -> list[str]:
@@ -100,14 +100,14 @@ class Net(Chance):
         return [far for far in self.nodes if far not in (name, to) and to in self.way(name, far)]
 
     def _define(self) -> None:
-        """Creates queues and links, before any fault strikes."""
+        """Creates queues and links before any fault occurs."""
         random = self.random
         for name, asker in self.askers.items():
             asker.dial()
             asker.want(lambda i: m.QueueCreate(i, "Q"))
             for to in self.neighbours(name):
                 self._create_link(name, to)
-        # A message to "nowhere" goes in a circle of two, or finds no route.
+        # A message to "nowhere" travels in a circle of two queue managers, or finds no route.
         if random.random() < 0.5:
             child, parent = random.choice(list(self.parents.items()))
             for name, to in ((child, parent), (parent, child)):
@@ -143,7 +143,7 @@ class Net(Chance):
         self.askers[name].want(partial(m.LinkCreate, link=to, attributes=attributes))
 
     def circles(self, name: str) -> set[str]:
-        """Returns the destinations for puts by *name* that go in a circle."""
+        """Returns the destinations for puts by *name* that lead in a circle."""
         return {NOWHERE} if name in self.account.circle else set()
 
     def back_up(self, node: Node) -> None:
@@ -153,14 +153,14 @@ class Net(Chance):
 
     def put_back(self, node: Node) -> None:
         """Restores a queue manager from its last backup."""
-        self.note(node.name, "is put back to its backup")
+        self.note(node.name, "is restored from its backup")
         if node.up:
             node.die()
         self.account.put_back(node, self.saved[node.name])
         node.replay.put_back(node.store.rows)
 
     def look_after(self) -> None:
-        """Starts stopped links, accepts peers with restored stores, lifts inhibits."""
+        """Starts stopped links, accepts peers with restored stores, and lifts inhibits."""
         for name, node in self.nodes.items():
             if not self.askers[name].todo:
                 if node.turns.broker.catalogue.local("Q").bounds.put_inhibit:
@@ -187,7 +187,7 @@ class Net(Chance):
 
 
 def config(random: Random, name: str) -> Config:
-    """Returns a configuration, with small limits or the defaults."""
+    """Returns a configuration with small limits or the defaults."""
     link_window = random.choice([1, 2, 5, 20, 4096])
     return Config.model_validate(
         {
@@ -235,7 +235,7 @@ def _link_stops(net: Net) -> bool:
 
 
 def _inhibit(net: Net) -> bool:
-    """Inhibits puts on a queue for a while: links to it are blocked."""
+    """Inhibits puts on a queue for a while, which blocks the links to it."""
     asker = net.askers[net.random.choice(list(net.nodes))]
     asker.dial()
     for is_on in (True, False):
@@ -245,7 +245,7 @@ def _inhibit(net: Net) -> bool:
 
 STRIKE: dict[str, Callable[..., bool]] = STRIKE_ANY | {
     "back up": _back_up,
-    "put back": _put_back,
+    "restore": _put_back,
     "link stops": _link_stops,
     "inhibit": _inhibit,
 }

@@ -1,14 +1,14 @@
-"""The laws of a net of queue managers: each message is consumed once, at its destination.
+"""The invariants of a net of queue managers: each message is consumed once, at its destination.
 
 A restored store excuses only these losses and duplicates. "Then" is the content of the backup,
-"now" is the content before the restore, and "since" is what arrived after the backup:
+"now" is the content before the restore, and "since" are the messages that arrived after the backup:
 
     lost at most       on a queue now, but not then
-    doubled at most    then, and since: it may have moved on, or its sender may send it again
+    doubled at most    then and since, because the message may have moved on, or be sent again
 
-A message with a time to live may have expired. If a message that came over a link is lost, an event
-must report the loss. The only exception is a sender that was also restored, to a state before it
-had the message: then nobody knows of it.
+A message with a time to live may have expired. If a message that arrived over a link is lost, an
+event must report the loss. The only exception is a sender that was also restored, to a state before
+it had the message, because then the message is unknown to all.
 """
 
 import json
@@ -29,7 +29,7 @@ from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
 from tests.sim.watch import Watch
 
-NOWHERE = "NOWHERE"  # messages to it go in a circle
+NOWHERE = "NOWHERE"  # destination of messages that travel in a circle
 
 
 @dataclass(slots=True)
@@ -38,14 +38,14 @@ class Saved:
 
     rows: dict[bytes, bytes]
     view: View
-    came: int  # how many messages had arrived
+    came: int  # number of messages that had arrived at the time of the backup
 
 
 class NetAccount(Watch):
-    """The laws.
+    """The invariants of a net.
 
-    ``circle`` has the queue managers with a route to nowhere. ``ordered`` and ``fetched`` have
-    links, as pairs of both ends: those that keep the order, and those that the peer dials.
+    ``circle`` has the queue managers with a route to nowhere. ``ordered`` and ``fetched`` contain
+    links as pairs of both ends: those that keep the order, and those that the peer dials.
     """
 
     def __init__(self, ledger: Ledger, way: Callable[[str, str], list[str]]) -> None:
@@ -57,22 +57,24 @@ class NetAccount(Watch):
         self.may_be_lost: set[int] = set()
         self.may_be_doubled: set[int] = set()
         self.put_back_count = 0
-        self.restored: set[str] = set()  # queue managers whose store was restored
-        self._came: defaultdict[str, list[int]] = defaultdict(list)  # serials, by queue manager
-        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was ever there
-        self._on: set[tuple[str, str, int]] = set()  # the same, and the queue
-        # By queue manager and sender: how many messages it reported as perhaps lost.
+        self.restored: set[str] = set()  # queue managers with a restored store
+        self._came: defaultdict[str, list[int]] = defaultdict(list)  # serials by queue manager
+        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was ever at it
+        self._on: set[tuple[str, str, int]] = set()  # the same, with the queue
+        # Number of messages that a queue manager reported as possibly lost, by sender
         self._told: Counter[tuple[str, str]] = Counter()
-        self._over_links: defaultdict[str, set[int]] = defaultdict(set)  # lost there, at most
-        self._forgotten: defaultdict[str, set[int]] = defaultdict(set)  # arrived since the backup
-        self._last: dict[tuple[str, str], int] = {}  # producer and target: the last arrival
+        # upper bound of the messages lost there
+        self._over_links: defaultdict[str, set[int]] = defaultdict(set)
+        # messages that arrived since the backup
+        self._forgotten: defaultdict[str, set[int]] = defaultdict(set)
+        self._last: dict[tuple[str, str], int] = {}  # maps producer and target to the last arrival
 
     def save(self, node: Node) -> Saved:
         """Returns a backup of *node*."""
         return Saved(dict(node.store.rows), _copied(self.of(node)), len(self._came[node.name]))
 
     def put_back(self, node: Node, saved: Saved) -> None:
-        """Restores *node*, which is down, from its backup."""
+        """Restores *node*, which is stopped, from its backup."""
         view = self.of(node)
         now, then = _places(view), _places(saved.view)
         since = self._came[node.name][saved.came :]
@@ -95,7 +97,7 @@ class NetAccount(Watch):
         node.store.rows.update(saved.rows)
         self.put_back_count += 1
         self.restored.add(node.name)
-        self.happened["stores put back"] += 1
+        self.happened["stores restored"] += 1
 
     def durable(self, node: Node, changes: list[Change]) -> None:
         super().durable(node, changes)
@@ -106,12 +108,12 @@ class NetAccount(Watch):
             if view.queues[int.from_bytes(change.key[1:5], "big")][0] == EVENTS:
                 record = entries.record(node.store, entries.decode(change.new))
                 text = record[body_at(record) :].decode(errors="replace")
-                told, _ = json.JSONDecoder().raw_decode(text)  # Its UID follows it.
+                told, _ = json.JSONDecoder().raw_decode(text)  # The UID follows the event.
                 if told["event"] == "link messages lost":
                     self._told[node.name, told["link"]] += told["lost"]
 
     def balance(self) -> None:
-        """Checks the consumed messages against the puts, when everything is at rest."""
+        """Checks the consumed messages against the puts when everything is at rest."""
         lost = set()
         for put in self.ledger.puts:
             fact = f"message {put.serial} from {put.where} to {put.queue}: {put.consumed} consumed"
@@ -123,13 +125,13 @@ class NetAccount(Watch):
             if not (is_there or put.traits.expiry_ms):
                 lost.add(serial)
         for name, over in self._over_links.items():
-            # The sender may have been restored, too, and not know that it ever had the message.
+            # The sender may also have been restored, and not know that it ever had the message.
             others = (x for other, x in self._forgotten.items() if other != name)
             known = (lost & over).difference(*others)
             by_sender = Counter(self._sender(self.ledger.puts[serial], name) for serial in known)
             for sender, count in by_sender.items():
                 told = self._told[name, sender]
-                fact = f"{name}: of {sorted(known)} {told} were told, {count} are of {sender}"
+                fact = f"{name}: of {sorted(known)} {told} were reported, {count} are of {sender}"
                 require(told >= count, "losses_are_told", fact)
         self.happened["lost with a store"] = len(lost)
         doubled = sum(put.consumed > 1 for put in self.ledger.puts)
@@ -160,7 +162,7 @@ class NetAccount(Watch):
         return any(view.queues[queue_id][0] == queue for queue_id, _ in view.held)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Judges departures, then arrivals: no message moves between two queues here."""
+        """Judges departures, then arrivals. No message moves between queues of a queue manager."""
         before, after = self._places(view, changes)
         for handle in before.keys() - after.keys():
             self._leaves(node, view, handle)

@@ -1,4 +1,4 @@
-"""An application in a net, on the production client: it puts to any queue, and consumes."""
+"""An application in a net, on the production client. It puts to any queue, and consumes."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NetApp:
-    """Puts until it has made ``total``, and reads Q and the dead letters of its queue manager."""
+    """Makes ``total`` puts, and reads Q and the dead letters of its queue manager."""
 
     def __init__(self, net: "Net", name: str, where: str) -> None:
         random = net.random
@@ -33,7 +33,7 @@ class NetApp:
         self.total = random.choice([10, 60, 150])
         self.batch_max = random.choice([1, 5, 30])
         self.slow = random.choice([0, 0.3, 0.9])
-        self.timed = random.choice([0, 0, 0.2])  # share of its puts
+        self.timed = random.choice([0, 0, 0.2])  # fraction of the puts
         self.made = 0
         self.wire: Wire | None = None
         self._lives = 0
@@ -50,11 +50,11 @@ class NetApp:
 
     @property
     def done(self) -> bool:
-        """Whether it has nothing left to do."""
+        """True if no work is left."""
         return self.made >= self.total and not self._puts and not self._held
 
     def act(self) -> None:
-        """Puts, asks for, or acks something."""
+        """Puts, gets or acks messages."""
         random = self.net.random
         if self.wire is None:
             if self.net.now_ms >= self._idle_until_ms:
@@ -76,7 +76,7 @@ class NetApp:
         self._flush()
 
     def _put(self) -> None:
-        """Puts a batch on some queue."""
+        """Puts a batch on a random queue."""
         random, net = self.net.random, self.net
         target = random.choice([*net.nodes, *net.circles(self.where)])
         queue = "Q" if target == self.where else f"Q@{target}"
@@ -88,7 +88,7 @@ class NetApp:
             self._puts[self.core.put(queue, put.record)] = put
             self.made += 1
 
-    # The shell
+    # -- the shell
 
     def opened(self, wire: Wire) -> None:
         self.wire = wire

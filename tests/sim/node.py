@@ -1,7 +1,7 @@
-"""A queue manager in the simulator: the production core in a shell that mirrors qmgrd.daemon.
+"""A queue manager in the simulator: the production core in a shell like qmgrd.daemon.
 
-daemon.py and net/session.py use sockets, an event loop and clocks. This module does the same with
-wires and the simulated clock. Keep the three in step.
+daemon.py and net/session.py use sockets, an event loop and clocks. This module uses wires and the
+simulated clock instead. Keep the three modules consistent.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.sim.lab import Lab
 
 KEEP_OUT_MS = 60_000
-LOOK_NS = 100_000  # the clock of turns advances by this much at each reading
+LOOK_NS = 100_000  # The clock of turns advances by this time at each reading.
 
 
 class Injected(Exception):
@@ -34,7 +34,7 @@ class Injected(Exception):
 
 
 class PeerPort:
-    """A queue manager's end of a connection: net/session.py without asyncio."""
+    """A queue manager's end of a connection, like net/session.py without asyncio."""
 
     def __init__(self, node: "Node", dial: Dial | None = None) -> None:
         self.node = node
@@ -116,11 +116,11 @@ class Node:
         self.starts = 0
         self.up = False
         self.ports: dict[int, PeerPort] = {}
-        self.is_stopping = False  # it waits until its peers have ended their work
+        self.is_stopping = False  # True while it waits until its peers have ended their work
         self.connections = 0
         self.wall_shift_us = 0  # manual changes of this machine's clock
         self.outcomes = 0
-        self.idle_turns = 0  # consecutive turns, at one time, that were wanted and did nothing
+        self.idle_turns = 0  # consecutive turns at one time that were requested but had no effect
         self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
 
@@ -144,7 +144,7 @@ class Node:
         """Boots from the store, or crashes before or after the boot is durable."""
         self.store.crash = crash
         self.starts += 1
-        # The random parts: the id of a new store, the salt of any other start.
+        # The random parts are the id of a new store, and the salt of any other start.
         salt = hashlib.sha256(self.store_id + bytes([self.starts % 256, self.starts // 256]))
         chance = self.store_id if self.starts == 1 else salt.digest()[:16]
         try:
@@ -161,13 +161,11 @@ class Node:
             self._stopped(clean=False)
             return
         self.up = True
-        self._kick = True  # As in the daemon: one turn at once, in any case.
+        self._kick = True  # As in the daemon, one turn always follows at once.
         self.poll_ms = self.lab.now_ms
 
     def _look(self) -> int:
-        """Returns the clock that turns measure themselves by: each arrival and slice takes one
-        step.
-        """
+        """Returns the clock that turns measure. Each arrival and slice takes one step."""
         self._clock_ns += LOOK_NS
         return self._clock_ns
 
@@ -200,7 +198,7 @@ class Node:
 
     @property
     def wanted(self) -> bool:
-        """Whether a turn is due."""
+        """True if a turn is due."""
         if not self.up:
             return False
         if self._kick or self.turns.has_work:
@@ -209,7 +207,7 @@ class Node:
         return due_ms is not None and due_ms <= self.now().ms
 
     def next_ms(self) -> int | None:
-        """Returns when a timer wants a turn or a heartbeat is due, in simulated time."""
+        """Returns the simulated time at which a timer needs a turn or a heartbeat is due."""
         if not self.up:
             return None
         due_ms = self.turns.broker.next_timer_ms()
@@ -219,17 +217,17 @@ class Node:
         return min(beat_ms, self.lab.now_ms + max(due_ms - self.now().ms, 0))
 
     def beat(self) -> None:
-        """Polls all connections if it is time."""
+        """Polls all connections if a poll is due."""
         if self.up and self.lab.now_ms >= self.poll_ms + self.config.limits.heartbeat_ms // 4:
             self.poll_ms = self.lab.now_ms
             for port in list(self.ports.values()):
                 port.poll()
 
     def turn(self) -> None:
-        """Runs one turn; sends its output."""
+        """Runs one turn, and sends its output."""
         moved, self._kick = self._kick, False  # The first turn needs no reason.
         flushes, waiting = self.store.flushes, bool(self.turns.intake)
-        moved |= self.lab.now_ms > self._turned_ms  # A timer that finds nothing to do is no spin.
+        moved |= self.lab.now_ms > self._turned_ms  # A timer without work is not a spin.
         self._turned_ms = self.lab.now_ms
         try:
             outcome = self.turns.run(self.now())
@@ -275,7 +273,7 @@ class Node:
         return m.Goaway(ErrorCode.PEER_KEPT_OUT, "kept out", wait_ms)
 
     def fail_turn(self, connection: int = 0) -> None:
-        """Plants a bug in the next turn, behind the pending input of *connection*."""
+        """Plants a bug in the next turn, after the pending input of *connection*."""
 
         def fail(broker: object) -> None:
             raise Injected
@@ -287,21 +285,21 @@ class Node:
         if guilty is not None:
             self._kept_out[guilty.peer.peer_name] = self.lab.now_ms + KEEP_OUT_MS
         for port in list(self.ports.values()):
-            port.say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, "starts anew", 100))
+            port.say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, "starts again", 100))
         self._stopped(clean=False)
         self.start()
 
     def die(self) -> None:
-        """Crashes now: all that is not durable is lost."""
+        """Crashes now. All data that is not durable is lost."""
         self.store.abort()
         self._go_down(clean=False)
 
     def stop(self) -> None:
-        """Stops in good order, as the daemon does on SIGTERM."""
+        """Stops cleanly, as the daemon does on SIGTERM."""
         while self.turns.intake and self.up:
             self.turn()
         if not self.up:
-            return  # It crashed while it was stopping.
+            return  # The queue manager crashed while it was stopping.
         self.is_stopping = True
         try:
             outcomes = self.turns.stop(self.now())

@@ -2,7 +2,7 @@
 
 ``waiting`` of a view has, by queue and priority, the arrivals that are available and were never
 delivered. A consumer without a selector receives the first of them. The order is that of the puts,
-even if a unit of work is committed later. A consumer with a selector may pass over others.
+even if a unit of work is committed later. A consumer with a selector may skip messages.
 """
 
 from bisect import bisect_left, insort
@@ -12,13 +12,13 @@ from tests.sim.view import Handle, Held, View
 
 
 def stand(view: View, handle: Handle, held: Held) -> None:
-    """Adds an available message to the waiting ones."""
+    """Adds an available message to the waiting messages."""
     if handle not in view.handed:
         insort(view.waiting.setdefault((handle[0], held.priority), []), handle[1])
 
 
 def leave(view: View, handle: Handle, held: Held) -> int:
-    """Removes a message from the waiting ones; returns how many were before it."""
+    """Removes a message from the waiting ones; returns the number of earlier waiting messages."""
     line = view.waiting.get((handle[0], held.priority), [])
     at = bisect_left(line, handle[1])
     if at < len(line) and line[at] == handle[1]:
@@ -44,7 +44,7 @@ def judge(
         passed = view.held[queue_id, earlier]
         excused = (
             passed.outcome
-            >= outcome  # It arrived in this same turn, after the deliveries were chosen.
+            >= outcome  # The message arrived in this same turn, after the deliveries were chosen.
             or view.is_lost(passed)
             or view.is_expired(passed, now_ms)
             or view.is_stopped(queue_id, passed)

@@ -37,7 +37,7 @@ REMOTE = f"FLIGHTS@{HUB}"
 
 
 class Blind(Watch):
-    """Disables the laws: a test checks the result itself, and may restore stores or break rules."""
+    """A watch without invariants. A test may restore stores or break rules, and checks itself."""
 
     def durable(self, node: Node, changes: list[Change]) -> None:
         del node, changes
@@ -50,7 +50,7 @@ class Blind(Watch):
 
 
 class Caller:
-    """The production client, called from a test; ``results`` maps tickets to results."""
+    """The production client, called from a test. ``results`` maps tickets to results."""
 
     def __init__(self, lab: Lab, node: Node, name: str) -> None:
         self.lab = lab
@@ -94,7 +94,7 @@ class Caller:
                     self.messages.append(message)
 
     def settle_down(self) -> None:
-        """Connects if it is not connected, and runs everything that needs no time."""
+        """Connects if necessary, and runs everything that needs no time."""
         if self.wire is None:
             self.lab.connect(self, self.node)
         self.flush()
@@ -103,7 +103,7 @@ class Caller:
     def put(
         self, queue: str, bodies: list[bytes], uids: list[Uid] | None = None
     ) -> list[PutResult | RequestError]:
-        """Puts *bodies*; returns the results."""
+        """Puts *bodies*, and returns the results."""
         given: list[Uid | None] = [*uids] if uids else [None] * len(bodies)
         tickets = [
             self.core.put(queue, encode(Outgoing(body, uid=uid)), uid)
@@ -113,13 +113,13 @@ class Caller:
         return [self.results[ticket] for ticket in tickets]
 
     def request(self, kind: type[Any], *fields: Any) -> Any:
-        """Returns the answer to a request."""
+        """Returns the answer to a request with *fields*."""
         ticket = self.core.request(self.lab.now_ms, kind, *fields)
         self.settle_down()
         return self.results[ticket]
 
     def get(self, queue: str, count: int = 1_000) -> list[bytes]:
-        """Gets messages and acks them; returns their bodies."""
+        """Gets messages and acks them, and returns their bodies."""
         found = self.request(m.Get, queue, count, 0, 0, 1 << 30)
         for message in found:
             self.core.settle(message, m.ACK)
@@ -128,12 +128,12 @@ class Caller:
 
 
 class Stranger:
-    """A hand-written listener that a link dials; a test scripts what it sends."""
+    """A scripted listener that a link dials. A test defines its answers."""
 
     def __init__(self, name: str = HUB, store_id: bytes = b"N" * 16) -> None:
         self.welcome = m.Welcome(m.VERSION, name, store_id, 1)
         self.heard: list[Any] = []
-        self.opens: Any = [1, 0, [], None, 1000, 1, 0, b""]  # the reply to a LinkOpen
+        self.opens: Any = [1, 0, [], None, 1000, 1, 0, b""]  # the value of the reply to a LinkOpen
         self.wire: Wire | None = None
 
     def opened(self, wire: Wire) -> None:
@@ -162,12 +162,12 @@ class Stranger:
 
 
 class Sender:
-    """A hand-written sender of a link, JFK: it numbers as a test wants."""
+    """A scripted sender of a link, JFK, with the numbers that a test gives."""
 
     def __init__(self, pair: "Pair", *, opens: bool = True) -> None:
         self.pair = pair
         self.stream = 0
-        self.said: list[Any] = []  # from the hub
+        self.said: list[Any] = []  # messages received from the hub
         self.dial()
         if opens:
             self.open()
@@ -186,12 +186,12 @@ class Sender:
             self.stream = opened.value[0]
 
     def put(self, *ids: int) -> None:
-        """Sends messages under consecutive ids, whose bodies name these."""
+        """Sends messages with consecutive ids, which are in their bodies."""
         self.send_put(*ids)
         self.pair.settle()
 
     def send_put(self, *ids: int) -> None:
-        """Does the same, but leaves it on the wire."""
+        """Sends the same messages as *put*, but leaves them on the wire."""
         records = [encode(Outgoing(b"%d" % i, Uid("JFK", 1_000 + i))) for i in ids]
         put = m.Put(self.stream, ids[0], 0, "FLIGHTS", records)
         self.wire.send(self, self.connection.send(put))
@@ -211,21 +211,21 @@ class Sender:
         self.pair.settle()
 
     def commit_ids(self) -> list[int]:
-        """Returns the received commit ids, and forgets them."""
+        """Returns the received commit ids, and clears the list."""
         found = [message.commit_id for message in self.said if type(message) is m.Committed]
         self.said.clear()
         return found
 
     @property
     def goodbyes(self) -> list[int]:
-        """The reasons why the hub closed the connection."""
+        """The codes with which the hub closed the connection."""
         return [message.code for message in self.said if type(message) is m.Goaway]
 
 
 class Pair(Lab):
     """EWR with a link to NYC, which has a queue FLIGHTS.
 
-    *edge* and *hub* are sections of their configurations.
+    *edge* and *hub* are sections of the configurations of the two.
     """
 
     def __init__(
@@ -255,11 +255,11 @@ class Pair(Lab):
 
     @property
     def link(self) -> Link:
-        """The link in EWR's memory."""
+        """The link in the memory of EWR."""
         return self.edge.turns.broker.catalogue.links[HUB]
 
     def queue(self, node: Node, name: str) -> Queue:
-        """Returns a queue from its queue manager's memory."""
+        """Returns a queue from the memory of its queue manager."""
         found = node.turns.broker.catalogue.queues[name]
         assert isinstance(found, Queue)
         return found
@@ -274,29 +274,29 @@ class Pair(Lab):
         return wire
 
     def cut_link(self) -> None:
-        """Breaks the link's connection; the bytes in flight are lost."""
+        """Breaks the link's connection, and loses the bytes in flight."""
         for flow in self.link_wire().flows:
             flow.data.clear()
             flow.end = "cut"
 
     def put(self, count: int, queue: str = REMOTE, size_bytes: int = 20) -> list[bytes]:
-        """Puts messages at EWR; returns their bodies."""
+        """Puts messages at EWR, and returns their bodies."""
         bodies = [b"%06d" % i + b"." * (size_bytes - 6) for i in range(count)]
         results = self.app.put(queue, bodies)
         assert all(isinstance(result, PutResult) for result in results), results
         return bodies
 
     def sent(self) -> list[int]:
-        """Returns the ids that EWR sent to NYC, with repeats, and forgets them."""
+        """Returns the ids that EWR sent to NYC, including repeated ids, and clears the list."""
         puts = [message for name, message in self._taken(EDGE) if type(message) is m.Put]
         return [seq_id for put in puts for seq_id in range(put.first_id, _end(put))]
 
     def commits(self) -> list[int]:
-        """Returns the commit ids that NYC sent to EWR, and forgets them."""
+        """Returns the commit ids that NYC sent to EWR, and clears the list."""
         return [x.commit_id for _, x in self._taken(HUB) if type(x) is m.Committed]
 
     def goodbyes(self, name: str) -> list[int]:
-        """Returns the codes with which *name* closed connections, and forgets all that it sent."""
+        """Returns the codes with which *name* closed connections, and clears its sent messages."""
         return [x.code for _, x in self._taken(name) if type(x) is m.Goaway]
 
     def _taken(self, name: str) -> list[tuple[str, Any]]:
@@ -311,7 +311,7 @@ def _end(put: m.Put) -> int:
 
 
 def stored(node: Node, queue: Queue) -> dict[int, str]:
-    """Returns arrival and UID of each message stored on *queue*."""
+    """Returns the arrival and UID of each message stored on *queue*."""
     lane = keys.lane(queue.id, keys.LANE_READY)
     found: dict[int, str] = {}
     for key, value in node.store.scan(lane, keys.after(lane)):

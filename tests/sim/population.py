@@ -1,4 +1,4 @@
-"""The inhabitants of a world: its queues and links, producers and consumers.
+"""The parts of a world: its queues, links, producers and consumers.
 
     EWR ──┐            each edge: LOCAL, and FLIGHTS@NYC, DELAYS@NYC, LATE@NYC, SCRATCH@NYC, ...
     JFK ──┼──▶ NYC     the hub:   FLIGHTS, DELAYS, LATE, SCRATCH, WORK, RING, LOCAL, and
@@ -6,7 +6,7 @@
 
 DELAYS may be small. LATE may not exist at first. SCRATCH is purged, deleted and created again.
 Messages that fail too often on WORK or LOCAL become dead letters. RING evicts its oldest messages
-when full.
+when it is full.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,7 @@ def queues(world: "World", name: str) -> dict[str, dict[str, Any]]:
 
 
 def define(world: "World") -> None:
-    """Creates queues and links, before any fault strikes."""
+    """Creates queues and links before any fault occurs."""
     for name in world.askers:
         world.link_attributes[name] = scenario.link_attributes(world.random)
     if world.random.random() < 0.3:
@@ -80,19 +80,19 @@ def _is_fetched(world: "World", name: str) -> bool:
 
 
 def _paths(world: "World", name: str) -> int:
-    """Returns the number of paths of *name*'s link; a peer that fetches decides it."""
+    """Returns the number of paths of *name*'s link, which a fetching peer decides."""
     dialler = peer_of(name) if _is_fetched(world, name) else name
     count: int = world.link_attributes[dialler]["connections"]
     return count
 
 
 def addresses(world: "World", name: str) -> list[str]:
-    """Returns the addresses of *name*'s link; none if its peer dials, and fetches."""
+    """Returns the addresses of *name*'s link, or none if its peer dials and fetches."""
     return [] if _is_fetched(world, name) else [f"{peer_of(name)}:{PORT}"]
 
 
 def make_link(world: "World", name: str) -> None:
-    """Creates the link of *name* and the remote queues behind it."""
+    """Creates the link of *name*, and the remote queues that use it."""
     peer = peer_of(name)
     attributes = {"addresses": addresses(world, name), **world.link_attributes[name]}
     world.askers[name].want(lambda i: m.LinkCreate(i, peer, attributes))
@@ -143,7 +143,7 @@ def populate(world: "World") -> None:
 
 
 def operate(world: "World", name: str) -> None:
-    """Lets an operator inspect things, inhibit them, or purge and delete what may be lost."""
+    """Lets an operator examine, inhibit, purge and delete objects that may be lost."""
     random, asker = world.random, world.askers[name]
     asker.dial()
     if len(asker.todo) > 3:
@@ -172,7 +172,7 @@ def operate(world: "World", name: str) -> None:
 
 
 def _retry(world: "World", name: str) -> None:
-    """Moves dead letters back to their queues; now and then cancels that."""
+    """Moves dead letters back to their queues, and sometimes cancels the move."""
     random, asker = world.random, world.askers[name]
     queue = random.choice([DEAD_LETTERS, BACKOUT])
     rate = random.choice([0, 0, 5])
@@ -185,7 +185,7 @@ def _retry(world: "World", name: str) -> None:
 
 
 def _intervene(world: "World", name: str) -> None:
-    """Lets an operator list the groups of a queue, and act on one."""
+    """Lets an operator list the groups of a queue, and alter one of them."""
     random = world.random
     queue = random.choice(GROUP_QUEUES if name == HUB else ("LOCAL",))
 
@@ -203,11 +203,11 @@ def _intervene(world: "World", name: str) -> None:
 def alter_group(
     world: "World", name: str, queue: str, row: dict[str, Any], action: str, number: int = 0
 ) -> None:
-    """Lets an operator act on a group, given its *row* in the list."""
+    """Lets an operator alter a group, given its *row* in the list."""
     group_id, ledger = bytes.fromhex(row["group"]), world.ledger
     key = (name, queue, group_id)
     if action in ("skip", "close"):
-        world.watch.unordered.add((name, queue))  # A link continues after it is refused there.
+        world.watch.unordered.add((name, queue))  # A link continues after a refusal of the queue.
     if action == "skip":
         number = number or row["next"] + world.random.choice([1, 1, 2])
         ledger.skipped[key] = max(number, ledger.skipped.get(key, 0))
@@ -218,7 +218,7 @@ def alter_group(
 
 
 def tidy_groups(world: "World", name: str, queue: str) -> None:
-    """Lets an operator bring the groups of a queue to an end."""
+    """Lets an operator end the groups of a queue."""
     view = world.watch.views[name]
     numbers = {queue_name: number for number, (queue_name, _) in view.queues.items()}
 
@@ -239,14 +239,14 @@ def tidy_groups(world: "World", name: str, queue: str) -> None:
 
 
 def _inhibit(world: "World", name: str) -> None:
-    """Inhibits puts or gets of some queue, or lifts that."""
+    """Inhibits puts or gets of a random queue, or allows them again."""
     random = world.random
     queue = random.choice([*queues(world, name), *remotes(name), f"@{peer_of(name)}"])
     changes = {"put_inhibit": random.random() < 0.3}
     if queue not in remotes(name):
         changes["get_inhibit"] = random.random() < 0.3
     if changes["put_inhibit"] and queue != "LOCAL":
-        world.watch.unordered.add((name, queue))  # A link continues after it is refused there.
+        world.watch.unordered.add((name, queue))  # A link continues after a refusal of the queue.
     _alter(world, name, queue, changes)
 
 
@@ -260,7 +260,7 @@ def _remake_link(world: "World") -> None:
 
 
 def calm_down(world: "World") -> None:
-    """Lets all clients finish, without misbehaviour; creates missing queues, lifts all inhibits."""
+    """Lets all clients finish without errors. Creates missing queues, and lifts all inhibits."""
     _read_anew(world)
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:

@@ -1,7 +1,7 @@
-"""A sequenced producer written by hand on the bare protocol: it numbers, remembers and resends.
+"""A producer on the bare protocol, which numbers puts, remembers them and sends them again.
 
-In addition to the production client's work, it chooses UIDs, some of them twice. It repeats puts on
-one connection. Now and then it forgets everything, like a program that was killed.
+In addition to the work of the production client, the producer chooses UIDs, and uses some of them
+twice. It repeats puts on one connection. Sometimes it forgets everything, like a killed program.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ EXPECTED = {
     "PUT_INHIBITED",
     "DUPLICATE_UNCOMMITTED",
 }
-RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, unless the wall clock jumps.
+RETENTION_SAFE_MS = 86_400_000  # No seed takes this long, unless the wall clock jumps.
 
 
 @dataclass(slots=True)
@@ -40,21 +40,21 @@ class Habits:
     body_bytes_max: int = 100
     priorities: int = 3
     own_uids: bool = False
-    twice: float = 0.0  # share of puts sent again for no reason
-    large: float = 0.0  # share of bodies beyond one row of the store
-    uids: list[Uid] = field(default_factory=list)  # its own, used so far
+    twice: float = 0.0  # fraction of puts that are repeated without a reason
+    large: float = 0.0  # fraction of bodies that exceed one row of the store
+    uids: list[Uid] = field(default_factory=list)  # UIDs that the producer has chosen so far
     origin: str = "APP"
-    timed: float = 0.0  # share of puts with a time to live, or a delay
-    volatile: float = 0.0  # share of puts that are not persistent
-    asked_for: float = 0.0  # share of puts that consumers can select
-    grouped: float = 0.0  # share of puts on queues of groups that are members
-    writers: dict[str, GroupWriter] = field(default_factory=dict)  # of its groups, by queue
+    timed: float = 0.0  # fraction of puts with a time to live, or a delay
+    volatile: float = 0.0  # fraction of puts that are not persistent
+    asked_for: float = 0.0  # fraction of puts that selectors of consumers match
+    grouped: float = 0.0  # fraction of puts on queues of groups that are members
+    writers: dict[str, GroupWriter] = field(default_factory=dict)  # writer of groups for each queue
 
 
 def new_put(
     lab: Lab, habits: Habits, producer: str, where: str, queue: str, unit: Unit | None = None
 ) -> Put:
-    """Returns a put that follows *habits*."""
+    """Returns a new put according to *habits*."""
     random = lab.random
     size = random.randint(12, habits.body_bytes_max)
     if random.random() < habits.large:
@@ -76,7 +76,7 @@ def _new_member(
     unit: Unit | None,
     traits: Traits,
 ) -> Put:
-    """Returns a put that may be a member of a group."""
+    """Returns a new put that may be a member of a group."""
     if lab.random.random() >= habits.grouped:
         return lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     life = producer.removesuffix("/u")
@@ -86,7 +86,7 @@ def _new_member(
     traits = traits._replace(member=member, is_again=is_again)
     put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     if is_again:
-        lab.watch.unordered.add(put.home)  # A link continues after a number that is taken.
+        lab.watch.unordered.add(put.home)  # A link continues after the refusal of a taken number.
     group.note(member.number, put)
     return put
 
@@ -108,7 +108,7 @@ def _extra_traits(lab: Lab, habits: Habits, traits: Traits) -> Traits:
 
 
 def _new_uid(lab: Lab, habits: Habits) -> Uid:
-    """Returns a UID: mostly the next, now and then an earlier one, or a repeated one."""
+    """Returns a UID: usually the next one, sometimes an earlier or a repeated one."""
     random, uids = lab.random, habits.uids
     dice = random.random()
     if uids and dice < 0.15:
@@ -126,7 +126,7 @@ def forgets(node: Node) -> bool:
 
 
 def check_refused(lab: Lab, put: Put, code: str) -> None:
-    """Checks a refusal: it has a cause, and nothing was stored."""
+    """Checks that a refusal has a cause, and that nothing was stored."""
     has_cause = code in EXPECTED and ("DUPLICATE" not in code or put.uid is not None)
     has_cause = has_cause or lab.ledger.may_refuse(put, code)
     require(has_cause, "refusals_have_a_cause", f"put {put.serial}: {code}")
@@ -136,7 +136,7 @@ def check_refused(lab: Lab, put: Put, code: str) -> None:
 
 
 class Producer(Client):
-    """Puts until it has made ``total``. Invariant: ``open`` has the unanswered puts, by id."""
+    """Makes ``total`` puts. Invariant: ``open`` has the unanswered puts by id."""
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
         super().__init__(lab, name, where)
@@ -154,19 +154,19 @@ class Producer(Client):
         self.next_seq = 1
         self.commit_id = 0
         self.stream = 0
-        self.known = False  # whether a stream with that id was opened before
+        self.known = False  # True if a stream with that id was opened before
         self._request = 0
         self.sent_bytes: dict[int, int] = {}
-        self._repeated = (0, 0)  # how many are sent twice, and the id whose answer follows them
+        self._repeated = (0, 0)  # number of puts sent twice, and the id whose answer follows theirs
 
     @property
     def done(self) -> bool:
-        """Whether it has nothing left to do."""
+        """True if no work is left."""
         return self.made >= self.habits.total and not self.open
 
     @property
     def seen(self) -> int:
-        """All answers up to here have arrived."""
+        """The id up to which all answers have arrived."""
         return min(self.open, default=self.next_seq) - 1
 
     def act(self) -> None:
@@ -180,12 +180,12 @@ class Producer(Client):
             self._put()
 
     def forget(self) -> None:
-        """Dies and starts under a new name; the results of open puts stay unknown."""
+        """Crashes and starts under a new name. The results of open puts stay unknown."""
         self.hang_up()
         self._begin()
 
     def _put_again(self) -> None:
-        """Sends up to three pending puts a second time, within the window."""
+        """Sends up to three pending puts again, within the window."""
         first = self.lab.random.choice(list(self.open))
         ids = [seq_id for seq_id in self.open if seq_id >= first][:3]
         if not self._repeated[0] and self.next_seq - self.commit_id + len(ids) <= self.window:
@@ -211,7 +211,7 @@ class Producer(Client):
         self._resend(list(range(first, self.next_seq)))
 
     def _resend(self, ids: list[int]) -> None:
-        """Sends the puts of these ids again, in runs for one queue."""
+        """Sends the puts of *ids* again, in runs for one queue."""
         run: list[int] = []
         for seq_id in [*ids, 0]:
             if run and (

@@ -2,8 +2,8 @@
 
     --start S      the first seed        --minutes M      stop after this time
 
-If a law is broken, the exit code is 1, and the last events follow `seed=... step=...`. To repeat
-that, run the same command with --start set to that seed and --seeds 1.
+If an invariant is broken, the exit code is 1, and the last events follow `seed=... step=...`. To
+repeat the failure, run the same command with --start set to that seed and --seeds 1.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from tests.sim.net import Net
 from tests.sim.topics import TopicWorld
 from tests.sim.world import STEPS, World
 
-TWICE_EVERY = 20  # one seed in so many runs twice, to check that it leaves the same bytes
-NET_EVERY = 4  # one in so many is a net, over several hops and with restored stores
-BESIEGED_EVERY = 3  # one in so many has hostile clients, too
-TOPICS_EVERY = 5  # one in so many publishes and subscribes
+TWICE_EVERY = 20  # one in this many seeds runs twice, to check that both runs leave the same bytes
+NET_EVERY = 4  # one in this many seeds is a net, with several hops and restored stores
+BESIEGED_EVERY = 3  # one in this many seeds also has hostile clients
+TOPICS_EVERY = 5  # one in this many seeds publishes and subscribes
 
 
 class Result(NamedTuple):
@@ -34,11 +34,11 @@ class Result(NamedTuple):
     seed: int
     failure: str
     sums: Counter[str]
-    hit: set[str]  # kinds of faults that struck
+    hit: set[str]  # kinds of faults that occurred
 
 
 def run_seed(seed: int, steps: int = STEPS) -> Result:
-    """Runs one seed, now and then a second time to compare the bytes."""
+    """Runs one seed, and sometimes repeats it to compare the bytes."""
     world: Chance | None = None
     try:
         world = world_of(seed, steps)
@@ -54,7 +54,7 @@ def run_seed(seed: int, steps: int = STEPS) -> Result:
 
 
 def world_of(seed: int, steps: int = STEPS) -> Chance:
-    """Returns the world of *seed*; a net, or a world of topics, takes half the steps."""
+    """Returns the world of *seed*. A net, or a world of topics, has half the steps."""
     world = _world_of(seed, steps)
     world.is_besieged = seed % BESIEGED_EVERY == BESIEGED_EVERY - 1
     return world
@@ -69,7 +69,7 @@ def _world_of(seed: int, steps: int) -> Chance:
 
 
 def describe(error: Exception) -> str:
-    """Returns the description of a failure; for a bug in the core, its location."""
+    """Returns the description of a failure, with its location for a bug in the core."""
     text = f"{type(error).__name__}: {error}"
     if error.__cause__ is not None:
         text += "\n" + "".join(traceback.format_exception(error.__cause__)[-8:])
@@ -91,7 +91,7 @@ def _result(world: Chance | None, seed: int, failure: str) -> Result:
 
 
 def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Iterator[Result]:
-    """Yields the result of each of *seeds*, until all are done or the time is up."""
+    """Yields the result of each of *seeds*, until all are done or the time has passed."""
     if jobs == 1:
         for seed in seeds:
             yield run_seed(seed, steps)
@@ -111,7 +111,7 @@ def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Ite
                 yield future.result()
 
 
-# Features of the workload, in addition to faults: each must occur often enough to be tested.
+# Features of the workload, in addition to faults. Each must occur often enough to be tested.
 FEATURES = (
     "units committed",
     "units backed out",
@@ -149,7 +149,7 @@ FEATURES = (
     "subscription suspended",
     "hops",
     "circles",
-    "stores put back",
+    "stores restored",
     "lost with a store",
     "doubled by a store",
     "events",
@@ -174,15 +174,21 @@ def summary(seeds: int, sums: Counter[str], hit: Counter[str], took_s: float) ->
 
 def main() -> int:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(description="simulated networks of queue managers")
-    parser.add_argument("--seeds", type=int, help="how many; 200, or without end with --minutes")
+    parser = argparse.ArgumentParser(description="simulates networks of queue managers")
+    parser.add_argument(
+        "--seeds", type=int, help="number of seeds (default: 200, or no limit with --minutes)"
+    )
     parser.add_argument("--start", type=int, default=0, help="the first seed")
-    parser.add_argument("--minutes", type=float, default=0, help="stop after so long")
+    parser.add_argument(
+        "--minutes", type=float, default=0, help="stop after this number of minutes"
+    )
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
-    parser.add_argument("--steps", type=int, default=STEPS, help="of each seed before it is healed")
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help="steps of each seed before its faults end"
+    )
     options = parser.parse_args()
     if (options.seeds is not None and options.seeds < 1) or options.minutes < 0:
-        parser.error("--seeds and --minutes are to be positive: nothing would be tried")
+        parser.error("--seeds and --minutes must be positive")
     started = time.monotonic()
     deadline = started + options.minutes * 60 if options.minutes else float("inf")
     total = options.seeds or (None if options.minutes else 200)

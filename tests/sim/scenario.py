@@ -1,7 +1,7 @@
-"""The choices of a seed: the limits of the queue managers, the habits of the clients, the faults.
+"""The choices of a seed: limits of the queue managers, habits of the clients, and faults.
 
-Each seed includes some kinds of faults and omits others. It chooses small limits as often as the
-defaults, because most bugs need two rare conditions at once.
+Each seed includes some kinds of faults and omits others. Small limits are as likely as the
+defaults, because most bugs need two rare conditions at the same time.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ HUB = "NYC"
 EDGES = ("EWR", "JFK", "LGA")
 PORT = 7470
 
-# kind of step: how often it happens relative to 100 regular steps
+# Maps each kind of step to its frequency relative to 100 regular steps.
 FAULTS = {
     "cut": 1.0,
     "half open": 1.0,
@@ -49,15 +49,15 @@ class Scenario:
 
     steps: int
     faults: dict[str, float]
-    depth_max: int  # of the hub's queue DELAYS; 0 is no limit
-    late: bool  # whether the queue LATE does not exist at first
-    overflow: str  # what a put does if the hub's queue RING is full
+    depth_max: int  # depth_max of the hub's queue DELAYS; 0 = no limit
+    late: bool  # True if the queue LATE does not exist at first
+    overflow: str  # overflow action of the hub's queue RING
 
 
 def choose(random: Random, steps: int) -> Scenario:
     """Returns the scenario of a seed."""
     chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
-    trouble = random.choice([0.1, 0.3, 1])  # With much trouble, little work gets done.
+    trouble = random.choice([0.1, 0.3, 1])  # With many faults, little work is done.
     faults = {kind: trouble * rate * random.choice([0.5, 1, 3]) for kind, rate in chosen.items()}
     depth_max = random.choice([0, 0, 3, 20])
     late = random.random() < 0.3
@@ -66,7 +66,7 @@ def choose(random: Random, steps: int) -> Scenario:
 
 
 def config(random: Random, name: str) -> Config:
-    """Returns a configuration, with small limits or the defaults."""
+    """Returns a configuration with small limits or the defaults."""
     link_window = random.choice([1, 2, 5, 20, 4096])
     put_window = random.choice([2, 8, 64, 4096])
     return Config.model_validate(
@@ -145,7 +145,7 @@ def attributes(random: Random) -> dict[str, Any]:
 
 
 def link_attributes(random: Random) -> dict[str, Any]:
-    """Returns how many paths a link has, and whether it keeps the order."""
+    """Returns the number of paths of a link, and whether the link keeps the order."""
     return {"connections": random.choice([1, 1, 1, 2, 3]), "ordered": random.random() < 0.2}
 
 
@@ -205,5 +205,5 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         order=order,
         whole=whole,
     )
-    # No new random call here, so that older seeds stay as they are.
+    # No new random call is allowed here, so that older seeds do not change.
     return replace(habits, later=habits.lease_ms == 5_000)

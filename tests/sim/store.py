@@ -1,4 +1,4 @@
-"""The production memory store, with crashes on demand, observed at each commit."""
+"""The production memory store with requested crashes, observed at each commit."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from tests.memory_store import MemoryStore
 
 
 class Crash(BaseException):
-    """Kills the process here. Not an Exception, so that nothing in the daemon catches it."""
+    """Kills the process. This is not an Exception, so that the daemon does not catch it."""
 
 
 class Change(NamedTuple):
-    """A row that a transaction changed."""
+    """A change of a row by a transaction."""
 
     key: bytes
     old: bytes | None
@@ -21,8 +21,8 @@ class Change(NamedTuple):
 class WatchedStore(MemoryStore):
     """A MemoryStore that reports each transaction to *watch* at the instant it is durable.
 
-    ``crash`` makes the next commit that writes the last act of its process: "before" it is durable,
-    or "after" it is durable but before anything else learns of it.
+    With ``crash`` set, the process ends at the next commit that writes: "before" the commit is
+    durable, or "after" it is durable but before any other component learns of it.
     """
 
     def __init__(self, watch: Callable[[list[Change]], None]) -> None:

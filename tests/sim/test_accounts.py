@@ -1,4 +1,4 @@
-"""Planted bugs in histories are found, in worlds where all queue managers keep accounts."""
+"""Tests that planted bugs in histories are found if all queue managers keep accounts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def all_keep_accounts(monkeypatch: Patch) -> None:
 
 
 def laws(kind: World_, steps: int, first: int) -> Iterator[str]:
-    """Yields the laws that seeds break, in order."""
+    """Yields the invariants that seeds break, in order."""
     for seed in range(first, first + SEEDS):
         try:
             kind(seed, steps=steps).run()
@@ -56,7 +56,7 @@ def test_history_matches_the_stored_messages_at_all_times(kind: World_, seed: in
 
 
 def without(kind: int) -> Callable[..., None]:
-    """Returns a replacement of ``Account.entry`` that drops events of *kind*."""
+    """Returns a replacement of ``Account.entry`` that omits events of *kind*."""
     entry = Account.entry
 
     def forgetful(self: Account, told: int, *rest: Any, **more: Any) -> None:
@@ -139,7 +139,7 @@ def test_wrong_priority_is_found(monkeypatch: Patch) -> None:
 
 
 def test_history_stored_a_turn_late_is_found(monkeypatch: Patch) -> None:
-    """A crash between the two turns loses it."""
+    """A crash between the two turns loses the history."""
     write, waiting = Journal.write, dict[int, Any]()
 
     def late(self: Journal, context: Any) -> None:
@@ -170,7 +170,7 @@ def test_trim_of_one_row_too_many_is_found(monkeypatch: Patch) -> None:
 
 
 def test_trim_by_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
-    """With a single cursor the bug has no effect, so the test adds another that never moves."""
+    """The test adds a cursor that never moves, because the bug has no effect on a single cursor."""
     populate = accounts.populate
 
     def with_another(world: Chance) -> None:
@@ -189,7 +189,7 @@ def test_trim_by_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
 
 @pytest.mark.long
 def test_cursor_that_moves_back_is_found(monkeypatch: Patch) -> None:
-    """A repeated commit moves it to an older position."""
+    """A repeated commit moves the cursor to an older position."""
     monkeypatch.setattr(history_admin, "max", lambda _, asked_for: asked_for, raising=False)
     assert_caught("rows_are_kept", "exported_once", first=13)
 

@@ -1,7 +1,7 @@
-"""Planted bugs in queue managers are found: checks that miss these would miss other bugs, too.
+"""Tests that planted bugs in queue managers are found, so that the checks find other bugs as well.
 
 Each test replaces one piece by a typical programming mistake. One of the first seeds must then
-break the law about that piece.
+break the invariant for that piece.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from tests.sim.broken import Patch, assert_caught
 
 
 class ReplyBeforeDurable(Turns):
-    """Sends the outcome of a turn at once, and makes it durable with the next turn."""
+    """Sends the outcome of a turn at once, but makes the turn durable with the next turn."""
 
     def run(self, now: Now) -> Outcome:
         self._store.commit()

@@ -1,4 +1,4 @@
-"""Planted bugs in groups are found.
+"""Tests that planted bugs in groups are found.
 
 test_broken.py explains the method.
 """
@@ -35,7 +35,7 @@ def test_group_begins_after_its_due_member(monkeypatch: Patch) -> None:
 
 
 def test_stopped_group_continues(monkeypatch: Patch) -> None:
-    """A stopped group is parked, or paused by an operator."""
+    """A group is stopped if it is parked, or if an operator paused it."""
     monkeypatch.setattr(GroupRow, "is_stopped", property(lambda self: False))
     assert_caught({"stopped_is_held_back"}, first=15)
 
@@ -108,7 +108,7 @@ def test_held_group_is_delivered_to_any_consumer(monkeypatch: Patch) -> None:
 
 
 def test_other_members_of_a_parked_group_become_dead_letters_too_early(monkeypatch: Patch) -> None:
-    """A member that another consumer has leased must stay."""
+    """A member that another consumer has leased must stay on the queue."""
     end = group_end._end
 
     def reckless(context: Any, catalogue: Any, job: Any, queue: Any, *member: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Each row of the crash matrix of a link, from many seeds (docs/behaviour.md, B16).
+"""Tests each row of the crash matrix of a link with many seeds (docs/behaviour.md, B16).
 
 A seed chooses windows, paths and order, and random events before and after the crash. In the end,
 each message was consumed once, and the transmission queue is empty. ``python -m
-tests.sim.test_crash_matrix 1000`` runs that many seeds of each row.
+tests.sim.test_crash_matrix 1000`` runs 1,000 seeds of each row.
 """
 
 import sys
@@ -22,11 +22,11 @@ from tests.sim.node import Node, PeerPort
 from tests.sim.pair import HUB, REMOTE, Pair, stored
 from tests.sim.wire import Flow, Wire
 
-SEEDS = 12  # of each row, in the normal test run
+SEEDS = 12  # number of seeds for each row in the normal test run
 
 
 class Bench(Pair):
-    """EWR with a link to NYC; a seed chooses its windows, paths and order."""
+    """EWR with a link to NYC. A seed chooses the windows, paths and order."""
 
     def __init__(self, seed: int) -> None:
         chance = Random(seed)
@@ -60,7 +60,7 @@ class Bench(Pair):
         self.wander(chance.randrange(40))
 
     def put_some(self) -> None:
-        """Puts some messages in the application; they are in flight afterwards."""
+        """Puts some messages in the application, which are then in flight."""
         self.app.settle_down() if self.app.wire is None else self.app.flush()
         for _ in range(self.chance.choice([1, 3, 10])):
             body = b"%d" % len(self.bodies) + bytes(self.chance.choice([0, 50, 3_000]))
@@ -69,7 +69,7 @@ class Bench(Pair):
         self.app.flush()
 
     def wander(self, steps: int) -> None:
-        """Runs some random steps: bytes arrive, turns run, time passes."""
+        """Runs some random steps, in which bytes arrive, turns run and time passes."""
         for _ in range(steps):
             dice = self.chance.random()
             flows, wanting = self.flows(), [node for node in self.nodes.values() if node.wanted]
@@ -86,7 +86,7 @@ class Bench(Pair):
 
     @property
     def paths(self) -> list[Wire]:
-        """The link's connections."""
+        """The connections of the link."""
         return [
             wire
             for wire in self.wires
@@ -103,7 +103,7 @@ class Bench(Pair):
         ]
 
     def hear(self, node: Node) -> None:
-        """Delivers all that is in flight to *node*, which has not processed it yet."""
+        """Delivers all bytes in flight to *node*, which does not process them yet."""
         while self.dials:
             self.answer_dial(0)
         for flow in self.flows_to(node):
@@ -120,7 +120,7 @@ class Bench(Pair):
             node.die()
 
     def end(self) -> None:
-        """Fixes everything, lets it come to rest, and checks."""
+        """Ends all faults, runs until everything is at rest, and checks the result."""
         self.put_some()
         for wire in self.wires:
             for flow in wire.flows:
@@ -223,7 +223,7 @@ def drop_in_the_midst_of_a_message(bench: Bench) -> None:
 
 
 def commit_of_an_older_connection(bench: Bench) -> None:
-    """The other end has lost that connection; its data arrives late, when newer ones exist."""
+    """The commit arrives late, after the other end has lost that connection and opened others."""
     older = bench.paths
     for wire in older:
         wire.flows[0].clogged = True
@@ -254,7 +254,7 @@ ROWS: list[Row] = [
 
 
 def live(row: Row, seed: int) -> Bench:
-    """Runs a row from one seed; returns the final bench."""
+    """Runs a row with one seed, and returns the final bench."""
     bench = Bench(seed)
     row(bench)
     bench.wander(bench.chance.randrange(30))
@@ -293,7 +293,7 @@ def test_matrix_finds_a_bug_at_either_end(broken: str, monkeypatch: pytest.Monke
 
 
 def main() -> int:
-    """Runs many seeds of each row; returns how many of them failed."""
+    """Runs many seeds of each row, and returns the number of failures."""
     count, failed = int(sys.argv[1]), 0
     for row in ROWS:
         bad = [seed for seed in range(count) if _fails(partial(live, row, seed))]

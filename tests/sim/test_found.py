@@ -1,4 +1,4 @@
-"""The bugs that the simulator found, each replayed by hand: the tests fail without the fixes."""
+"""Tests for bugs that the simulator found. Each test replays a bug, and fails without its fix."""
 
 from qmgr_client.message import Outgoing, encode
 from qmgr_protocol import messages as m
@@ -17,7 +17,7 @@ from tests.sim.wire import Wire
 
 
 class Quick:
-    """Dials, and sends hello and goodbye in one piece."""
+    """A client that dials, and sends hello and goodbye together."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -80,19 +80,23 @@ def test_late_data_of_a_given_up_connection_is_ignored() -> None:
 
 
 def test_commit_id_is_sent_on_the_connection_that_took_over() -> None:
-    """Seed 10718: the older connection's timer sent it there, and the sender waited for ever."""
+    """Seed 10718: the timer of the older connection sent the commit id there.
+
+    The sender then waited forever.
+    """
     pair = Pair(hub={"link": {"commit_interval_ms": 1_000}}, linked=False)
     older, newer = Sender(pair), Sender(pair, opens=False)
     older.put(1)
     older.send_put(2)
-    newer.open()  # In the turn of the put, so that both find the same window in memory.
+    # The newer connection opens in the turn of the put, so that both use the same window in memory.
+    newer.open()
     newer.put(3)
     pair.advance(5_000)
     assert newer.commit_ids() == [3]
 
 
 def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() -> None:
-    """Seed 100573: its row was removed as too old, written again, and counted as removed."""
+    """Seed 100573: the row was removed as too old, written again, and counted as removed."""
     pair = Pair(hub={"producer": {"retention_ms": 1_000}}, linked=False)
     pair.reader.put("FLIGHTS", [b"x"])
     assert pair.reader.wire is not None
@@ -111,9 +115,7 @@ def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() 
 
 
 def test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer() -> None:
-    """Seed 101478: each retry sent another window, though the peer had accepted nothing of the
-    last.
-    """
+    """Seed 101478: each retry sent another window, although none had been accepted."""
     limits = {"put_window_messages": 8, "turn_requests": 1}
     pair = Pair(hub={"limits": limits})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
@@ -123,7 +125,8 @@ def test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer() ->
         pair.put(1, f"SMALL@{HUB}")
         pair.put(1)
     pair.hub.start()
-    for _ in range(100):  # The hub accepts one put per half second, a retry comes each second.
+    # The hub accepts one put per half second, and a retry happens each second.
+    for _ in range(100):
         pair.now_ms += 500
         while pair.dials:
             pair.answer_dial(0)
@@ -150,14 +153,14 @@ def test_record_of_the_simulator_is_a_record() -> None:
 
 
 def put(caller: Caller, queue: str, *outgoing: Outgoing) -> None:
-    """Puts messages with more than a body."""
+    """Puts messages that have more than a body."""
     for one in outgoing:
         caller.core.put(queue, encode(one))
     caller.settle_down()
 
 
 def test_late_ack_settles_a_message_that_waits_for_its_retry() -> None:
-    """Seed 0, step 1748: the ack succeeded, and the message was delivered again."""
+    """Seed 0, step 1748: the ack succeeded, but the message was delivered again."""
     pair = Pair(linked=False)
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SLOW", {"retry_initial_ms": 60_000}))
     pair.reader.put("SLOW", [b"x"])
@@ -185,7 +188,7 @@ def test_message_lost_at_a_restart_is_not_also_counted_as_expired() -> None:
 
 
 def test_message_lost_at_a_restart_does_not_return_when_its_delay_ends() -> None:
-    """Seed 27 again: the delay of a lost message ended before its row was removed."""
+    """Seed 27: the delay of a lost message ended before the row was removed."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", delay_ms=100, persistent=False))
     pair.hub.die()
@@ -197,7 +200,7 @@ def test_message_lost_at_a_restart_does_not_return_when_its_delay_ends() -> None
 
 
 def test_message_lost_at_a_restart_does_not_return_after_the_next_restart() -> None:
-    """Seed 29, step 2159: its row was not yet removed, and it was delivered again."""
+    """Seed 29, step 2159: the row was not removed yet, so the message was delivered again."""
     pair = Pair(hub={"limits": {"turn_rows": 1}}, linked=False)
     put(pair.reader, "FLIGHTS", *[Outgoing(b"x", persistent=False)] * 20)
     pair.hub.die()
@@ -206,13 +209,13 @@ def test_message_lost_at_a_restart_does_not_return_after_the_next_restart() -> N
     pair.hub.die()
     pair.hub.start()
     for flow in pair.flows():
-        flow.deliver(1)  # The client learns of it, and reconnects before the first turn.
+        flow.deliver(1)  # The client notices the loss, and reconnects before the first turn.
     assert pair.reader.get("FLIGHTS") == []
     assert pair.queue(pair.hub, "FLIGHTS").counters.volatile == 0
 
 
 def test_counters_know_of_a_restart_before_its_first_turn() -> None:
-    """Seed 54, step 3500: lost messages were stored as lost, but not taken off the counters."""
+    """Seed 54, step 3500: lost messages were stored as lost, but the counters included them."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", persistent=False))
     queue_id = pair.queue(pair.hub, "FLIGHTS").id
@@ -228,6 +231,6 @@ def test_link_has_no_uid_for_an_expired_message() -> None:
     put(pair.app, REMOTE, *[Outgoing(b"x", expiry_ms=500)] * 2)
     assert pair.link.outbox.uid_at(2) is not None
     pair.now_ms += 1_000
-    pair.edge.turn()  # Removes one of the two: a turn may remove one row.
+    pair.edge.turn()  # The turn removes one of the two, because a turn may remove only one row.
     assert pair.queue(pair.edge, f"@{HUB}").counters.depth == 1
     assert pair.link.outbox.uid_at(2) is None

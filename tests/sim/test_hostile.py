@@ -1,4 +1,4 @@
-"""Hostile clients do not affect the others; bugs that only they trigger are found."""
+"""Tests that hostile clients do not affect others, and find bugs that others do not trigger."""
 
 import pytest
 
@@ -17,7 +17,7 @@ STEPS = 1_500
 
 
 def law(seed: int, *, is_besieged: bool) -> str:
-    """Returns the law that a seed breaks, or ""."""
+    """Returns the invariant that a seed breaks, or ""."""
     world = World(seed, steps=STEPS)
     world.is_besieged = is_besieged
     try:
@@ -31,7 +31,7 @@ def assert_found_by_hostile_clients_alone(*laws: str, first: int) -> None:
     """Asserts that a seed breaks one of *laws* with hostile clients, and none without them.
 
     Args:
-        first: the seed to begin with; it found the bug when the test was written.
+        first: The first seed, which found the bug when the test was written.
     """
     for seed in range(first, first + SEEDS):
         if law(seed, is_besieged=True) in laws and not law(seed, is_besieged=False):
@@ -43,7 +43,7 @@ def test_every_third_seed_has_hostile_clients() -> None:
     assert [world_of(seed).is_besieged for seed in range(BESIEGED_EVERY)] == [False, False, True]
 
 
-@pytest.mark.parametrize("seed", [2, 14, 11])  # a world, one of topics, a net
+@pytest.mark.parametrize("seed", [2, 14, 11])  # a world, a world of topics, and a net
 def test_laws_hold_next_to_hostile_clients(seed: int) -> None:
     world = world_of(seed)
     world.run()

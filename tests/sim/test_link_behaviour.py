@@ -1,6 +1,6 @@
-"""The behaviour of links, end to end (docs/behaviour.md, B): two production cores and a wire.
+"""Tests of links from end to end (docs/behaviour.md, B), with two production cores and a wire.
 
-tests/qmgrd/core tests each end alone. Here both ends are real, so they have to agree.
+tests/qmgrd/core tests each end separately. Here both ends are real, so they must agree.
 """
 
 from itertools import count
@@ -43,7 +43,7 @@ def test_message_is_sent_again_under_its_id_B2() -> None:
 
 
 def test_ids_of_one_stream_may_come_in_any_order_B3() -> None:
-    """An older message arrives late, as it might over a second path."""
+    """An older message arrives late, as it could over a second path."""
     pair, link = _by_hand()
     link.put(3)
     link.put(1)
@@ -90,7 +90,7 @@ def test_gap_delays_no_message_behind_it_B7() -> None:
 
 
 def test_commits_are_occasional_B8() -> None:
-    """N = 1000 and k = 50: N + N/k flows; one confirmation per message would take 4 N."""
+    """With N = 1000 and k = 50, there are N + N/k flows. A commit per message would take 4 N."""
     window = {"window_messages": 50, "commit_messages": 50, "commit_interval_ms": 60_000}
     pair = Pair(edge={"link": window}, hub={"link": window})
     pair.put(1_000)
@@ -106,7 +106,7 @@ def test_commit_deletes_at_the_source_in_one_turn_B9() -> None:
     pair.hub.start()
     pair.advance(1_000)
     assert stored(pair.edge, pair.link.queue) == {}
-    # Plus one turn that records that messages are sent in this process run.
+    # One more turn records that messages are sent in this process run.
     assert pair.edge.turns.broker.context.turn_number == turn + 2
 
 
@@ -164,7 +164,7 @@ def test_messages_held_above_a_gap_are_not_sent_again_after_a_drop_B13() -> None
 
 
 def test_sender_asks_for_a_commit_when_its_window_is_full_B10_B26() -> None:
-    """Otherwise it would wait for the commit interval, a hundred times."""
+    """The sender would otherwise wait for the commit interval, a hundred times."""
     pair = Pair(edge={"link": {"window_messages": 10}}, hub=SELDOM)
     pair.put(1_000)
     assert len(stored(pair.hub, pair.queue(pair.hub, "FLIGHTS"))) == 1_000
@@ -281,7 +281,7 @@ def test_unknown_queue_at_the_hub_blocks_the_link_until_it_is_created() -> None:
 
 
 def test_messages_blocked_by_a_full_queue_continue_after_a_crash_of_the_source() -> None:
-    """The hub holds ids above the gap, so its next commit id may jump past all resent messages."""
+    """The hub holds ids above the gap, so its next commit id may exceed all resent ids."""
     pair = Pair(edge={"link": {"window_bytes": 1024}})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
@@ -306,19 +306,19 @@ def test_messages_blocked_by_a_full_queue_continue_after_a_crash_of_the_source()
 def test_crash_at_any_commit_of_either_end_loses_and_doubles_nothing_B16(
     who: str, when: str
 ) -> None:
-    """The crash matrix: before each commit is durable, and after it but before anything is sent."""
+    """The crash happens before each commit is durable, or after it but before any output."""
     for nth in range(1, 100):
         pair = Pair(hub={"link": {"commit_messages": 2}})
         crashed = _crash_at(pair.nodes[who], when, nth)
         _move_five(pair)
         if not crashed:
-            assert nth > 3  # Every commit of the transfer had its crash.
+            assert nth > 3  # Every commit of the transfer had a crash.
             return
     raise AssertionError("the transfer does not end")
 
 
 class Cutting(Pair):
-    """Cuts the first connection of the link once one of its ends has received so many bytes."""
+    """A pair that cuts the first connection of the link after *offset* bytes to one end."""
 
     def __init__(self, end: int, offset: int) -> None:
         self._end = end
@@ -342,13 +342,13 @@ class Cutting(Pair):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the cut happened."""
+        """True if the cut has happened."""
         return self._left is None
 
 
 @pytest.mark.parametrize("end", [0, 1], ids=["to the source", "to the destination"])
 def test_cut_at_any_byte_loses_and_doubles_nothing_B16(end: int) -> None:
-    """Row "link drop mid message" of the crash matrix: at each byte of either direction."""
+    """The cut happens at each byte of either direction, as in the row "link drop mid message"."""
     for offset in range(10_000):
         pair = Cutting(end, offset)
         _move_five(pair)
@@ -377,13 +377,13 @@ def test_corrected_address_delivers_waiting_messages_once(host: str) -> None:
 def test_address_altered_with_messages_in_flight_loses_and_doubles_nothing_B16(
     over_there: str | None, crash: str | None
 ) -> None:
-    """To another address of the same queue manager, or to another one and back."""
+    """The address changes to another one of the same queue manager, or of another one and back."""
     pair = Pair(hub=SELDOM)
     pair.strangers["lga"] = lambda: Stranger("LGA")
-    bodies = pair.put(5)  # They arrived, and no commit was sent.
+    bodies = pair.put(5)  # These messages arrived, but no commit was sent.
     got = pair.reader.get("FLIGHTS")
     pair.link_wire().go_dark()
-    bodies += pair.put(5)  # They are in flight.
+    bodies += pair.put(5)  # These messages are in flight.
     if over_there:
         _alter(pair, "lga")
         pair.advance(10)
@@ -407,7 +407,7 @@ def _alter(pair: Pair, host: str) -> None:
 
 
 def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
-    """Each needs its own answer; with a joint answer, all but the first would stay pending."""
+    """Each put needs a separate answer. With a joint answer, only the first would be answered."""
     pair = Pair(hub={"limits": {"put_window_messages": 8}})
     pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
     wire = pair.link_wire()
@@ -425,7 +425,7 @@ def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
 
 
 def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
-    """Crashes *node* at its *nth* commit from now on; the list reports whether that happened."""
+    """Crashes *node* at its *nth* commit from now on. The list shows whether that happened."""
     commits, crashed, before = count(1), list[bool](), node.store.before_commit
     assert before is not None
 
@@ -489,7 +489,7 @@ def longest(limit_bytes: int = LIMIT_BYTES) -> int:
 
 
 def test_message_of_the_largest_size_crosses_a_link() -> None:
-    """The UID, added here, does not count: every limit measures the same size."""
+    """The added UID does not count, because every limit measures the same size."""
     pair = Pair(edge=limited(), hub=limited())
     (body,) = pair.put(1, size_bytes=longest())
     pair.advance(1_000)

@@ -1,6 +1,6 @@
-"""A queue manager without a reachable address sends and fetches over its own connections (G10).
+"""Tests of a queue manager without a reachable address, which sends and fetches (G10).
 
-EWR dials NYC; NYC has no address of EWR.
+EWR dials NYC, which has no address of EWR.
 """
 
 from typing import Any
@@ -14,9 +14,9 @@ from tests.sim.pair import EDGE, HUB, REMOTE, Blind, Caller, Pair, stored
 
 
 class Counting(Blind):
-    """Counts the commits of links, and those without a put in the other direction."""
+    """A watch that counts the commits of links, and the commits without a put in return."""
 
-    puts = 0  # messages that links sent
+    puts = 0  # number of messages that links sent
     commits = 0
     alone = 0
 
@@ -43,11 +43,11 @@ class BothWays(Pair):
         self.at_hub.ask(lambda i: m.LinkCreate(i, EDGE, {"addresses": []}))
         self.at_hub.ask(lambda i: m.QueueCreate(i, f"REPLIES@{EDGE}"))
         self.at_home = Caller(self, self.edge, "home")
-        self.advance(2_000)  # The link did not exist at first: it asks again after a second.
+        self.advance(2_000)  # The link did not exist at first, so it asks again after a second.
 
     @property
     def back(self) -> Link:
-        """The link that is fetched from."""
+        """The link whose messages are fetched."""
         return self.hub.turns.broker.catalogue.links[EDGE]
 
     def reply(self, count: int) -> list[bytes]:
@@ -79,7 +79,7 @@ def test_waiting_messages_are_fetched_once_after_it_returns() -> None:
 
 
 def test_undeliverable_reply_becomes_a_dead_letter_at_home_G10_G18() -> None:
-    """The missing queue is on the side that fetches: the message ends there, after its tries."""
+    """The missing queue is on the fetching side, where the message ends after its tries."""
     pair = BothWays(link={"deliver_retries": 2})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, f"NONE@{EDGE}"))
     pair.reader.put(f"NONE@{EDGE}", [b"lost"])
@@ -104,7 +104,7 @@ def test_restart_of_either_end_during_a_transfer_loses_and_doubles_nothing() -> 
 
 
 def test_commits_travel_with_puts_in_the_other_direction_B27() -> None:
-    """Both directions are busy: no commit is sent alone."""
+    """No separate commit is sent while both directions are busy."""
     pair = BothWays(link={"commit_messages": 100, "commit_interval_ms": "1 s"})
     pair.counting.commits = pair.counting.alone = 0
     for _ in range(60):
@@ -115,7 +115,7 @@ def test_commits_travel_with_puts_in_the_other_direction_B27() -> None:
 
 
 def traffic(there_ms: int, back_ms: int, over_ms: int = 3_000) -> Counting:
-    """Sends a message per direction every so many ms (0: none); returns the counts."""
+    """Sends a message per direction at the given intervals in ms (0: none); returns the counts."""
     pair = BothWays()
     counting = pair.counting
     counting.puts = counting.commits = counting.alone = 0
@@ -129,10 +129,10 @@ def traffic(there_ms: int, back_ms: int, over_ms: int = 3_000) -> Counting:
 
 
 def test_traffic_both_ways_needs_no_more_lone_commits_than_one_way_B27() -> None:
-    """The commit interval begins with the first message that no other commit covers."""
+    """The commit interval begins with the first message whose commit is not sent yet."""
     one_way = traffic(3, 0)
     assert one_way.puts == 1_000
-    assert 40 <= one_way.alone <= 60  # One each link.commit_interval_ms.
+    assert 40 <= one_way.alone <= 60  # one in each link.commit_interval_ms
     both = traffic(3, 3)
     assert both.puts == 2_000
     assert both.alone == 0
@@ -140,7 +140,7 @@ def test_traffic_both_ways_needs_no_more_lone_commits_than_one_way_B27() -> None
 
 
 def test_commit_waits_for_a_put_in_the_other_direction_no_longer_than_its_interval_B27() -> None:
-    """Each rare put takes a commit along; between the puts, commits are sent alone."""
+    """Each of the rare puts includes a commit. Between the puts, commits are sent separately."""
     one_way, both = traffic(3, 0), traffic(3, 200)
     replies = both.puts - one_way.puts
     assert replies == 15

@@ -1,6 +1,6 @@
-"""Rules for peers: who may continue a link's stream, who is refused, and when links redial.
+"""Tests of the rules for peers: who may continue a stream, who is refused, and when links redial.
 
-The tests restore stores to earlier states, and let peers pretend to be others.
+The tests restore stores to earlier states, and let peers claim false identities.
 """
 
 from itertools import pairwise
@@ -52,7 +52,7 @@ def test_restored_source_that_gave_its_ids_to_other_messages_is_refused_restored
 
 
 def test_restored_source_is_refused_even_if_the_message_that_reveals_it_has_expired_B21() -> None:
-    """The restored source gave the last id that the peer saw to a message that has expired."""
+    """The restored source gave the last id that the peer received to a message that has expired."""
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -94,7 +94,7 @@ def test_restored_source_is_refused_even_if_the_same_uid_has_the_same_id_B21() -
 
 
 def test_source_restarted_often_is_not_taken_for_restored_B21() -> None:
-    """A message is sent in one run, committed in another, and answered in a third."""
+    """A message is sent in one run, committed in another, and answered in a third one."""
     pair = Pair(hub={"link": {"commit_interval_ms": 60_000}})
     for _ in range(4):
         pair.put(2)
@@ -215,7 +215,7 @@ def test_late_opening_does_not_fence_a_newer_connection() -> None:
 
 
 def test_producer_whose_older_opening_arrives_late_continues() -> None:
-    """Otherwise its client would suspect another process with its id, and end for good."""
+    """Otherwise the client would suspect another process with its id, and end permanently."""
     pair = Pair(linked=False)
     caller = Caller(pair, pair.hub, "producer")
     caller.settle_down()
@@ -234,7 +234,7 @@ def test_producer_whose_older_opening_arrives_late_continues() -> None:
     assert isinstance(caller.put("FLIGHTS", [b"x"])[0], PutResult)
 
 
-# Redialling
+# -- redialling
 
 
 def test_waits_between_dials_double_up_to_a_bound_and_repeat_exactly() -> None:
@@ -284,7 +284,7 @@ def test_restored_source_that_gave_ids_above_a_gap_to_other_messages_is_refused_
     pair.put(1, f"SMALL@{HUB}")
     pair.advance(1_000)
     old = dict(pair.edge.store.rows)
-    # Id 2 finds the queue full, and id 3, in the same turn, is held above the gap.
+    # The queue is full for id 2. In the same turn, id 3 is held above the gap.
     pair.app.core.put(f"SMALL@{HUB}", encode(Outgoing(b"2")))
     pair.app.core.put(REMOTE, encode(Outgoing(b"3")))
     pair.app.settle_down()

@@ -1,4 +1,4 @@
-"""Nets break no law in the first seeds, and break one when a bug is planted."""
+"""Tests that the first seeds of nets break no invariant, and that planted bugs break one."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from qmgrd.core.sessions.link_streams import LinkStreams
 from tests.sim.ledger import Violated
 from tests.sim.net import Net
 
-SEEDS = 80  # The rarest bug is found by few of them.
+SEEDS = 80  # Only a few of these seeds find the rarest bug.
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -41,7 +41,7 @@ def assert_found(*laws: str, first: int = 0) -> None:
     """Asserts that some seed from *first* on breaks one of *laws*.
 
     Raises:
-        AssertionError: none does.
+        AssertionError: No seed breaks any of them.
     """
     found = []
     for seed in range(first, first + SEEDS):
@@ -67,7 +67,7 @@ def test_restored_receiver_that_reports_nothing_is_found(monkeypatch: pytest.Mon
 
 @pytest.mark.long
 def test_restored_sender_that_continues_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its new messages have ids that its peer knows from other messages."""
+    """The new messages have ids that the peer knows from other messages."""
     monkeypatch.setattr(link_continuation, "check", lambda *arguments: None)
     assert_found("deleted_is_held_by_the_receiver")
 
@@ -99,7 +99,7 @@ def test_sender_that_deletes_sent_messages_is_found(monkeypatch: pytest.MonkeyPa
         self._link.outbox.commit(self._link.outbox.sent_id)
 
     monkeypatch.setattr(LinkPump, "run", eager)
-    # A message deleted in the turn of its put was never seen as stored.
+    # A message that is deleted in the turn of its put was never seen as stored.
     assert_found("deleted_is_held_by_the_receiver", "acked_is_durable")
 
 

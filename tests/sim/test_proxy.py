@@ -1,6 +1,6 @@
-"""Publications over links reach every subscriber once, wherever it is, and do not go in circles.
+"""Tests that publications over links reach every subscriber once, and do not travel in circles.
 
-EWR ◀──▶ NYC ◀──▶ LAX ◀──▶ EWR     a ring, with proxies both ways
+EWR ◀──▶ NYC ◀──▶ LAX ◀──▶ EWR     a ring, with proxies in both directions
 """
 
 from itertools import permutations
@@ -22,7 +22,7 @@ NAMES = ("EWR", "NYC", "LAX")
 
 
 class Ring(Lab):
-    """Queue managers, pairwise linked in both directions, each with a subscription."""
+    """Queue managers that are linked in pairs in both directions, each with a subscription."""
 
     def __init__(self) -> None:
         super().__init__(Random(0))
@@ -54,12 +54,12 @@ class Ring(Lab):
         return [result.uid for result in found if isinstance(result, PutResult)]
 
     def held(self, name: str) -> list[Message]:
-        """Returns the messages on the subscription there."""
+        """Returns the messages on the subscription of queue manager *name*."""
         page = self.askers[name].ask(lambda i: m.Browse(i, ":s"))
         return [decode(item, ":s", 0) for item in page["items"]]
 
     def kept(self) -> list[int]:
-        """The number of publications that each keeps."""
+        """The number of publications that each queue manager keeps."""
         asked = [
             asker.ask(lambda i: m.QueueShow(i, PUBLICATIONS)) for asker in self.askers.values()
         ]
@@ -95,7 +95,7 @@ def test_publication_is_forwarded_in_one_direction_and_does_not_return(ring: Rin
 
 
 def test_proxy_leads_over_a_route(ring: Ring) -> None:
-    """A queue manager on the way forwards the publication, and does not publish it."""
+    """A queue manager on the route forwards the publication without publishing it."""
     ring.link("EWR", "NYC", routes=["LAX"])
     ring.link("NYC", "LAX", transit=True)
     ring.proxy("EWR", "LAX")
@@ -113,7 +113,7 @@ def test_publication_without_subscribers_is_not_kept(ring: Ring) -> None:
 
 
 def test_proxy_forwards_only_what_it_selects(ring: Ring) -> None:
-    """A proxy's selector can use the topic, and the priority that the producer chose."""
+    """The selector of a proxy can use the topic, and the priority that the producer chose."""
     ring.link("EWR", "NYC")
     ring.proxy("EWR", "NYC", "topic = 'flights/JFK' AND subscription = ':p@NYC' AND priority > 4")
     ring.publish(b"1", priority=9)

@@ -1,4 +1,4 @@
-"""Store and forward over intermediate queue managers (G8, G10, G11).
+"""Tests of store and forward over intermediate queue managers (G8, G10, G11).
 
 EWR ──▶ NYC ──▶ LAX ──▶ SFO
 """
@@ -19,7 +19,7 @@ WAY = ("EWR", "NYC", "LAX", "SFO")
 
 
 class Chain(Lab):
-    """Queue managers in a row, each linked to the next, with routes to all that follow."""
+    """A chain of queue managers, each linked to the next, with routes to all later ones."""
 
     def __init__(self, *, transit: bool = True, circle: bool = False) -> None:
         super().__init__(Random(0))
@@ -150,7 +150,7 @@ def test_route_of_a_message_is_in_its_note() -> None:
 
 
 def test_message_that_has_arrived_may_return_over_the_same_route() -> None:
-    """That is not a circle: somebody moved it."""
+    """The message does not travel in a circle, because an operator moved it."""
     chain = Chain()
     for name, following in pairwise(reversed(WAY)):
         chain.link(name, following, routes=["EWR"], transit=name != "SFO")
@@ -165,7 +165,7 @@ def test_message_that_has_arrived_may_return_over_the_same_route() -> None:
 
 
 def test_group_arrives_complete_and_in_order_over_each_hop() -> None:
-    """Its members are put out of order, and a hop is down whenever one arrives."""
+    """The members are put out of order, and one hop is down whenever a member arrives."""
     chain = Chain()
     group = b"G" * 24
     numbers = [3, 1, 5, 2, 4]

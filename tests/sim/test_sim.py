@@ -1,4 +1,4 @@
-"""A few seeds in each test run; `make sim` and `make soak` run more."""
+"""Tests of a few seeds. `make sim` and `make soak` run more seeds."""
 
 import os
 import subprocess
@@ -13,58 +13,58 @@ from tests.sim.world import World
 
 REPO = Path(__file__).parent.parent.parent
 
-# Each seed found a bug, in the core and simulator of that time. A change of either changes what a
-# seed does. So each bug has a test of its own as well, most of them in test_found.py.
+# Each seed found a bug in the core or the simulator at that time. A change of either may change
+# the course of a seed. So each bug also has a separate test, usually in test_found.py.
 REGRESSIONS = (
-    # A hello followed by a goodbye was welcomed on a closed connection:
+    # A welcome was sent on a connection that was closed by a goodbye right after the hello:
     # test_goodbye_right_after_a_hello_ends_the_connection.
     0,
     # After a crash and a clean stop, a possible redelivery was flagged "no":
     # test_maybe_survives_a_clean_stop.
     10,
-    # A late Blocked, on a connection given up, left the link up without a connection:
+    # A late Blocked, on a connection that was given up, left the link up without a connection:
     # test_late_data_of_a_given_up_connection_is_ignored.
     403,
-    # A late opening fenced the newer connection, and ended its client for good:
+    # A late opening fenced the newer connection, and permanently ended its client:
     # test_late_opening_does_not_fence_a_newer_connection.
     1040,
-    # A commit that was due on an older connection was sent there, and the sender waited for ever:
+    # A commit was sent on an older connection, and the sender waited forever:
     # test_commit_id_is_sent_on_the_connection_that_took_over.
     10_718,
-    # A producer that came and went in the turn of the retention was counted as gone:
+    # A producer that was opened and removed in the turn of the retention was counted as removed:
     # test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted.
     100_573,
     # Each retry of a blocked link sent another window, beyond the limit of its peer:
     # test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer.
     101_478,
-    # An order to stop a link arrived late, over a connection long given up; nobody started it
-    # again.
+    # A request to stop a link arrived late, over a connection given up long before, and no
+    # operator started the link again.
     1_792,
-    # A message lost at a restart, after it had crossed its link, was counted as both:
+    # A message that was lost at a restart after it had crossed its link was counted twice:
     # test_what_is_gone_with_a_restart_is_counted_once_though_the_peer_holds_it.
     1_560,
-    # The test expected order on a queue whose puts had been inhibited; a link continues after
-    # those.
+    # The test expected order on a queue with inhibited puts, but a link continues after refused
+    # puts.
     2_008,
-    # A commit covers a resent message before the peer has accepted it:
+    # A commit covers a resent message before the peer has accepted the message:
     # test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole (test_link.py).
     7_501,
-    # An order to give a link a wrong address arrived late, and nobody corrected it.
+    # A request to give a link a wrong address arrived late, and no operator corrected the address.
     10_622,
-    # The first turn of each of eleven starts counted as one that spins.
+    # The first turn of each of eleven starts was counted as a spin.
     19_491,
-    # A group's job that continued after a restart counted lost members as expired, too:
+    # A job of a group that continued after a restart also counted lost members as expired:
     # test_what_is_lost_of_a_group_that_expires_is_counted_once (test_sweep.py).
     2_393,
 )
 
-# Together they use every feature. If a change of the core alters that, others are tried.
+# Together, these seeds use every feature. If a change of the core alters this, try other seeds.
 MANY_FEATURES = (206, 207, 219, 238, 229, 236, 217, 208, 226, 237, 285)
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_seed_breaks_no_law(seed: int) -> None:
-    """B16, B17: whatever fails at either end, each message is consumed once."""
+    """B16, B17: each message is consumed once, regardless of failures at either end."""
     result = run_seed(seed)
     assert not result.failure, result.failure
 
@@ -116,14 +116,14 @@ def test_each_kind_of_fault_strikes_often_enough() -> None:
         for _ in range(world.steps_max):
             world.step()
         hit |= set(world.hits)
-    kinds = {"cut", "half open", "dark", "clog", "crash", "stop", "turn fails", "put back"}
+    kinds = {"cut", "half open", "dark", "clog", "crash", "stop", "turn fails", "restore"}
     missing = kinds - hit
     assert not missing
 
 
 @pytest.mark.long
 def test_each_feature_occurs() -> None:
-    """A law is only tested if some seed uses its feature; a few seeds must use all features."""
+    """A few seeds must use all features, because an unused feature leaves a check untested."""
     met: Counter[str] = Counter()
     for seed in dict.fromkeys((*MANY_FEATURES, *range(200, 280))):
         met += run_seed(seed, steps=2_000).sums

@@ -1,4 +1,4 @@
-"""Worlds of topics break no law in the first seeds, and break one when a bug is planted."""
+"""Tests that worlds of topics break no invariant, and that planted bugs break one."""
 
 from collections import Counter
 from typing import Any
@@ -18,13 +18,16 @@ from qmgrd.core.returns import parked
 from tests.sim.ledger import Violated
 from tests.sim.topics import TopicWorld
 
-SEEDS = 60  # The rarest bug is found by few of them.
+SEEDS = 60  # Only a few of these seeds find the rarest bug.
 Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_topics_break_no_law(seed: int) -> None:
-    """C4, C9-C13, C15-C19, C23: each gets its own once; failures are parked, and republished."""
+    """C4, C9-C13, C15-C19, C23: each subscriber gets its publications once.
+
+    Failed publications are parked, and republished.
+    """
     TopicWorld(seed).run()
 
 
@@ -66,7 +69,7 @@ def assert_found(*laws: str, first: int = 0) -> None:
     """Asserts that some seed from *first* on breaks one of *laws*.
 
     Raises:
-        AssertionError: none does.
+        AssertionError: No seed breaks any of them.
     """
     found = []
     for seed in range(first, first + SEEDS):
@@ -87,7 +90,7 @@ def _has(context: Any, queue_id: int, arrival: int) -> bool:
 
 
 def test_republish_to_all_subscribers_is_found(monkeypatch: Patch) -> None:
-    """C11, C21: a republication is a duplicate for subscribers that already had it."""
+    """C11, C21: a republication is a duplicate for subscribers that had already received it."""
     step = jobs._WORK["republish"]
 
     def again(context: Any, catalogue: Any, job: Any) -> Any:
@@ -154,7 +157,7 @@ def test_holder_that_is_not_released_is_found(monkeypatch: Patch) -> None:
 
 
 def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
-    """Publications are lost for others."""
+    """Other subscribers lose the publication."""
     release = References.remove
 
     def eager(self: References, arrival: int) -> None:
@@ -167,13 +170,13 @@ def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
 
 
 def test_fan_out_that_starts_again_after_a_crash_is_found(monkeypatch: Patch) -> None:
-    """C19: its position is not stored."""
+    """C19: the position of the fan-out is not stored."""
     monkeypatch.setattr(Publications, "_store", lambda self: None)
     assert_found("each_gets_its_own", "publications_are_held")
 
 
 def test_fan_out_that_forgets_the_subscribers_it_reached_is_found(monkeypatch: Patch) -> None:
-    """When a batch continues after a crash, some subscribers get theirs again."""
+    """When a batch continues after a crash, some subscribers receive the publication again."""
     resume = Publications._resume
 
     def anew(self: Publications, queue: Any, first: int, stop: int, queue_id: int) -> None:

@@ -1,7 +1,7 @@
-"""Messages that a link cannot deliver (G8, G18), and the data sent along with a record.
+"""Tests of messages that a link cannot deliver (G8, G18), and of data sent along with a record.
 
-Both ends are production cores. The test of the same name in tests/qmgrd/core/sessions covers the
-receiving end alone.
+Both ends are production cores. The test of the same name in tests/qmgrd/core/sessions covers only
+the receiving end.
 """
 
 from typing import Any
@@ -22,14 +22,14 @@ LONG_ENOUGH_MS = 60_000
 
 
 def pair_of(hub: dict[str, Any] | None = None) -> Pair:
-    """Returns two queue managers, and a remote queue without a queue at the other end."""
+    """Returns two queue managers, and a remote queue whose target does not exist."""
     pair = Pair(hub=hub)
     pair.at_edge.ask(lambda i: m.QueueCreate(i, NONE))
     return pair
 
 
 def again(pair: Pair, node: Node, *, clean: bool) -> None:
-    """Stops *node*, starts it again, and lets everything settle."""
+    """Stops *node*, starts it again, and runs until no work is left."""
     if clean:
         node.stop()
     else:
@@ -87,7 +87,7 @@ def test_undeliverable_message_is_a_dead_letter_after_n_tries_and_others_continu
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_message_without_any_place_stays_on_the_transmission_queue_G18(clean: bool) -> None:
-    """The result is the same whichever end restarts."""
+    """The result does not depend on which end restarts."""
     pair = pair_of(GIVES_UP)
     pair.at_hub.ask(lambda i: m.QueueAlter(i, DEAD_LETTERS, {"put_inhibit": True}))
     lost = pair.put(1, NONE)

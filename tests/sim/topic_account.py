@@ -1,4 +1,4 @@
-"""The laws of a world of topics: a ledger of each subscription and each publication.
+"""The invariants of a world of topics, as a ledger of each subscription and publication.
 
     published, to each subscriber ──▶ came ──▶ consumed, expired, evicted, purged, dead letter
                                  ╰─▶ missed  │  ▲
@@ -6,7 +6,7 @@
                                            parked ──▶ dropped, by an operator
 
 A subscription gets the publications from its ``first`` on, and those that its topics retained
-before.
+earlier.
 """
 
 from collections.abc import Iterator
@@ -31,29 +31,33 @@ from tests.sim.view import Handle, Held, View
 from tests.sim.watch import Watch
 
 NEVER = 1 << 62
-NOBODYS = "/weather"  # Perhaps without subscribers: then it leaves no trace.
+NOBODYS = "/weather"  # This topic may have no subscribers. Then its publications leave no trace.
 
 
 @dataclass(slots=True)
 class Sub:
-    """A subscription, from its beginning to its end; publications are named by serial."""
+    """A subscription, from its beginning to its end. Publications are identified by serial."""
 
     name: str
-    row: dict[str, Any]  # as last made durable
+    row: dict[str, Any]  # the row as last made durable
     expected: set[int] = field(default_factory=set)
-    late: set[int] = field(default_factory=set)  # retained when it began, and still retained
-    retained: int = 0  # the number that were retained when it began
+    # publications retained when the subscription began, and still retained
+    late: set[int] = field(default_factory=set)
+    retained: int = 0  # number of publications that were retained when the subscription began
     came: set[int] = field(default_factory=set)
-    excused: set[int] = field(default_factory=set)  # not persistent, and lost on the way
-    parked: dict[int, int] = field(default_factory=dict)  # serial: the tick in which it was parked
-    again: set[int] = field(default_factory=set)  # republished, and still on the subscription
+    # publications that are not persistent and were lost in transit
+    excused: set[int] = field(default_factory=set)
+    # maps a serial to the tick in which the publication was parked
+    parked: dict[int, int] = field(default_factory=dict)
+    # publications republished and still on the subscription
+    again: set[int] = field(default_factory=set)
     gone: dict[int, str] = field(default_factory=dict)
     may_miss: bool = False
     is_new: bool = True
     has_ended: bool = False
 
     def has_lost(self, view: View, held: Held) -> bool:
-        """Returns whether a restart removed a publication; one that was parked survives."""
+        """Returns whether a restart removed a publication. Parked ones survive a restart."""
         serial = held.put.serial
         return view.is_lost(held) and serial not in self.parked and serial not in self.again
 
@@ -77,11 +81,11 @@ class Decision:
     is_drop: bool
     subscriptions: list[str]
     trailer: bytes
-    until: int = NEVER  # the tick of its answer, if any
-    sent: int = 0  # times sent: a repeat over a lost connection may take effect late
+    until: int = NEVER  # tick of the answer, if any
+    sent: int = 0  # number of sends, because a repeat over a lost connection may take effect late
 
     def covers(self, where: str, sub: Sub, put: Put) -> bool:
-        """Returns whether it applies to a publication that was parked at that time."""
+        """Returns whether the decision applies to a publication that was parked at that time."""
         named = not self.subscriptions or sub.name in self.subscriptions
         meant = named and self.trailer in (b"", put.trailer)
         return meant and where == self.where and self.until >= sub.parked[put.serial]
@@ -92,15 +96,16 @@ class TopicAccount(Watch):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.subs: dict[str, dict[int, Sub]] = {}  # by queue manager and queue id
-        self.proxies: dict[str, dict[str, Sub]] = {}  # by queue manager and name
-        self.published: dict[str, dict[int, int]] = {}  # serial to arrival
+        self.subs: dict[str, dict[int, Sub]] = {}  # subscriptions by queue manager and queue id
+        self.proxies: dict[str, dict[str, Sub]] = {}  # proxies by queue manager and name
+        self.published: dict[str, dict[int, int]] = {}  # serial to arrival, by queue manager
         self.retained: dict[tuple[str, str], int] = {}  # serial, by queue manager and topic
         self.decisions: list[Decision] = []
-        self.units: list[tuple[list[Put], list[str]]] = []  # and the answer to each
-        self.is_scheduled = False  # republished on a schedule, or once healthy again
-        self.tick = 0  # the number of transactions
-        self._came_at: dict[int, int] = {}  # serial: the tick in which it was published
+        self.units: list[tuple[list[Put], list[str]]] = []  # puts of each unit, with the answers
+        # True if publications are republished on a schedule, or when a subscriber is healthy
+        self.is_scheduled = False
+        self.tick = 0  # number of transactions so far
+        self._came_at: dict[int, int] = {}  # maps a serial to the tick in which it was published
 
     def named(self, where: str, name: str) -> Sub | None:
         """Returns the current subscription *name*."""
@@ -122,7 +127,8 @@ class TopicAccount(Watch):
             elif change.key[:1] == keys.SPACE_RETAINED and change.new is None and change.old:
                 arrival = int.from_bytes(rows.unseal(change.key, change.old), "big")
                 self._replaced(node.name, change.key[1:].decode(), arrival)
-            elif change.key[:1] == keys.SPACE_COUNTERS:  # Created and removed in one turn.
+            # The subscription was created and removed in one turn.
+            elif change.key[:1] == keys.SPACE_COUNTERS:
                 queue_id = int.from_bytes(change.key[1:], "big")
                 view.queues.setdefault(queue_id, ("", "subscription"))
         super().durable(node, changes)
@@ -130,7 +136,7 @@ class TopicAccount(Watch):
             if sub.is_new:
                 self._begins(node.name, sub)
 
-    # Subscriptions
+    # -- subscriptions
 
     def _subscription(self, where: str, change: Change) -> None:
         name = change.key[1:].decode()
@@ -148,7 +154,7 @@ class TopicAccount(Watch):
             sub.may_miss |= "depth_max" in row or bool(row.get("suspended"))
 
     def _begins(self, where: str, sub: Sub) -> None:
-        """Lets a new subscription expect the publications that its topics retained before it."""
+        """Makes a new subscription expect the publications that its topics retained before."""
         sub.is_new = False
         for (place, _), serial in self.retained.items():
             put = self.ledger.puts[serial]
@@ -158,7 +164,7 @@ class TopicAccount(Watch):
                     sub.late.add(serial)
 
     def _replaced(self, where: str, topic: str, arrival: int) -> None:
-        """Records that a topic retains another publication, or none."""
+        """Records that a topic retains another publication, or no publication."""
         serial = self.retained.get((where, topic), -1)
         if serial < 0 or self.published[where][serial] > arrival:
             return
@@ -167,7 +173,7 @@ class TopicAccount(Watch):
             if serial not in sub.came:
                 sub.late.discard(serial)
 
-    # Messages
+    # -- messages
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
         before, after = self._places(view, changes)
@@ -263,7 +269,7 @@ class TopicAccount(Watch):
             return
         is_again = bool(entry.flags & entries.REPUBLISHED)
         if serial in sub.parked or is_again != (serial in sub.again):
-            sub.parked.setdefault(serial, self.tick)  # Perhaps parked in this same turn.
+            sub.parked.setdefault(serial, self.tick)  # It may have been parked in this same turn.
             asked = any(not x.is_drop and x.covers(where, sub, put) for x in self.decisions)
             require(asked or self.is_scheduled, "republished_as_decided", fact)
             fresh = (entry.delivered, entry.failed) == (0, 0)
@@ -296,7 +302,7 @@ class TopicAccount(Watch):
     def _fate(
         self, node: Node, sub: Sub, handle: Handle, held: Held, was: Place, dead: set[int]
     ) -> str:
-        """Returns why a publication left a subscription; "" if it had no cause."""
+        """Returns the reason why a publication left a subscription, or "" if it had no cause."""
         put, where = held.put, node.name
         if sub.has_ended:
             return "ended"
@@ -306,7 +312,7 @@ class TopicAccount(Watch):
             return "lost"
         if 0 < entries.decode(was[1]).expires_ms <= node.now().ms:
             return "expired"
-        sub.parked.setdefault(put.serial, self.tick)  # Perhaps parked in this same turn.
+        sub.parked.setdefault(put.serial, self.tick)  # It may have been parked in this same turn.
         asked = {x.is_drop for x in self.decisions if x.covers(where, sub, put)}
         if True in asked:
             return "dropped"
@@ -327,7 +333,7 @@ class TopicAccount(Watch):
             odd = is_there or (missed and not sub.has_ended)
             require(not odd, "publication_is_kept", f"{fact}: {sub.name} lacks it")
 
-    # Departures
+    # -- departures
 
     def released(self, node: Node, outcome: Outcome) -> None:
         for note in outcome.notes:
@@ -364,12 +370,13 @@ class TopicAccount(Watch):
         is_hostile = (node.name, peer.number) in self.ledger.hostile
         require(is_hostile, "peers_keep_the_protocol", fact)
 
-    # At rest
+    # -- at rest
 
     def each_got_its_own(self, node: Node) -> None:
         """Checks the arrivals on each subscription against the publications for it.
 
-        Missed publications are counted, and so are those evicted in the turn of their arrival.
+        Missed publications, and publications evicted in the turn of their arrival, are only
+        counted.
         """
         if keys.FAN_OUT in node.store.rows:
             return
@@ -381,7 +388,8 @@ class TopicAccount(Watch):
             most = len(sub.expected - sub.came) + sub.retained
             lacks = sub.expected - sub.came - sub.excused
             fact = f"{sub.name} at {node.name}: lacks {sorted(lacks)}, {uncounted} uncounted, {c}"
-            unseen = sub.row["topic"] == "#"  # It may have missed some without any subscriber.
+            # The subscription may have missed publications without any subscriber.
+            unseen = sub.row["topic"] == "#"
             most = NEVER if unseen else most
             require(sub.may_miss or not uncounted, "each_gets_its_own", fact)
             require(len(lacks) <= uncounted <= most, "each_gets_its_own", fact)
@@ -396,7 +404,7 @@ class TopicAccount(Watch):
         )
 
     def balance(self) -> None:
-        """Checks all accounts against each other, when everything is at rest."""
+        """Checks all accounts against each other when everything is at rest."""
         for where, view in self.views.items():
             kept = {
                 held.put.serial

@@ -1,4 +1,4 @@
-"""An application in a world of topics, on the production client: it publishes and subscribes.
+"""An application in a world of topics, on the production client. It publishes and subscribes.
 
 Until the world heals, some applications fail: they release most of their messages, or forget them.
 """
@@ -40,7 +40,7 @@ FRAME_MAX_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class Wanted:
-    """What it subscribes to. A subscription without a name ends with its connection."""
+    """The filter and name of a subscription. Without a name, it ends with its connection."""
 
     topic: str
     name: str = ""
@@ -49,9 +49,9 @@ class Wanted:
 
 
 class TopicApp:
-    """Publishes until it has made ``total``; may consume from one subscription.
+    """Makes ``total`` publications, and may consume from one subscription.
 
-    Invariant: ``held`` can be settled; ``_puts`` and ``_settles`` have no answer yet.
+    Invariant: ``held`` can be settled; ``_puts`` and ``_settles`` are unanswered.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TopicApp:
         self.total = total
         self.batch_max = random.choice([1, 5, 30])
         self.slow = random.choice([0, 0.3, 0.9])
-        self.fails = random.choice([0, 0, 0.3, 0.9])  # share of its settles
+        self.fails = random.choice([0, 0, 0.3, 0.9])  # fraction of the settles that fail
         self.forgets = random.choice([0, 0, 0.1])
         self.lease_ms = random.choice([300, 5_000, 60_000])
         self.made = self.groups = self._lives = 0
@@ -76,7 +76,7 @@ class TopicApp:
         """Starts as a new process."""
         self.core = ClientCore(self.name, self._new_id())
         self.held: list[Message] = []
-        self.subscription = ""  # its source of messages
+        self.subscription = ""  # name of the subscription from which the application consumes
         self._puts: dict[int, Put] = {}
         self._settles: dict[int, Message] = {}
         self._subscribing = self._consumer = 0
@@ -92,7 +92,7 @@ class TopicApp:
 
     @property
     def done(self) -> bool:
-        """Whether it has nothing left to do."""
+        """True if no work is left."""
         busy = self._puts or self._settles or self.held or self._unit_ticket
         return self.made >= self.total and not busy and (self.wanted is None or self._consumer > 0)
 
@@ -111,7 +111,7 @@ class TopicApp:
             self._subscribe(self.wanted)
         self.flush()
 
-    # Publishing
+    # -- publishing
 
     def _publish(self) -> None:
         random, topic = self.world.random, "/" + self.world.random.choice(TOPICS)
@@ -166,14 +166,14 @@ class TopicApp:
             require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
 
     def _go_on(self, event: Any) -> None:
-        """Performs the next step of a unit of work: begun, put, committed."""
+        """Performs the next step of a unit of work: begin, put, commit."""
         self._unit_ticket = 0
         if isinstance(event, PutDone):
             self._answers.append("acked" if isinstance(event.result, PutResult) else "refused")
         elif isinstance(event, RequestDone):
             try:
                 if event.value is None:
-                    return  # It is backed out.
+                    return  # The unit is backed out.
                 if type(event.value) is not list:
                     records = [(put.record, None) for put in self._unit]
                     self._own = event.value
@@ -186,7 +186,7 @@ class TopicApp:
             except RequestError:
                 self._unit_ticket = 0
 
-    # Subscribing
+    # -- subscribing
 
     def _subscribe(self, wanted: Wanted) -> None:
         if not self._subscribing and self.world.now_ms >= self._idle_until_ms:
@@ -202,7 +202,8 @@ class TopicApp:
     def _subscribed(self, event: Any) -> None:
         self._subscribing = 0
         if isinstance(event, RequestFailed):
-            same = event.error.code == ErrorCode.SUBSCRIPTION_EXISTS  # An operator altered it.
+            # An operator altered the subscription.
+            same = event.error.code == ErrorCode.SUBSCRIPTION_EXISTS
             assert self.wanted is not None
             if not same or not self.wanted.name:
                 self._idle_until_ms = self.world.now_ms + REDIAL_MS
@@ -238,7 +239,7 @@ class TopicApp:
             consumer.check_settled(self.world, self.where, sub.name, message.queue_id, arrival)
 
     def forget(self) -> None:
-        """Dies, and starts again."""
+        """Crashes, and starts again."""
         if self.wire is not None:
             self.wire.cut(self.world.random)
             self.wire.flow_to(self).over = True
@@ -246,11 +247,11 @@ class TopicApp:
         self._begin()
 
     def hang_up(self) -> None:
-        """Closes the connection; dials again."""
+        """Closes the connection, and dials again."""
         if self.wire is not None:
             self.wire.close(self)
 
-    # The shell
+    # -- the shell
 
     def opened(self, wire: Wire) -> None:
         self.wire = wire
@@ -281,7 +282,7 @@ class TopicApp:
         self._happen()
 
     def _listen_in(self, data: bytes) -> None:
-        """Records in the ledger the settled messages."""
+        """Records the settled messages in the ledger."""
         self._tap.feed(data)
         for array, _ in self._tap.drain():
             message = parse(array)

@@ -1,10 +1,10 @@
-"""Two queue managers with topics: a proxy forwards publications from one to the other.
+"""Two queue managers with topics. A proxy forwards publications from one to the other.
 
-NYC ──:far@LAX──▶ LAX        and back over :back@NYC, in some worlds
+NYC ──:far@LAX──▶ LAX        in some worlds, :back@NYC forwards in the other direction
  │                 │
  ╰─ :all           ╰─ :all   a subscription to all flights, so that each has a subscriber
 
-world.py covers queues. topic_account.py has the laws.
+world.py covers queues. topic_account.py has the invariants.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ STEPS = 2_000
 PORT = 7470
 FILTERS = ("flights/#", "flights/+", "flights/+/UA", "flights/JFK/#", "flights/LAX/AA", "#")
 OVERFLOWS = ("discard-newest", "discard-oldest", "dead-letter-oldest", "suspend")
-# The faults, and how often they happen relative to 100 regular steps.
+# The faults, each with its frequency relative to 100 regular steps
 FAULTS = {
     "cut": 1.0,
     "half open": 1.0,
@@ -74,11 +74,11 @@ class TopicWorld(Chance):
 
     @property
     def clients(self) -> list[TopicApp]:
-        """All clients that act on their own."""
+        """All clients that act independently."""
         return self.apps
 
     def _define(self) -> None:
-        """Creates links, proxies and topics, before any fault strikes."""
+        """Creates links, proxies and topics before any fault occurs."""
         random, far = self.random, {HUB: FAR, FAR: HUB}
         for name, asker in self.askers.items():
             asker.dial()
@@ -142,10 +142,10 @@ class TopicWorld(Chance):
             self.random.choice(self.apps).act()
         return True
 
-    # Operators
+    # -- operators
 
     def _operate(self, where: str) -> None:
-        """Lets an operator intervene."""
+        """Lets an operator make a random change."""
         random, asker = self.random, self.askers[where]
         asker.dial()
         subs = [sub for sub in self.account.live(where) if sub.name[:1] == "A"]
@@ -199,7 +199,7 @@ class TopicWorld(Chance):
         self.account.decisions.append(decision)
         self.askers[decision.where].want(make, take)
 
-    # At rest
+    # -- at rest
 
     def heal(self) -> None:
         super().heal()
@@ -224,7 +224,7 @@ class TopicWorld(Chance):
                 asker.want(partial(m.QueuePurge, queue=DEAD_LETTERS))
 
     def _tidy(self, where: str, name: str) -> None:
-        """Lets no group wait for missing members."""
+        """Ends groups that wait for missing members."""
         by_id = self.nodes[where].turns.broker.catalogue.by_id
         if not any(queue.name == name and queue.counters.grouped for queue in by_id.values()):
             return
@@ -256,7 +256,7 @@ class TopicWorld(Chance):
 
 
 def config(random: Random, name: str) -> Config:
-    """Returns a configuration, with small limits or the defaults."""
+    """Returns a configuration with small limits or the defaults."""
     return Config.model_validate(
         {
             "queue_manager": {"name": name},

@@ -1,4 +1,4 @@
-"""The outside view of a queue manager and of each message that it holds."""
+"""The external view of a queue manager, and of each message that it holds."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,22 +14,23 @@ Handle = tuple[int, int]  # queue id and arrival
 
 @dataclass(slots=True)
 class Held:
-    """A message on a queue, as last made durable."""
+    """A message on a queue, as it was last made durable."""
 
     put: Put
     trailer: bytes
     target: str
     priority: int
-    crashes: int  # of this queue manager, when it arrived
-    life: int  # the process run in which it arrived
+    crashes: int  # number of crashes of this queue manager before the arrival
+    life: int  # process run in which the message arrived
     is_delayed: bool
-    expires_ms: int  # store clock, 0 = never
-    ready_ms: int  # store clock before which it must not be delivered
-    outcome: int  # the turn after which it is available
+    expires_ms: int  # store clock in ms, 0 = never
+    ready_ms: int  # store clock in ms before which the message must not be delivered
+    outcome: int  # turn after which the message is available
     delivered: int = 0
     failed: int = 0
-    is_member: bool = False  # stored as a member of a group
-    is_stuck: bool = False  # a dead letter that cannot return: its UID is there already
+    is_member: bool = False  # True if stored as a member of a group
+    # True for a dead letter that cannot return, because its UID already exists on the queue
+    is_stuck: bool = False
 
 
 @dataclass(slots=True)
@@ -38,54 +39,62 @@ class Handed:
 
     lease: int
     connection: int
-    deadline_ms: int  # store clock
-    life: int  # the process run: its leases end with it
-    unit: Unit | None = None  # the unit that includes it: then the lease has no deadline
-    offered: Unit | None = None  # the unit that was asked to include it; the answer may be pending
-    holder: Holder = ()  # its consumer, in logical or pinned order
-    member: Member | None = None  # its position in a group, if it has one
-    came_back: bool = False  # its return is durable
+    deadline_ms: int  # store clock in ms
+    life: int  # process run, with which its leases end
+    unit: Unit | None = None  # unit that includes the message; the lease then has no deadline
+    # unit that was asked to include the message; the answer may be pending
+    offered: Unit | None = None
+    holder: Holder = ()  # consumer of the message, in logical or pinned order
+    member: Member | None = None  # position in a group, or None
+    came_back: bool = False  # True if the return is durable
 
 
 @dataclass(slots=True)
 class Group:
-    """A group on a queue, as seen from outside."""
+    """The external view of a group on a queue."""
 
-    row: GroupRow | None = None  # as last made durable
-    there: dict[int, Handle] = field(default_factory=dict)  # its members, by number
-    left: set[int] = field(default_factory=set)  # for good
-    strangers: set[int] = field(default_factory=set)  # numbers of dead letters that came back
+    row: GroupRow | None = None  # row as last made durable
+    there: dict[int, Handle] = field(default_factory=dict)  # members on the queue, by number
+    left: set[int] = field(default_factory=set)  # numbers that have permanently left
+    strangers: set[int] = field(default_factory=set)  # numbers of dead letters that have returned
     outs: list[tuple[int, Handle, Handed]] = field(default_factory=list)  # deliveries in order
-    holder: Holder = ()  # the last consumer of its members
-    is_parked: bool = False  # it was, at some time
-    was_stopped: bool = False  # it waited for an operator, at some time
-    failed: int = 0  # members that became dead letters through their own failures
+    holder: Holder = ()  # last consumer of the members
+    is_parked: bool = False  # True if the group was parked at some time
+    was_stopped: bool = False  # True if the group waited for an operator at some time
+    failed: int = 0  # number of members that became dead letters through their own failures
 
 
 @dataclass(slots=True)
 class View:
-    """The outside view of one queue manager."""
+    """The external view of one queue manager."""
 
-    queues: dict[int, tuple[str, str]] = field(default_factory=dict)  # id: name, kind
-    attributes: dict[int, dict[str, Any]] = field(default_factory=dict)  # by id, as durable
-    altered: set[str] = field(default_factory=set)  # queues, in the last transaction
+    # maps a queue id to name and kind
+    queues: dict[int, tuple[str, str]] = field(default_factory=dict)
+    # durable attributes by queue id
+    attributes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    altered: set[str] = field(default_factory=set)  # queues altered in the last transaction
     held: dict[Handle, Held] = field(default_factory=dict)
-    uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # on a queue now
-    passing: set[tuple[int, str, bytes]] = field(default_factory=set)  # moving in this transaction
-    ever: set[tuple[str, bytes]] = field(default_factory=set)  # ever on a queue of that name
-    rows: dict[bytes, bytes] = field(default_factory=dict)  # windows, as last made durable
-    told: dict[bytes, int] = field(default_factory=dict)  # stream: highest commit id sent
+    uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # UIDs now on a queue
+    # UIDs moving in this transaction
+    passing: set[tuple[int, str, bytes]] = field(default_factory=set)
+    # UIDs that were ever on a queue of that name
+    ever: set[tuple[str, bytes]] = field(default_factory=set)
+    rows: dict[bytes, bytes] = field(default_factory=dict)  # rows of windows, as last made durable
+    # maps a stream to the highest commit id sent
+    told: dict[bytes, int] = field(default_factory=dict)
     handed: dict[Handle, Handed] = field(default_factory=dict)
-    groups: dict[tuple[int, bytes], Group] = field(default_factory=dict)  # by queue and id
-    waiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # see order.py
-    order: dict[tuple[int, int, str], int] = field(default_factory=dict)  # and producer: serial
+    groups: dict[tuple[int, bytes], Group] = field(default_factory=dict)  # groups by queue and id
+    # available messages that were never delivered; see order.py
+    waiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    # maps queue, priority and producer to the last serial
+    order: dict[tuple[int, int, str], int] = field(default_factory=dict)
     life: int = 0
     crashes: int = 0
     fenced: set[int] = field(default_factory=set)
-    clock: tuple[int, int, int] = (0, 0, 0)  # store clock ms, last stamp us, turn number
+    clock: tuple[int, int, int] = (0, 0, 0)  # store clock in ms, last stamp in us, turn number
 
     def group_of(self, queue_id: int, put: Put) -> Group:
-        """Returns the group of *put* on a queue; the put must be a member."""
+        """Returns the group of *put* on a queue. The put must be a member."""
         assert put.member is not None
         return self.groups.setdefault((queue_id, put.member.group_id), Group())
 
@@ -95,13 +104,13 @@ class View:
         return self.clock[0]
 
     def met(self, trailer: bytes, *names: str) -> bool:
-        """Returns whether a message with that UID is on one of *names*, or was until just now."""
+        """Returns whether a message with the UID *trailer* is, or just was, on one of *names*."""
         numbers = [number for number, (name, _) in self.queues.items() if name in names]
         found = {(number, "", trailer) for number in numbers}
         return not found.isdisjoint(self.uids) or not found.isdisjoint(self.passing)
 
     def is_committed(self, unit: Unit) -> bool:
-        """Returns whether the stored window of its producer includes the commit of *unit*."""
+        """Returns whether the stored window of the producer includes the commit of *unit*."""
         producer_id, seq_id = unit.commit
         row = self.rows.get(keys.SPACE_PRODUCER + producer_id)
         if row is None or not seq_id or unit.answer not in ("", "acked"):
@@ -111,13 +120,13 @@ class View:
         return came and not any(seq_id in ids_of(runs) for _, runs in refused)
 
     def offer(self, handle: Handle, lease: int, unit: Unit) -> None:
-        """Records that *unit* is asked to include a leased message."""
+        """Records that *unit* was asked to include a leased message."""
         handed = self.handed.get(handle)
         if handed is not None and handed.lease == lease:
             handed.offered = unit
 
     def attribute(self, queue_id: int, name: str, default: Any) -> Any:
-        """Returns an attribute of a queue, as last made durable."""
+        """Returns an attribute of a queue, as it was last made durable."""
         return self.attributes.get(queue_id, {}).get(name, default)
 
     def is_lost(self, held: Held) -> bool:
@@ -129,9 +138,9 @@ class View:
         return 0 < held.expires_ms <= now_ms
 
     def is_stopped(self, queue_id: int, held: Held) -> bool:
-        """Returns whether the group of a message is stopped, or was until now."""
+        """Returns whether the group of a message is stopped, or was stopped until now."""
         if held.put.member is None:
-            return False  # A message that was moved here may be a member, too.
+            return False  # A message that was moved here may also be a member.
         row = self.group_of(queue_id, held.put).row
         return row is not None and (
             row.is_paused or row.parked_number > 0 or row.changed_ms >= self.now_ms

@@ -1,11 +1,11 @@
-"""Checkers that watch a running world, at the two places where nothing stays hidden:
+"""Checks of a running world, at the two points where all effects are visible.
 
     durable    the changes of a transaction, at the instant it is on disk (durable.py)
     released   each message that leaves a queue manager, after the commit that caused it (here)
 
-They know the layout of the stored rows and the messages of the protocol, but nothing of the core's
-workings. view.py is their memory, fate.py judges why a message left its queue, and order.py judges
-the order of deliveries. The docstring of the package lists the laws.
+The checks know the layout of the stored rows and the messages of the protocol, but not the core.
+view.py stores their state, fate.py judges the reason why a message left its queue, and order.py
+judges the order of deliveries. The docstring of the package lists the invariants.
 """
 
 import re
@@ -26,17 +26,17 @@ from tests.sim.node import Node
 from tests.sim.view import Handed, Handle, Held, View
 
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.LINK_FENCED, ErrorCode.SESSION_FENCED)
-# The valid reason to refuse a link: an operator gave it the address of another queue manager.
+# The valid reason to refuse a link, which an operator gave the address of another queue manager
 LED_ASTRAY = re.compile(r"^PEER_WRONG: the queue manager at (\w+):\d+ is \1, not ")
-# A link closes if its peer has no room for a new stream; it dials again.
+# A link closes if its peer has no room for a new stream. It then dials again.
 ORDERLY = (*FENCED, ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, ErrorCode.STORE_FULL)
 
 
 class Watch(Durable):
-    """All laws.
+    """All invariants.
 
     ``unordered`` has the queues and links that do not keep the order of producers. ``in_order`` has
-    the links that keep it even when messages are refused at their ends.
+    the links that keep the order even if messages are refused at their ends.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -46,7 +46,7 @@ class Watch(Durable):
         self.refusals: dict[str, int] = {}
 
     def released(self, node: Node, outcome: Outcome) -> None:
-        """Judges a message that leaves *node*."""
+        """Judges the output of *node* for a durable turn."""
         view = self.of(node)
         hostile = {number for name, number in self.ledger.hostile if name == node.name}
         self._closes(node, view, outcome, hostile)
@@ -94,21 +94,21 @@ class Watch(Durable):
         fact = f"{commit_id} leaves {node.name} on {identity.hex()}, {stored} is stored"
         require(commit_id <= stored, "acked_is_durable", fact)
         told = view.told.get(identity, 0)
-        require(commit_id >= told, "commit_id_grows", f"{fact}, {told} was told")
+        require(commit_id >= told, "commit_id_grows", f"{fact}, {told} was sent")
         view.told[identity] = commit_id
         self.happened["commits"] += isinstance(stream, LinkInbox)
         for seq_id in range(told + 1, commit_id + 1):
             self._is_held(node, view, stream, seq_id, fact)
 
     def _holds(self, node: Node, view: View, connection: int, message: m.Committed) -> None:
-        """Judges the ids above its commit id that a link's receiver reports as held."""
+        """Judges the ids above the commit id that a link's receiver reports as held."""
         stream = _stream(node, connection, message.stream)
         if stream is None or not message.held:
             return
         stored = ids_of(unpack(view.rows[stream.key])[2])
         fact = f"{message.held} leaves {node.name} on {stream.key.hex()}, {stored} are stored"
         require(ids_of(message.held) <= stored, "acked_is_durable", fact)
-        self.happened["gaps told"] += 1
+        self.happened["gaps reported"] += 1
         for seq_id in ids_of(message.held):
             self._is_held(node, view, stream, seq_id, fact)
 
@@ -118,7 +118,7 @@ class Watch(Durable):
         if isinstance(stream, LinkInbox):
             if (stream.stream_id, seq_id) not in self.sent:
                 hidden = self.ledger.may_hide_ids(stream.peer)
-                require(hidden, "committed_is_held", f"id {seq_id} was never there: {fact}")
+                require(hidden, "committed_is_held", f"id {seq_id} never existed: {fact}")
                 return
             target, trailer, source, sent = self.sent[stream.stream_id, seq_id]
             held = (target, trailer) in view.ever or self.ledger.forgets((node.name, target))
@@ -189,7 +189,7 @@ class Watch(Durable):
     def _may_be_had(
         self, node: Node, view: View, handle: Handle, held: Held, failed: int, fact: str
     ) -> None:
-        """Judges whether a message may be delivered at all, in any order."""
+        """Judges whether a message may be delivered at all, regardless of the order."""
         now_ms, put = node.now().ms, held.put
         sound = (node.name, put.serial) not in self.ledger.rotten
         require(sound, "damaged_is_not_delivered", fact)
@@ -206,7 +206,7 @@ class Watch(Durable):
         require(failed == held.failed >= told, "failures_are_counted", f"{fact}: {failed}, {told}")
         threshold = view.attribute(handle[0], "backout_threshold", 0)
         respected = not threshold or held.failed < threshold or held.is_stuck
-        if put.member is not None:  # It waits with its group, until an operator intervenes.
+        if put.member is not None:  # The message waits with its group until an operator acts.
             respected = respected or view.group_of(handle[0], put).is_parked
         require(respected, "threshold_is_respected", f"{fact}: failed {failed} times")
 
@@ -243,7 +243,7 @@ class Watch(Durable):
 
 
 def _stream(node: Node, connection: int, number: int) -> Producer | LinkInbox | None:
-    """Returns the stream open under that number, on any of its paths."""
+    """Returns the stream that is open under *number* on *connection*."""
     session = node.turns.broker.sessions.get(connection)
     found = session.streams.get(number) if session is not None else None
     return found.stream if isinstance(found, InboundPath) else found

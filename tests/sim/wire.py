@@ -3,9 +3,9 @@
     port A ──send──▶ Flow to B (in flight) ──deliver──▶ B.received
     port B ──send──▶ Flow to A (in flight) ──deliver──▶ A.received
 
-Only TCP's faults occur: bytes are never lost, doubled or reordered inside a connection. A cut loses
-the bytes in flight from some byte on, and each end learns of it at a different time. A dark wire
-swallows everything without notice, like an unplugged cable.
+Only faults of TCP occur: bytes are never lost, duplicated or reordered inside a connection. A cut
+loses the bytes in flight from some byte on, and each end notices the cut at a different time. A
+dark wire drops all bytes without notice, like an unplugged cable.
 """
 
 from random import Random
@@ -19,11 +19,11 @@ class Port(Protocol):
         """Receives bytes from the other end."""
 
     def lost(self, why: str) -> None:
-        """Receives, once, the news that the connection is gone."""
+        """Receives the information, once, that the connection is closed."""
 
 
 class Flow:
-    """The bytes in flight to one port. ``end`` is why nothing follows ``data``."""
+    """The bytes in flight to one port. ``end`` is the reason why no bytes follow ``data``."""
 
     __slots__ = ("clogged", "data", "end", "over", "port")
 
@@ -31,11 +31,11 @@ class Flow:
         self.port = port
         self.data = bytearray()
         self.end = ""
-        self.over = False  # the port knows that it is gone
+        self.over = False  # True if the port knows that the connection is closed
         self.clogged = False
 
     def deliver(self, size: int) -> None:
-        """Delivers the next *size* bytes, or the news that no more follow."""
+        """Delivers the next *size* bytes, or the information that no more bytes follow."""
         if self.data:
             chunk = bytes(self.data[:size])
             del self.data[:size]
@@ -56,7 +56,7 @@ class Wire:
 
     @property
     def over(self) -> bool:
-        """Whether both ends know that it is gone."""
+        """True if both ends know that the connection is closed."""
         return self.flows[0].over and self.flows[1].over
 
     def flow_to(self, port: Port) -> Flow:
@@ -74,7 +74,7 @@ class Wire:
             flow.data += data
 
     def close(self, port: Port) -> None:
-        """Closes *port* in good order: what it sent arrives, what is sent to it is dropped."""
+        """Closes *port* cleanly. Bytes that it sent arrive, and bytes sent to it are dropped."""
         own, other = self.flow_to(port), self.flow_from(port)
         own.data.clear()
         own.clogged = False
@@ -83,20 +83,20 @@ class Wire:
             other.end = other.end or "the peer closed the connection"
 
     def cut(self, random: Random) -> None:
-        """Breaks it: each end receives the bytes in flight up to a random one."""
+        """Breaks the connection. Each end receives the bytes in flight up to a random one."""
         for flow in self.flows:
             if flow.data:
                 del flow.data[random.randrange(len(flow.data) + 1) :]
             flow.end = flow.end or "connection reset"
 
     def go_dark(self) -> None:
-        """Swallows everything from now on, without notice."""
+        """Drops all bytes from now on, without notice."""
         self.dark = True
         for flow in self.flows:
             flow.data.clear()
 
     def vanish(self, port: Port, random: Random, *, silently: bool) -> None:
-        """Removes *port* with its process; *silently* if its machine goes too."""
+        """Removes *port* with its process; *silently* if its machine also stops."""
         own, other = self.flow_to(port), self.flow_from(port)
         own.over = True
         own.data.clear()

@@ -1,11 +1,11 @@
-"""A client of units of work, by hand on the bare protocol: gets from a queue, puts on others.
+"""A client of units of work on the bare protocol. It gets from a queue, and puts on others.
 
     begin ──▶ get, ack in the unit, put ... ──all answered──▶ commit ──cut──▶ commit again
                                                │                │
-                                               └─▶ back out     └─▶ one answer, for good
+                                               └─▶ back out     └─▶ the final answer
 
-It has one unit at a time, on one stream. Now and then it sends wrong counts for its unit, keeps one
-open until it is too old, or loses its connection with it.
+The worker has one unit at a time, on one stream. Sometimes it sends wrong counts for its unit,
+keeps a unit open for too long, or loses its connection during a unit.
 """
 
 import hashlib
@@ -41,21 +41,21 @@ _STEPS = {
 class Habits:
     """The habits of a worker."""
 
-    puts: producer.Habits  # its total counts units
+    puts: producer.Habits  # habits of its puts, whose total counts units
     source: str
     lease_ms: int = 5_000
     steps_max: int = 5
     batch_max: int = 5
-    backout: float = 0.0  # share of units that it backs out
-    wrong: float = 0.0  # share of commits with wrong counts
-    idle: float = 0.0  # share of the chances to continue that it skips
-    order: int = m.PHYSICAL  # or logical
+    backout: float = 0.0  # fraction of units that the worker backs out
+    wrong: float = 0.0  # fraction of commits with wrong counts
+    idle: float = 0.0  # fraction of the opportunities to continue that the worker skips
+    order: int = m.PHYSICAL  # physical or logical
 
 
 class Worker(Client):
-    """Works. Invariant: ``waits`` has the unanswered requests and settles of the unit.
+    """A worker. Invariant: ``waits`` has the unanswered requests and settles of the unit.
 
-    ``commit`` keeps a commit that was sent until it is answered, over any number of connections.
+    ``commit`` contains a sent commit until it is answered, across any number of connections.
     """
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
@@ -80,11 +80,11 @@ class Worker(Client):
         self.commit: tuple[Unit, int, m.UnitCommit] | None = None
         self.waits: dict[tuple[str, int], Any] = {}
         self._opening = 0
-        self._reads = False  # its reader may be in a group
+        self._reads = False  # True if the reader may be in a group
 
     @property
     def done(self) -> bool:
-        """Whether it has nothing left to do."""
+        """True if no work is left."""
         return self.unit is None and self.commit is None and self.made >= self.habits.puts.total
 
     def act(self) -> None:
@@ -103,7 +103,7 @@ class Worker(Client):
             self._go_on(self.unit)
 
     def forget(self) -> None:
-        """Dies and starts under a new name; the results of open requests stay unknown."""
+        """Crashes and starts under a new name. The results of open requests stay unknown."""
         self.hang_up()
         self._over()
         self._begin()
@@ -119,7 +119,7 @@ class Worker(Client):
         self.steps = random.randint(0, self.habits.steps_max)
         self._ask("begin", m.UnitBegin, self.number)
         if self.steps and random.random() < 0.5:
-            self._step(self.unit)  # At once: the answer to the begin carries no information.
+            self._step(self.unit)  # The answer to UnitBegin contains no information.
 
     def _go_on(self, unit: Unit) -> None:
         random = self.lab.random
@@ -156,7 +156,7 @@ class Worker(Client):
         self.send(get)
 
     def _close_reader(self) -> None:
-        """Leaves its current group to other readers."""
+        """Closes the reader, and leaves its current group to other readers."""
         self._reads = False
         self.send(m.ReaderClose(self.next_id(), READER))
 
@@ -237,15 +237,15 @@ class Worker(Client):
             require(code in _OVER, "refusals_have_a_cause", fact)
             self.lab.ledger.answered(unit, code)
             happened["units refused"] += 1
-            if code == "STORE_FULL":  # It is still open.
+            if code == "STORE_FULL":  # The unit is still open.
                 self._ask("backout", m.UnitBackout, self.number)
             return
-        fact = f"{described(unit)} said other counts"
+        fact = f"{described(unit)} sent other counts"
         require(unit.committing, "unit_is_all_or_nothing", fact)
         self.lab.ledger.answered(unit, "acked")
         for put in unit.puts:
             if not put.entered and put.lives_ms:
-                put.strayed = "expired"  # It expired in the turn of the commit, unseen.
+                put.strayed = "expired"  # The message expired in the turn of the commit, unseen.
             self.lab.ledger.answered(put, "acked")
         happened["units committed"] += 1
         happened["units over queues"] += bool(unit.puts and unit.gets)
@@ -271,7 +271,7 @@ class Worker(Client):
             self._over("backed out")
 
     def _held(self, puts: list[Put], refused: list[list[Any]]) -> None:
-        """Handles the results of puts: some are in the unit, some were refused at once."""
+        """Handles the results of puts. Some are in the unit, and others were refused at once."""
         codes = {index: name_of(code) for index, code, *_ in refused}
         for index, put in enumerate(puts):
             if index in codes:
@@ -283,7 +283,7 @@ class Worker(Client):
                 self.unit.puts.append(put)
 
     def _got(self, deliver: m.Deliver) -> None:
-        """Acks its messages as part of the unit."""
+        """Acks the delivered messages as part of the unit."""
         self.waits.pop(("get", deliver.request_id), None)
         handles = []
         for item in deliver.items:

@@ -1,7 +1,7 @@
-"""A network of queue managers whose whole history follows from one seed.
+"""A network of queue managers whose complete history is determined by one seed.
 
-Each step performs one random action. Then everything is healed, and must come to rest in a bounded
-time. The laws are checked on the way (watch.py) and at rest (audit.py).
+Each step performs one random action. Then all faults end, and everything must come to rest in a
+limited time. The invariants are checked during the run (watch.py) and at rest (audit.py).
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class World(Chance):
         self.workers: list[Worker] = []
         population.define(self)
         population.populate(self)
-        # A link continues after its target refuses: a full or missing queue breaks the order.
+        # A link continues after a refusal, so a full or missing queue breaks the order.
         self.watch.unordered |= {(HUB, "DELAYS"), (HUB, "LATE"), (HUB, "SCRATCH"), (HUB, "RING")}
         self.watch.world_ms = self.now_ms
         self.ledger.pushing.add((HUB, "RING"))
@@ -54,7 +54,7 @@ class World(Chance):
 
     @property
     def clients(self) -> list[Client]:
-        """All clients that act on their own."""
+        """All clients that act independently."""
         return [*self.producers, *self.consumers, *self.apps, *self.workers]
 
     def look(self) -> None:
@@ -82,7 +82,7 @@ class World(Chance):
         self._look_after_groups()
 
     def _look_after_links(self) -> None:
-        """Starts stopped links and corrects addresses: an operator's order may have come late."""
+        """Starts stopped links and corrects addresses that a late request may have changed."""
         for name, node in self.nodes.items():
             for link in node.turns.broker.catalogue.links.values():
                 asker, addresses = self.askers[name], population.addresses(self, name)
@@ -95,7 +95,7 @@ class World(Chance):
                     asker.want(partial(m.LinkAlter, link=link.name, attributes=attributes))
 
     def _look_after_groups(self) -> None:
-        """Lets no group wait for missing members or for an operator."""
+        """Ends groups that wait for missing members or for an operator."""
         for name, asker in self.askers.items():
             if asker.todo:
                 continue

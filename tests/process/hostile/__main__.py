@@ -10,25 +10,27 @@ from tests.process.hostile.attackers import KINDS
 from tests.process.hostile.campaign import DEFINED, Limits, Plan, Result, run
 from tests.process.hostile.planted import FAULTS
 
-ACT_S = 180.0  # at most, so that a long campaign has many stores
+ACT_S = 180.0  # maximum duration of an act, so that a long campaign has many stores
 
 
 def main() -> int:
-    """Runs a campaign; returns 0 if all laws hold."""
+    """Runs a campaign; returns 0 if all invariants hold."""
     parser = argparse.ArgumentParser(prog="python -m tests.process.hostile", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", default="", help=f"of: {','.join(KINDS)}")
-    parser.add_argument("--acts", default="few,many,full", help="which sizes of stores")
+    parser.add_argument("--acts", default="few,many,full", help="sizes of the stores")
     parser.add_argument("--dir", type=Path, default=Path("build/hostile"))
     parser.add_argument("--stall-ms", type=float, default=Limits.stall_ms)
     parser.add_argument("--p99-ratio", type=float, default=Limits.p99_ratio)
-    parser.add_argument("--plant", choices=FAULTS, help="a defence to take away from the daemon")
+    parser.add_argument("--plant", choices=FAULTS, help="the defence to remove from the daemon")
     options = parser.parse_args()
     kinds = tuple(options.only.split(",")) if options.only else tuple(KINDS)
     acts = options.acts.split(",")
     if options.minutes <= 0 or not set(kinds) <= set(KINDS) or not set(acts) <= set(DEFINED):
-        parser.error(f"minutes are above 0, kinds of {', '.join(KINDS)}, acts of few, many, full")
+        parser.error(
+            f"minutes must be above 0, kinds in {', '.join(KINDS)}, acts in few, many, full"
+        )
     seed = random.randrange(2**32) if options.seed is None else options.seed
     seconds = options.minutes * 60
     repeats = max(1, round(seconds / ACT_S / len(acts)))
@@ -44,7 +46,7 @@ def main() -> int:
     try:
         result = run(options.dir.resolve(), seed, plan)
     except BaseException:
-        print(f"hostile: failed in the middle, seed={seed}", file=sys.stderr)
+        print(f"hostile: failed during the run, seed={seed}", file=sys.stderr)
         raise
     print(summary(result, seed, (time.monotonic() - began_s) / 60))
     broken = result.broken(plan.limits)

@@ -5,8 +5,8 @@
     {"tcp": ..., "unix": ..., "define": [10000, 3000, 1000]}
         {"counts": {}}
 
-It lowers its own priority, so that it never takes the processor from the daemon and the good
-clients.
+The process lowers its own priority, so that it never takes the processor from the daemon and the
+good clients.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tests.process.hostile.enemy import Pace, Raid
 
 NICE = 19
 PAUSE_S = 0.2
-DEFINED_PER_S = 10**9  # no limit: this is not an attack
+DEFINED_PER_S = 10**9  # no limit, because definitions are not an attack
 KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
     "mute": sockets.mute,
     "slow": sockets.slow,
@@ -74,7 +74,7 @@ async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]
 
 
 async def _go_on(kind: str, raid: Raid, until_s: float) -> None:
-    """Repeats an attack, whatever the daemon does about it, until the time is over."""
+    """Repeats an attack until the time has passed, regardless of the daemon's reaction."""
     while (left_s := until_s - time.monotonic()) > 0:
         try:
             async with asyncio.timeout(left_s):
@@ -95,7 +95,7 @@ async def define(order: dict[str, Any], _: Pace) -> dict[str, dict[str, int]]:
 
 
 def main() -> None:
-    """Follows orders until the input ends."""
+    """Executes orders until the input ends."""
     os.nice(NICE)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

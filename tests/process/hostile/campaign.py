@@ -1,4 +1,4 @@
-"""A campaign: acts of a daemon, good clients and attackers, judged by the laws."""
+"""A campaign: acts of a daemon, good clients and attackers, judged by the invariants."""
 
 import asyncio
 import json
@@ -22,9 +22,9 @@ from tests.process.hostile.watch import Watch, Windows, p99
 NAME = "HOSTILE"
 WAIT_MS = 60_000
 LOOK_S = 0.1
-SETTLE_S = 3.0  # after a restart, until the clients are back
-RSS_GUARD_MIB = 1_500  # above this, the daemon is killed to spare the machine
-EXITS_MAX = 5  # per act; then the act is given up
+SETTLE_S = 3.0  # time after a restart until the clients have reconnected
+RSS_GUARD_MIB = 1_500  # memory above which the daemon is killed to protect the machine
+EXITS_MAX = 5  # number of exits after which an act is given up
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
 SETTINGS = {
     "few": {},
@@ -38,12 +38,12 @@ QMCTL = str(Path(sys.executable).with_name("qmctl"))
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of the laws."""
+    """The limits of the invariants."""
 
     p99_ratio: float = 2.0
-    p99_ms: float = 100.0  # Below this, no ratio breaks the law: it is the budget of two turns.
+    p99_ms: float = 100.0  # time below which no ratio breaks the invariant, the budget of two turns
     stall_ms: float = 1_000.0
-    rss_mib: int = 256  # in addition to the definitions of the store
+    rss_mib: int = 256  # memory in addition to the definitions of the store
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Plan:
     """The plan of a campaign."""
 
     acts: Sequence[str] = ("few", "many", "full")
-    seconds: float = 600.0  # per act
-    rounds_min: int = 1  # of calm and attack, whatever their duration
+    seconds: float = 600.0  # duration of an act
+    rounds_min: int = 1  # minimum number of calm windows and attacks, regardless of their duration
     calm_s: float = 3.0
     attack_s: float = 6.0
     kinds: Sequence[str] = tuple(KINDS)
     at_once: Sequence[int] = (1, 2, 3)  # number of kinds that attack at the same time
-    kills: float = 0.25  # share of attacks during which the daemon is killed
+    kills: float = 0.25  # fraction of attacks during which the daemon is killed
     limits: Limits = field(default_factory=Limits)
     program: Sequence[str] = ("-m", "qmgrd")
 
@@ -66,7 +66,7 @@ class Plan:
 class Result:
     """The counts of a campaign."""
 
-    counts: Counter[str] = field(default_factory=Counter)  # attacks, by kind
+    counts: Counter[str] = field(default_factory=Counter)  # attacks by kind
     lost: int = 0
     doubled: int = 0
     stolen: int = 0
@@ -76,17 +76,18 @@ class Result:
     turns_failed: int = 0
     unsound: int = 0
     operations: int = 0
-    rss_max_mib: int = 0  # without definitions
-    definitions_mib: int = 0  # of the largest store
-    p99_ratio: float = 0.0  # of the worst kind of store
-    p99_ms: float = 0.0  # under attack, for that kind
+    rss_max_mib: int = 0  # memory without definitions
+    definitions_mib: int = 0  # definitions of the largest store
+    p99_ratio: float = 0.0  # ratio for the worst kind of store
+    p99_ms: float = 0.0  # p99 under attack, for that kind
     longest_stall_ms: float = 0.0
     longest_what: str = ""
-    windows: dict[str, Windows] = field(default_factory=dict)  # of all acts, by kind of store
+    # windows of all acts by kind of store
+    windows: dict[str, Windows] = field(default_factory=dict)
     ratios: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def broken(self, limits: Limits) -> list[str]:
-        """Returns the names of the broken laws."""
+        """Returns the names of the broken invariants."""
         laws = {
             "lost": self.lost,
             "doubled": self.doubled,
@@ -111,9 +112,9 @@ class Act:
         self.node = Node(NAME, directory, settings, plan.program)
         self.watch = Watch(result.windows.setdefault(kind, {"calm": [], "attack": []}))
         self._log = directory / f"{NAME}.log"
-        self._is_ours = True  # whether the daemon is down because of the campaign
+        self._is_ours = True  # True if the daemon is down because of the campaign
         self._exits = 0
-        self._deck: list[str] = []  # the next kinds to attack, in reverse order
+        self._deck: list[str] = []  # next kinds to attack, in reverse order
         self._has_drained = False
         self._lives = asyncio.Lock()  # held while the daemon is killed or started
 
@@ -189,7 +190,7 @@ class Act:
             )
 
     def _choose(self) -> list[str]:
-        """Returns the next kinds: every kind attacks before one repeats."""
+        """Returns the next kinds. No kind is repeated before all kinds have attacked."""
         count = self._rng.choice(self._plan.at_once)
         while len(self._deck) < count:
             kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
@@ -216,7 +217,7 @@ class Act:
             self._result.stolen += counts.get("stolen", 0)
 
     async def _make_room(self) -> None:
-        """Deletes the attackers' data from a full store, as an operator would."""
+        """Deletes the attackers' data from a full store, like an operator."""
         async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
             rows = [row["queue"] for row in await manager.admin.queue_list()]
             for queue in {"H.FILL", "H.LARGE", "H.UNITS"} & set(rows):
@@ -236,10 +237,10 @@ class Act:
     # -- the daemon's lives
 
     async def _be_up(self) -> None:
-        """Waits until the daemon accepts clients; starts it again if it ends before.
+        """Waits until the daemon accepts clients; starts it again if it ends earlier.
 
         Raises:
-            GivenUp: it does not stay up.
+            GivenUp: The daemon does not stay up.
         """
         up = asyncio.create_task(self._connect())
         try:
@@ -291,12 +292,14 @@ class Act:
             if self._is_ours or process is None:
                 continue
             if self.watch.look_at(process.pid) > RSS_GUARD_MIB:
-                print(f"{self.kind}: killed, it uses over {RSS_GUARD_MIB} MiB", file=sys.stderr)
+                print(
+                    f"{self.kind}: killed because it uses over {RSS_GUARD_MIB} MiB", file=sys.stderr
+                )
                 await self._kill()
             elif process.poll() is not None:
                 async with self._lives:
                     if process is not self.node.process or self._is_ours:
-                        continue  # Meanwhile killed by the campaign.
+                        continue  # The campaign has killed the daemon.
                     self._note_exit()
                     self._is_ours = True
                     self.watch.disturb()
@@ -314,7 +317,7 @@ class Act:
     def _add_up(self, good: Good) -> None:
         """Adds the measurements to the result of the campaign."""
         result, watch = self._result, self.watch
-        result.lost += good.lost if self._has_drained else 0  # Otherwise unknown.
+        result.lost += good.lost if self._has_drained else 0  # The number is unknown otherwise.
         result.doubled += good.doubled
         result.stolen += good.robbed
         result.foreign += good.foreign

@@ -20,7 +20,7 @@ LOCAL_BUFFER_BYTES = 64 * 1024
 
 
 class Pace:
-    """A budget of frames and bytes that all attackers share; it fills as time passes."""
+    """A budget of frames and bytes that all attackers share, and that fills over time."""
 
     def __init__(self, frames_per_s: int = FRAMES_PER_S) -> None:
         self._frames_per_s = frames_per_s
@@ -28,7 +28,7 @@ class Pace:
         self._filled_s = time.monotonic()
 
     async def spend(self, frames: int, size_bytes: int) -> None:
-        """Waits until the budget allows a write of so many frames and bytes."""
+        """Waits until the budget allows a write of *frames* frames and *size_bytes* bytes."""
         while True:
             now_s = time.monotonic()
             passed_s, self._filled_s = now_s - self._filled_s, now_s
@@ -53,7 +53,7 @@ class Raid:
         self.enemies: list[Enemy] = []
 
     async def connect(self, *, unix: bool = False) -> "Enemy":
-        """Returns a connection without any traffic yet."""
+        """Returns a connection without traffic."""
         if unix:
             reader, writer = await asyncio.open_unix_connection(
                 self.unix.removeprefix("unix:"), limit=LOCAL_BUFFER_BYTES
@@ -83,7 +83,7 @@ class Raid:
 
 
 class Enemy:
-    """A connection without restrictions; while it reads, it answers pings."""
+    """A connection without restrictions. While it reads, it answers pings."""
 
     def __init__(
         self, raid: Raid, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -99,12 +99,12 @@ class Enemy:
         return self._last_id
 
     async def say(self, *messages: m.Message) -> None:
-        """Sends messages, whether or not they are allowed now."""
+        """Sends messages, even if they are not allowed now."""
         data = b"".join(encode(layout.to_array(message)) for message in messages)
         await self.write(data, len(messages))
 
     async def write(self, data: bytes, frames: int = 1) -> None:
-        """Sends bytes, valid or not."""
+        """Sends *data*, valid or not."""
         await self._raid.pace.spend(frames, len(data))
         if self._writer.is_closing():
             raise ConnectionResetError("the daemon closed the connection")
@@ -117,8 +117,8 @@ class Enemy:
         """Returns the value of the Ok that answers a request.
 
         Raises:
-            RequestError: the request was refused.
-            EOFError: the daemon closed the connection.
+            RequestError: The request was refused.
+            EOFError: The daemon closed the connection.
         """
         request_id = self.id()
         await self.say(kind(request_id, *fields))
@@ -128,10 +128,10 @@ class Enemy:
         return answer.value
 
     async def next(self, *kinds: type[Any], request_id: int = 0) -> Any:
-        """Returns the next message of one of *kinds*, and drops those before it.
+        """Returns the next message of one of *kinds*, and drops earlier messages.
 
         Raises:
-            EOFError: the daemon closed the connection.
+            EOFError: The daemon closed the connection.
         """
         async with asyncio.timeout(ANSWER_S):
             while True:
@@ -154,7 +154,7 @@ class Enemy:
                 self._received.append(message)
 
     async def listen(self, seconds: float) -> None:
-        """Reads for a while and drops all messages."""
+        """Reads for *seconds*, and drops all messages."""
         try:
             async with asyncio.timeout(seconds):
                 while True:
@@ -164,7 +164,7 @@ class Enemy:
             return
 
     async def stay_deaf(self, seconds: float) -> None:
-        """Reads nothing for a while, but sends pongs, so that it does not count as lost."""
+        """Reads nothing for a while, but sends pongs, so that the connection counts as alive."""
         for _ in range(max(1, round(seconds))):
             if self._writer.is_closing():
                 return

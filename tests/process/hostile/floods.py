@@ -1,4 +1,4 @@
-"""Attackers that send very many requests: of each operation, and of the expensive ones."""
+"""Attackers that send very many requests of each operation, and many expensive requests."""
 
 from typing import Any
 
@@ -75,9 +75,9 @@ async def wildcards(raid: Raid) -> None:
 
 
 def _filter(number: int) -> str:
-    """Returns a filter in which each level is "x" or "+", after the bits of *number*.
+    """Returns a filter in which each level is "x" or "+", according to the bits of *number*.
 
-    It ends with a level that no topic has, so the filters are looked up, but nothing is stored.
+    The last level is one that no topic has, so the filters are looked up, but nothing is stored.
     """
     levels = ("+" if number >> bit & 1 else "x" for bit in range(LEVELS))
     return "h/" + "/".join(levels) + "/none"

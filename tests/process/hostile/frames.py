@@ -1,4 +1,4 @@
-"""Attackers that break the rules of frames: half, damaged, oversized and deeply nested ones."""
+"""Attackers that send partial, damaged, oversized and deeply nested frames."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ HALVES = 30
 
 
 async def half(raid: Raid) -> None:
-    """Announces large frames, sends a part of each, and waits."""
+    """Announces large frames, sends part of each, and waits."""
     for _ in range(HALVES):
         enemy = await raid.client("half")
         await enemy.write(LENGTH.pack(FRAME_MAX_BYTES) + b"\x96" + bytes(HALF_BYTES))

@@ -1,4 +1,4 @@
-"""The well-behaved clients, at a low and steady rate, and the ledgers of their answers.
+"""The well-behaved clients, with a low and steady rate, and the ledgers of their answers.
 
     two producers ──┬─────────────────────▶ GOOD.WORK ──▶ two consumers       ledger "work"
                     ╰─▶ GOOD.IN ──unit──────▲
@@ -7,8 +7,8 @@
     requester ──▶ GOOD.REQUESTS ──unit──▶ GOOD.REPLIES ──▶ requester          ledger "replies"
     newcomer: connects, puts one message on GOOD.WORK, closes
 
-Only these clients put such bodies. Any other message that attackers cause to arrive here is
-foreign: it is counted and discarded.
+Only these clients put such bodies. If attackers cause another message to arrive here, it counts as
+foreign and is discarded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tests.process.hostile.watch import Mark, Watch
 DRAIN_S = 30
 TICK_S = 0.02
 PUTS_A_TICK = 2
-OPEN_MAX = 500  # unanswered puts of a producer
+OPEN_MAX = 500  # maximum number of unanswered puts of a producer
 REQUEST_S = PUBLISH_S = 0.05
 NEWCOMER_S = 0.5
 QUEUES = ("GOOD.WORK", "GOOD.IN", "GOOD.REQUESTS", "GOOD.REPLIES")
@@ -36,7 +36,7 @@ _BODY = re.compile(rb"good (\d+)\.*")
 
 
 class Good:
-    """All good clients. Invariant: a ledger has acknowledged messages, and those that came out."""
+    """All good clients. Invariant: a ledger has the acknowledged and the received messages."""
 
     def __init__(self, address: str, seed: int, watch: Watch) -> None:
         self.ledgers = {name: Ledger() for name in ("work", "replies", *SUBSCRIBERS)}
@@ -47,16 +47,16 @@ class Good:
 
     @property
     def lost(self) -> int:
-        """The number of acknowledged messages that did not come out."""
+        """The number of acknowledged messages that were not received."""
         return sum(len(ledger.lost) for ledger in self.ledgers.values())
 
     @property
     def doubled(self) -> int:
-        """The number that came out twice without a flag, or were never put."""
+        """The number of messages that were received twice without a flag, or were never put."""
         return sum(len(x.doubled) + len(x.unexpected) for x in self.ledgers.values())
 
     async def run(self) -> None:
-        """Works until told to stop, then until everything came out, or nothing more comes."""
+        """Works until a stop is requested, then until all messages are received, or none arrive."""
         async with self._connect("operator") as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue)
@@ -82,7 +82,7 @@ class Good:
             await self.stopping.wait()
             await asyncio.wait(writing, timeout=DRAIN_S)
             # In a full store no unit can put, so messages that still wait to be moved are consumed
-            # in place.
+            # from their current queue.
             running += [
                 tasks.create_task(self._consume("GOOD.IN")),
                 tasks.create_task(self._consume("GOOD.REQUESTS", "replies")),
@@ -182,7 +182,7 @@ class Good:
                 self._refused_settle(error)
 
     async def _come_and_go(self) -> None:
-        """Connects as a new client now and then: attackers must not occupy all connections."""
+        """Regularly connects as a new client, because attackers must not occupy all connections."""
         while not self.stopping.is_set():
             await asyncio.sleep(NEWCOMER_S)
             number, mark = self._number(), self._watch.start("connect and put")
@@ -222,7 +222,7 @@ class Good:
             self._refused_settle(error)
 
     def _refused_settle(self, error: RequestError) -> None:
-        """Counts a lease that another client ended: no kill explains its loss."""
+        """Counts a lease that another client ended, as no kill explains its loss."""
         if error.code == ErrorCode.LEASE_LOST and not self._watch.is_disturbed:
             self.robbed += 1
 
@@ -241,7 +241,8 @@ class Good:
                         mark = self._watch.start("commit")
                     self._watch.done(mark)
                 except RequestError:
-                    await asyncio.sleep(TICK_S)  # Backed out: its messages are delivered again.
+                    # The unit was backed out, so its messages are delivered again.
+                    await asyncio.sleep(TICK_S)
 
     def _note(self, ledger: str, message: Message) -> None:
         match = _BODY.fullmatch(message.body)

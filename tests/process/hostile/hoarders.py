@@ -1,4 +1,4 @@
-"""Attackers that make the daemon keep things: rows, producers, units, queues, a full store."""
+"""Attackers that make the daemon store data: rows, producers, units, queues, a full store."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ async def producers(raid: Raid) -> None:
 
 
 async def units(raid: Raid) -> None:
-    """Keeps units of work open, with data in them."""
+    """Keeps units of work open that contain data."""
     body = record.encode(Fields(bytes(UNIT_BYTES)))
     enemies = [await raid.client("units") for _ in range(3)]
     with contextlib.suppress(RequestError):
@@ -49,7 +49,7 @@ async def rows(raid: Raid) -> None:
 
 
 def _row(rng: Random, request_id: int) -> Any:
-    """Returns a request that creates a row, under a long unused name."""
+    """Returns a request that creates a row under a long unused name."""
     tag = f"{rng.randrange(10**9)}{'x' * 40}"
     topic = f"h/row/{tag}/{'x' * 100}"
     requests: tuple[Any, ...] = (
@@ -80,7 +80,7 @@ async def fill(raid: Raid) -> None:
 
 
 async def define_many(enemy: Enemy, queues: int, topics: int, templates: int) -> None:
-    """Defines so many queues, topics and templates."""
+    """Defines the given numbers of queues, topics and templates."""
     wanted: list[Any] = [m.QueueCreate(0, f"H.MANY.{n}") for n in range(queues)]
     wanted += [m.TopicSet(0, f"h/many/{n}", {"republish": "manual"}) for n in range(topics)]
     wanted += [

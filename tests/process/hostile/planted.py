@@ -1,6 +1,6 @@
-"""A daemon without one of its defences: ``python -m tests.process.hostile.planted events``.
+"""Runs a daemon without one of its defences: ``python -m tests.process.hostile.planted events``.
 
-The arsenal must find each fault: see tests/process/test_hostile_planted.py.
+The hostile clients must find each fault, see tests/process/test_hostile_planted.py.
 """
 
 import sys
@@ -33,7 +33,7 @@ ENDLESS_BYTES = 1 << 40
 
 
 def events() -> None:
-    """Clients may put on system queues, and events are written after the last check of groups."""
+    """Lets clients put on system queues, and writes events after the last check of groups."""
     destination, refresh, put_all = Catalogue.destination, refresh_groups, put_events
     is_over: list[bool] = []
     last: list[Jobs] = []
@@ -44,7 +44,7 @@ def events() -> None:
     def refresh_once(context: Context, jobs: Jobs) -> None:
         last[:] = [jobs]
         if is_over:
-            is_over.clear()  # Events were written since, too late for the check.
+            is_over.clear()  # Events were written since then, too late for the check.
         else:
             refresh(context, jobs)
 
@@ -58,7 +58,7 @@ def events() -> None:
 
 
 def stall() -> None:
-    """A turn has no time budget, and a read costs as much as a scan of 10,000 queues."""
+    """Removes the time budget of turns, and makes a read as expensive as a long scan."""
     status, begin = QueueAdmin.status, budget.Budget.__init__
 
     def slow_status(self: QueueAdmin, session: Session, message: m.Status) -> None:
@@ -75,7 +75,7 @@ def stall() -> None:
 def ack_any(
     queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
 ) -> list[tuple[int, int]]:
-    """Acknowledges the leased messages at the places of handles, whoever owns the leases."""
+    """Acknowledges leased messages at the positions of handles, for any owner of the leases."""
     exceptions = []
     for at, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(handles)):
         lease = queue.leases.get(arrival)
@@ -89,12 +89,12 @@ def ack_any(
 
 
 def rob() -> None:
-    """An ack needs only a place: any client can settle any lease."""
+    """Makes an ack need only a position, so that any client can settle any lease."""
     settle.ack_all = ack_any
 
 
 def bloat() -> None:
-    """Replies that peers do not fetch are kept without limit."""
+    """Keeps replies that peers do not fetch without limit."""
     UnreadReplies.block = lambda self, connection: None  # type: ignore[method-assign]
     UnreadReplies.count_made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
     Unsent.room_bytes = lambda self, now_ms: ENDLESS_BYTES  # type: ignore[method-assign]
@@ -102,7 +102,7 @@ def bloat() -> None:
 
 
 def grow() -> None:
-    """Requests that add rows without a put ignore that the store is full."""
+    """Makes requests that add rows without a put ignore that the store is full."""
     growth.check = lambda broker, message: None
 
 

@@ -27,7 +27,7 @@ async def _put_large(raid: Raid, enemy: Enemy, count: int) -> None:
 
 
 async def browsers(raid: Raid) -> None:
-    """Browses one message of 4 MB many times over many connections that do not read."""
+    """Browses one message of 4 MB repeatedly over many connections that do not read."""
     await _put_large(raid, await raid.client("browser"), 1)
     while True:
         enemies = [await raid.client("browser") for _ in range(DEAF)]
@@ -39,7 +39,7 @@ async def browsers(raid: Raid) -> None:
 
 
 async def consumers(raid: Raid) -> None:
-    """Consumes messages of 4 MB with unlimited credit, and reads none of them."""
+    """Consumes messages of 4 MB with unlimited credit, and does not read them."""
     await _put_large(raid, await raid.client("consumer"), 5)
     while True:
         enemies = [await raid.client("consumer") for _ in range(DEAF)]

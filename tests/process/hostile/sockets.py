@@ -1,4 +1,4 @@
-"""Attackers that do harm with connections alone: mute, slow, short-lived and dead ones."""
+"""Attackers that use only connections: silent, slow, short-lived and dead ones."""
 
 import asyncio
 import contextlib
@@ -9,12 +9,12 @@ from qmgr_protocol.frame import encode
 from tests.fuzz.hostile_maker import OPERATIONS
 from tests.process.hostile.enemy import Raid
 
-MUTE = 2_100  # more than listen.connections_max
+MUTE = 2_100  # number above listen.connections_max
 DRIP_S = 0.5
 
 
 async def mute(raid: Raid) -> None:
-    """Opens more sockets than the daemon allows, and says nothing on any of them."""
+    """Opens more sockets than the daemon allows, and sends nothing on any of them."""
     for _ in range(MUTE):
         await raid.pace.spend(1, 0)
         with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ async def storm(raid: Raid) -> None:
 
 
 async def dead(raid: Raid) -> None:
-    """Sends a window of requests and closes at once: no one is left to receive the replies."""
+    """Sends a window of requests and closes at once, so that no peer receives the replies."""
     while True:
         enemy = await raid.client("dead")
         kind = raid.rng.choice(OPERATIONS)

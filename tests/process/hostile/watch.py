@@ -1,4 +1,4 @@
-"""The campaign's view of the daemon: latencies of good clients, memory, exits."""
+"""The campaign's view of the daemon: latencies of good clients, memory and exits."""
 
 import asyncio
 import time
@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple, TypeAlias
 
-Windows: TypeAlias = dict[str, list[list[float]]]  # by kind: the milliseconds of each operation
+Windows: TypeAlias = dict[str, list[list[float]]]  # milliseconds of each operation, by kind
 
 TICK_S = 0.005
-SAMPLES_MIN = 100  # per window, for a meaningful p99
+SAMPLES_MIN = 100  # minimum number of samples per window, for a meaningful p99
 WINDOWS_MIN = 2
 
 
@@ -31,37 +31,37 @@ class Watch:
     """
 
     def __init__(self, windows: Windows | None = None) -> None:
-        """Begins.
+        """Begins with optional earlier measurements.
 
         Args:
-            windows: earlier measurements, which it extends.
+            windows: Earlier measurements, to which new ones are added.
         """
         self.windows: Windows = windows if windows is not None else {"calm": [], "attack": []}
         self.longest_ms, self.longest_what = 0.0, ""
         self.operations = 0
         self.rss_max_mib = 0
-        self.definitions_mib = 0  # the part of it that the definitions of the store use
+        self.definitions_mib = 0  # the part of the memory that the definitions of the store use
         self._now: list[float] | None = None
-        self._lag_s = 0.0  # the delay that other programs caused, since the beginning
+        self._lag_s = 0.0  # total delay caused by other programs
         self._daemon: Path | None = None
-        self._waited_ns = 0  # by the current daemon
-        self._epoch = 0  # odd while the daemon is down, or has just come back
+        self._waited_ns = 0  # waiting time of the current daemon
+        self._epoch = 0  # odd while the daemon is down, or has just restarted
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether the daemon is down because the campaign killed it, or has just returned."""
+        """True if the daemon is down because the campaign killed it, or has just returned."""
         return bool(self._epoch % 2)
 
     def disturb(self) -> None:
-        """Begins a span in which nothing is counted."""
+        """Begins a period in which no operation is counted."""
         self._epoch += not self.is_disturbed
 
     def settle(self) -> None:
-        """Ends that span."""
+        """Ends the period that :meth:`disturb` began."""
         self._epoch += self.is_disturbed
 
     def open(self, kind: str) -> None:
-        """Begins a window; ends the previous one."""
+        """Begins a window, and ends the previous one."""
         self._now = []
         self.windows[kind].append(self._now)
 
@@ -86,7 +86,7 @@ class Watch:
             self.longest_ms, self.longest_what = took_ms, mark.what
 
     async def keep_lag(self) -> None:
-        """Measures how late this process and the daemon run, until cancelled."""
+        """Measures the delay of this process and the daemon, until cancelled."""
         while True:
             due_s = time.monotonic() + TICK_S
             await asyncio.sleep(TICK_S)
@@ -99,12 +99,12 @@ class Watch:
         try:
             now_ns = int(self._daemon.read_text().split()[1])
         except OSError:
-            return 0.0  # It has ended.
+            return 0.0  # The daemon has ended.
         waited_ns, self._waited_ns = now_ns - self._waited_ns, now_ns
         return max(waited_ns, 0) / 1e9
 
     def look_at(self, pid: int) -> int:
-        """Returns the daemon's current own memory, in MiB; 0 if it has ended."""
+        """Returns the daemon's current own memory in MiB; 0 if the daemon has ended."""
         self._daemon = Path(f"/proc/{pid}/task/{pid}/schedstat")
         try:
             text = Path(f"/proc/{pid}/status").read_text()
@@ -116,17 +116,17 @@ class Watch:
         return mib
 
     def median_p99_ms(self, kind: str) -> float:
-        """Returns the median p99 of the windows of a kind; 0 if there are too few."""
+        """Returns the median p99 of the windows of type *kind*; 0 if there are too few."""
         found = [p99(window) for window in self.windows[kind] if len(window) >= SAMPLES_MIN]
         return median(found) if len(found) >= WINDOWS_MIN else 0.0
 
     @property
     def p99_ratio(self) -> float:
-        """The median p99 under attack against the calm one; 0 if there are too few windows."""
+        """The median p99 under attack divided by the calm one; 0 if there are too few windows."""
         calm_ms = self.median_p99_ms("calm")
         return self.median_p99_ms("attack") / calm_ms if calm_ms else 0.0
 
 
 def p99(window: Sequence[float]) -> float:
-    """Returns the 99th percentile; 0 of fewer than two values."""
+    """Returns the 99th percentile; 0 for fewer than two values."""
     return quantiles(window, n=100)[98] if len(window) > 1 else 0.0

@@ -48,7 +48,9 @@ async def test_definitions_of_topics(manager: QueueManager) -> None:
         RequestError, match="TOPIC_UNKNOWN: topic flights/JFK itself has no definition"
     ):
         await manager.admin.topic_delete("flights/JFK")
-    with pytest.raises(RequestError, match=r"TOPIC_INVALID: 'a/\+' is no topic: \+ and # are for"):
+    with pytest.raises(
+        RequestError, match=r"TOPIC_INVALID: 'a/\+' is not a valid topic: \+ and # are"
+    ):
         await manager.admin.topic_show("a/+")
 
 

@@ -26,7 +26,7 @@ def test_text_is_taken_as_by_qmctl(group_id: bytes | str) -> None:
     ("group_id", "why"),
     [
         (b"A", "the group id b'A' is 1 bytes, not 24: to use a text"),
-        ("x" * 300, "the group id .{80} is a text of 300 bytes, at most 24"),
+        ("x" * 300, "the group id .{80} is a text of 300 bytes exceeds the limit of 24 bytes"),
         (b"x" * 300, "the group id .{80} is 300 bytes, not 24"),
         ("", "is an empty text"),
         (7, "is of type int: pass 24 bytes or a text"),

@@ -160,7 +160,7 @@ def test_what_is_too_long_to_read_loses_its_middle() -> None:
 
 
 def test_name_that_is_none_is_explained_once() -> None:
-    error = RequestError(ErrorCode.NAME_INVALID, "'a b' is not a name: 1 to 64 of A-Z")
+    error = RequestError(ErrorCode.NAME_INVALID, "'a b' is not a valid name: use 1 to 64 of A-Z")
     assert str(refused("create queue a b", error)) == (
-        "cannot create queue a b -- 'a b' is not a name: 1 to 64 of A-Z (NAME_INVALID)"
+        "cannot create queue a b -- 'a b' is not a valid name: use 1 to 64 of A-Z (NAME_INVALID)"
     )

@@ -148,6 +148,7 @@ def test_group_is_a_text_or_digits_and_a_default_stays() -> None:
     assert option.group("N12345") == option.group(found.hex()) == found
     assert option.group(b"") == b""
     with pytest.raises(
-        typer.BadParameter, match=r"invalid group id .*: a text of 25 bytes, at most 24"
+        typer.BadParameter,
+        match=r"invalid group id .*: a text of 25 bytes exceeds the limit of 24 bytes",
     ):
         option.group("x" * 25)

@@ -295,7 +295,7 @@ def test_ack_that_comes_after_the_lease_is_told(qm: Qmctl, queue: str, daemon: D
         said = process.stderr.read().decode()
     assert process.returncode == 6
     assert said.startswith(f"error: cannot acknowledge 1 message from {queue} -- ")
-    assert said.endswith("(LEASE_LOST) -- get it again, with a longer --lease\n")
+    assert said.endswith("(LEASE_LOST) -- get the message again, with a longer --lease\n")
 
 
 def test_browse_leaves_all_where_it_is(qm: Qmctl, queue: str) -> None:

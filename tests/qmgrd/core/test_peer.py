@@ -154,7 +154,7 @@ def test_rubbish_in_place_of_a_hello_is_refused(data: bytes) -> None:
 
 
 def test_frame_before_the_hello_is_short() -> None:
-    with pytest.raises(FrameTooLarge, match="frame of 4097 bytes, at most 4096"):
+    with pytest.raises(FrameTooLarge, match="frame of 4097 bytes exceeds the limit of 4096 bytes"):
         Pair().peer.receive(LENGTH.pack(4_097), 0)
 
 
@@ -165,7 +165,9 @@ def test_frame_over_the_limit_is_refused_before_it_has_come() -> None:
     pair.peer.receive(LENGTH.pack(limit), 0)
     other = Pair()
     other.say(HELLO)
-    with pytest.raises(FrameTooLarge, match=f"frame of {limit + 1} bytes, at most {limit}"):
+    with pytest.raises(
+        FrameTooLarge, match=f"frame of {limit + 1} bytes exceeds the limit of {limit} bytes"
+    ):
         other.peer.receive(LENGTH.pack(limit + 1), 0)
 
 
@@ -200,7 +202,7 @@ def test_puts_beyond_the_window_break_the_protocol() -> None:
     pair = Pair(LimitsConfig(put_window_messages=10))
     pair.say(HELLO)
     pair.say(m.Put(1, 1, 0, "Q", [b"x"] * 10))
-    with pytest.raises(CreditExceeded, match="11 puts outstanding, at most 10"):
+    with pytest.raises(CreditExceeded, match="11 puts outstanding; the limit is 10"):
         pair.say(m.Put(1, 11, 0, "Q", [b"x"]))
 
 
@@ -215,7 +217,7 @@ def test_credit_comes_back_with_the_turn() -> None:
 def test_puts_without_records_count_too() -> None:
     pair = Pair(LimitsConfig(put_window_messages=10))
     pair.say(HELLO)
-    with pytest.raises(CreditExceeded, match="11 puts outstanding, at most 10"):
+    with pytest.raises(CreditExceeded, match="11 puts outstanding; the limit is 10"):
         pair.say(*[m.Put(1, 1, 0, "Q", [])] * 11)
 
 
@@ -242,7 +244,7 @@ def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:
     pair = Pair(limits)
     pair.say(HELLO)
     pair.say(m.Put(1, 1, 0, "Q", [bytes(3 << 20)]))
-    with pytest.raises(CreditExceeded, match="bytes of puts outstanding, at most 1024"):
+    with pytest.raises(CreditExceeded, match="bytes of puts outstanding; the limit is 1024"):
         pair.say(m.Put(1, 2, 0, "Q", [bytes(2 << 20)]))
 
 
@@ -261,7 +263,7 @@ def test_requests_without_an_answer_are_bounded_too() -> None:
     pair = Pair(LimitsConfig(request_window=5))
     pair.say(HELLO)
     pair.say(*(m.Credit(1, 1, 1) for _ in range(5 * UNANSWERED_FACTOR)))
-    with pytest.raises(CreditExceeded, match="21 requests outstanding, at most 20"):
+    with pytest.raises(CreditExceeded, match="21 requests outstanding; the limit is 20"):
         pair.say(m.Cancel(1))
 
 
@@ -275,7 +277,9 @@ def test_silent_peer_is_pinged_then_given_up() -> None:
     assert pair.hear(pair.peer.poll(1_100)) == [m.Ping(1_100)]
     assert pair.peer.poll(1_150) == b""
     assert pair.hear(pair.peer.poll(1_200)) == [m.Ping(1_200)]
-    with pytest.raises(RemoteProtocolError, match="nothing heard for 300 ms, at most 300"):
+    with pytest.raises(
+        RemoteProtocolError, match="received nothing for 300 ms; the limit is 300 ms"
+    ):
         pair.peer.poll(1_300)
 
 
@@ -321,7 +325,9 @@ def test_link_uses_the_heartbeat_interval_of_the_welcome() -> None:
     assert peer.poll(59_999) == b""
     assert [message for message, _ in far.receive(peer.poll(60_000), 0)] == [m.Ping(60_000)]
     peer.poll(179_999)
-    with pytest.raises(RemoteProtocolError, match="nothing heard for 180000 ms, at most 180000"):
+    with pytest.raises(
+        RemoteProtocolError, match="received nothing for 180000 ms; the limit is 180000 ms"
+    ):
         peer.poll(180_000)
 
 
@@ -330,7 +336,7 @@ def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
     peer = Peer(1, Intake(), limits, WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     peer.hello()
     assert peer.poll(299) == b""
-    with pytest.raises(RemoteProtocolError, match="nothing heard for 300 ms"):
+    with pytest.raises(RemoteProtocolError, match="received nothing for 300 ms"):
         peer.poll(300)
 
 
@@ -355,7 +361,9 @@ def test_nothing_is_encoded_for_a_connection_that_is_closing() -> None:
 
 
 def test_goodbye_has_the_code_and_a_text_that_fits() -> None:
-    assert goodbye(FrameTooLarge(9, 8)) == m.Goaway(100, "frame of 9 bytes, at most 8")
+    assert goodbye(FrameTooLarge(9, 8)) == m.Goaway(
+        100, "frame of 9 bytes exceeds the limit of 8 bytes"
+    )
     assert len(goodbye(RemoteProtocolError("x" * 9_999)).text) == 1_000
 
 

@@ -339,7 +339,7 @@ async def test_silent_peer_is_pinged_then_cut_off(tmp_path: Path) -> None:
         session.poll(100)
         assert await client.hear() == [m.Ping(100)]
         session.poll(300)
-        assert "nothing heard for 300 ms" in await host.closed.get()
+        assert "received nothing for 300 ms" in await host.closed.get()
         host.closed.put_nowait("")
 
 

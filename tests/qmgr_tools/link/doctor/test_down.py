@@ -89,17 +89,17 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
     [
         ("nyc:2: Connection refused", "at nyc:2. It does not run", "qmctl -c nyc:1 status"),
         (
-            "nyc:1: nothing heard for 30057 ms, at most 30000; is it a qmgrd?",
+            "nyc:1: received nothing for 30057 ms; the limit is 30000 ms; is it a qmgrd?",
             "at nyc:1 accepts the connection, but does not",
             "qmctl -c nyc:1 status",
         ),
         (
-            "nyc:1: frame of 1397966893 bytes, at most 65536; is it a qmgrd?",
+            "nyc:1: frame of 1397966893 bytes exceeds the limit of 65536 bytes; is it a qmgrd?",
             "It hangs or is another",
             "qmctl -c nyc:1 status",
         ),
         (
-            "nyc:1: nothing heard for 30909 ms, at most 30000",
+            "nyc:1: received nothing for 30909 ms; the limit is 30000 ms",
             "NYC stopped sending. It hangs, or",
             "qmctl -c nyc:1 status",
         ),

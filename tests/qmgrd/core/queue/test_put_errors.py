@@ -32,7 +32,7 @@ def test_long_message_names_the_limit_that_it_exceeds() -> None:
     own = put_errors.too_large(a_queue(message_max_bytes=5), 6, 5)
     assert "raise message_max_bytes of the queue" in own.text
     assert put_errors.too_large(a_queue(), 6, 5).text == (
-        "message of 6 bytes (its body, its headers and 24 more), at most 5"
+        "message of 6 bytes (body, headers and 24 more) exceeds the limit of 5 bytes"
     )
 
 

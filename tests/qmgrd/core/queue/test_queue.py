@@ -16,7 +16,7 @@ from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
 LEASE_LOST = ErrorCode.LEASE_LOST
 MIB = 1 << 20
-TOO_LARGE = "message of {} bytes (its body, its headers and 24 more), at most {}"
+TOO_LARGE = "message of {} bytes (body, headers and 24 more) exceeds the limit of {} bytes"
 
 
 def bodies(deliveries: list[Delivery]) -> list[bytes]:

@@ -19,7 +19,7 @@ UNRESOLVED = (
 )
 REFUSED = ("Connection refused", "No such file or directory")
 NO_QMGRD = "is it a qmgrd?"  # error if a connection was opened, but no welcome arrived
-SILENT = "nothing heard for"  # error if a peer stops sending after the welcome
+SILENT = "received nothing for"  # error if a peer stops sending after the welcome
 MAINTENANCE = "in maintenance: "  # error if the daemon runs with --maintenance
 NEVER_DIALLED = "the link has no address: "  # error if, in addition, the peer never connected
 
