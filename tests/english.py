@@ -13,17 +13,18 @@ import re
 import subprocess
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 REPO = Path(__file__).parent.parent
 LEFT_OUT = ("docs/STYLE.md", "tests/english.py", "tests/test_english.py", "LICENSE")
 SUFFIXES = (".md", ".py", ".toml", ".txt", ".service")
+CASE_MATTERS = ("clause as subject", "have it done")
 PATTERNS = {
-    name: re.compile(pattern, re.IGNORECASE if name != "clause as subject" else 0)
+    name: re.compile(pattern, 0 if name in CASE_MATTERS else re.IGNORECASE)
     for name, pattern in {
-        # "What is answered is on disk." A question may begin like that.
+        # "What is answered is on disk." A question may begin like that, and so may a heading.
         "clause as subject": r"(?:^|(?<=[.;:] )|(?<=[.;:]  ))"
         r"(?:What|Who|Which|Whoever|Whatever|Whose|Whichever)\b(?![^.;:]*\?)(?=[^.;:]* )",
         "stands, lies": r"\b(?:stands?|stood|lies|lay)\b(?! for\b)",
@@ -36,10 +37,15 @@ PATTERNS = {
         "anew": r"\banew\b",
         "put back": r"\bputs? back\b",
         "mend": r"\bmend(?:s|ed|ing)?\b",
-        "unless said": r"\bunless said\b|\bnobody said\b|\bsomebody\b",
+        "unless said": r"\b(?:unless|nobody) said\b|\bsomebody\b",
         "as ever": r"\bas ever\b|\ball the same\b",
+        "who puts": r"\b[Ww]ho (?:puts|consumes|waits)\b",
+        "what waits": r"\b[Ww]hat (?:waits|is leased)\b",
+        "is gone": r"\b(?:is|are|was|were) gone\b",
+        "of its own": r"\bof its own\b",
         "must not be none": r"\bmust not be none\b|\bcan be no\b",
-        "led nowhere": r"\b(?:led|leads?) nowhere\b|\bin a row\b",
+        "consecutive": r"\b(?:led|leads?) nowhere\b|\b\d+ \w+ in a row\b",
+        "invalid": r"\bmakes? no sense\b",
     }.items()
 }
 
@@ -71,16 +77,27 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
         yield from texts_of_code(content)
         return
     for number, line in enumerate(content.splitlines(), 1):
-        if path.suffix != ".toml" and path.name != "Makefile":
+        if path.suffix == ".md" and line.startswith("#"):
+            yield number, line.lstrip("# ") + "?"  # A heading may be a clause.
+        elif path.suffix != ".toml" and path.name != "Makefile":
             yield number, line.strip().lstrip("#*-> ")
         elif "#" in line:
             yield number, line.partition("#")[2].strip()
 
 
+def name_of(path: Path) -> str:
+    """Returns *path* as git shows it."""
+    return path.resolve().relative_to(REPO).as_posix()
+
+
 def hits(path: Path) -> Iterator[Hit]:
     """Yields the phrases in the file *path*."""
-    name = path.resolve().relative_to(REPO).as_posix()
-    for number, line in texts(path):
+    return hits_in(name_of(path), texts(path))
+
+
+def hits_in(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[Hit]:
+    """Yields the phrases in *lines* of the file *name*."""
+    for number, line in lines:
         for what, pattern in PATTERNS.items():
             for _ in pattern.finditer(line):
                 yield Hit(name, number, what, line)

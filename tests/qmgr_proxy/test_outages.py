@@ -15,7 +15,7 @@ class News:
     def __init__(self) -> None:
         self._told: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
 
-    def tell(self, what: str, count: int) -> None:
+    def report(self, what: str, count: int) -> None:
         self._told.put_nowait((what, count))
 
     async def next(self) -> tuple[str, int]:
@@ -26,7 +26,7 @@ class News:
 async def outages(made: Outages) -> AsyncIterator[tuple[Place, News]]:
     news = News()
     async with asyncio.timeout(30), place() as found, asyncio.TaskGroup() as tasks:
-        making = tasks.create_task(proxy_outages.run(found.proxy, made, 1, news.tell))
+        making = tasks.create_task(proxy_outages.run(found.proxy, made, 1, news.report))
         yield found, news
         making.cancel()
 

@@ -53,17 +53,17 @@ class FaultyInlet:
     """A stage that damages one direction. Invariant: at most one chunk is held, up to HOLD_S."""
 
     def __init__(
-        self, faults: Faults, chance: Random, pipe: Inlet, tell: Callable[[str, int], None]
+        self, faults: Faults, chance: Random, pipe: Inlet, report: Callable[[str, int], None]
     ) -> None:
         """Creates a stage in front of *pipe*, with random draws from *chance*.
 
         Args:
-            tell: A function that is called with the kind and the size of each damage.
+            report: A function that is called with the kind and the size of each damage.
         """
         self._faults = faults
         self._chance = chance
         self._pipe = pipe
-        self._tell = tell
+        self._report = report
         self._held = b""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -73,9 +73,9 @@ class FaultyInlet:
         faults = self._faults
         doubled = faults.lose_percent + faults.double_percent
         if draw < faults.lose_percent:
-            self._tell("lost", len(data))
+            self._report("lost", len(data))
         elif draw < doubled:
-            self._tell("doubled", len(data))
+            self._report("doubled", len(data))
             self._pipe.take(data + data)
         elif draw < doubled + faults.reorder_percent and not self._held:
             self._held = data
@@ -83,7 +83,7 @@ class FaultyInlet:
             return
         else:
             if self._held:
-                self._tell("reordered", len(self._held))
+                self._report("reordered", len(self._held))
             self._pipe.take(data)
         self._release()
 

@@ -23,43 +23,45 @@ class Outages:
     stall_ms: int = 0  # duration of a stall
 
 
-async def run(proxy: Proxy, outages: Outages, seed: int, tell: Callable[[str, int], None]) -> None:
+async def run(
+    proxy: Proxy, outages: Outages, seed: int, report: Callable[[str, int], None]
+) -> None:
     """Causes *outages* until cancelled.
 
     Args:
-        tell: A function that is called with the name of each event and the number of connections.
+        report: A function that is called with the name of each event and the number of connections.
     """
     async with asyncio.TaskGroup() as tasks:
         if outages.cut_every_ms:
-            tasks.create_task(_cuts(proxy, outages, Random(f"{seed}/cut"), tell))
+            tasks.create_task(_cuts(proxy, outages, Random(f"{seed}/cut"), report))
         if outages.stall_every_ms:
-            tasks.create_task(_stalls(proxy, outages, Random(f"{seed}/stall"), tell))
+            tasks.create_task(_stalls(proxy, outages, Random(f"{seed}/stall"), report))
 
 
 async def _cuts(
-    proxy: Proxy, outages: Outages, chance: Random, tell: Callable[[str, int], None]
+    proxy: Proxy, outages: Outages, chance: Random, report: Callable[[str, int], None]
 ) -> None:
     while True:
         await _pause(outages.cut_every_ms, chance)
-        tell("cut", len(proxy.connections))
+        report("cut", len(proxy.connections))
         proxy.cut()
         if outages.refuse_ms:
             proxy.refuse()
             await asyncio.sleep(outages.refuse_ms / MS)
             await proxy.accept()
-            tell("accepting again", len(proxy.connections))
+            report("accepting again", len(proxy.connections))
 
 
 async def _stalls(
-    proxy: Proxy, outages: Outages, chance: Random, tell: Callable[[str, int], None]
+    proxy: Proxy, outages: Outages, chance: Random, report: Callable[[str, int], None]
 ) -> None:
     while True:
         await _pause(outages.stall_every_ms, chance)
-        tell("stalled", len(proxy.connections))
+        report("stalled", len(proxy.connections))
         proxy.stall()
         await asyncio.sleep(outages.stall_ms / MS)
         proxy.resume()
-        tell("passing again", len(proxy.connections))
+        report("passing again", len(proxy.connections))
 
 
 async def _pause(every_ms: int, chance: Random) -> None:

@@ -88,11 +88,11 @@ def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: P
     if plan.faults == Faults():
         return pipe
 
-    def tell(what: str, size: int) -> None:
+    def report(what: str, size: int) -> None:
         log.write(what, connection.number, way, size, "byte")
 
     chance = Random(f"{plan.seed}/{connection.number}/{way.value}")
-    return FaultyInlet(plan.faults, chance, pipe, tell)
+    return FaultyInlet(plan.faults, chance, pipe, report)
 
 
 async def _run(log: _Log, plan: Plan) -> None:

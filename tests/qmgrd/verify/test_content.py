@@ -35,7 +35,7 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
 
 def test_items_set_aside_are_counted(store: Path) -> None:
     before = store_content(store)["rows"]
-    key, value = keys.aside(1), pack(["row", b"k", "a row", "it makes no sense", 0, b"row"])
+    key, value = keys.aside(1), pack(["row", b"k", "a row", "it is invalid", 0, b"row"])
     sealed = rows.seal(key, value)
     stores.change(store, stores.put(key, sealed))
     found = store_content(store)

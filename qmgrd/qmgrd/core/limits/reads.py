@@ -23,7 +23,7 @@ LONG = _requests(lambda traits: traits.is_long)
 # Requests without an effect other than their answer. They are dropped if their connection closes.
 DROPPED = _requests(lambda traits: traits.is_dropped)
 
-# They have a selector. This is no set, so that type checkers know their field.
+# Requests with a selector. A tuple, not a set, lets type checkers know the field of a selector.
 SELECTING = (
     m.Get,
     m.Consume,

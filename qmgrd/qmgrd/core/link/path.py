@@ -216,7 +216,7 @@ class Path:
             self.rtt_ms, self._asked_ms = self._context.now.ms - self._asked_ms, None
 
     def fetch(self) -> None:
-        """Asks the peer to send the messages of its own link over this connection as well."""
+        """Asks the peer to send the messages of the peer's link over this connection as well."""
         assert self.connection is not None
         limits, self.fetches = self._context.config.limits, "asked"
         self._context.send(

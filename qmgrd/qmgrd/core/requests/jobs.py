@@ -16,7 +16,7 @@ from qmgrd.core.sessions.session import Session
 
 
 class JobAdmin:
-    """Handles requests about jobs. Holds no state of its own."""
+    """Handles requests about jobs. Holds no state."""
 
     def __init__(self, context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
         self._context = context

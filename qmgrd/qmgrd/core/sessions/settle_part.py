@@ -16,7 +16,7 @@ class SettlePart(NamedTuple):
     is_last: bool
 
 
-Arrived: TypeAlias = m.Received | SettlePart  # what waits for a turn
+Arrived: TypeAlias = m.Received | SettlePart  # a message that waits for a turn
 
 
 def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:

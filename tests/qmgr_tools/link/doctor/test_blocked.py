@@ -35,7 +35,7 @@ ROW: dict[str, Any] = {
     ],
 )
 def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, remedy: str) -> None:
-    row = ROW | {"error": f"{code}: LGA reports: it is so; mend it with: qmctl"}
+    row = ROW | {"error": f"{code}: LGA reports: it is so; fix it with: qmctl"}
     found = link_blocked.found(row, NOW_US)
     assert (found.code, found.severity) == ("blocked", severity)
     there = "" if remedy.startswith("explain") else "-c lga:7470 "

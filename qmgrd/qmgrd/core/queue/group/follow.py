@@ -111,8 +111,8 @@ class Following:
 
     def _take_next(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> None:
         """Leases the next members one by one. The members need not be plain."""
-        # In pinned order, ``beside`` is the position that the next member must have.
-        number, beside = row.after(held_group.next), b""
+        # In pinned order, ``adjacent`` is the position that the next member must have.
+        number, adjacent = row.after(held_group.next), b""
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
@@ -121,11 +121,11 @@ class Following:
                 return
             if not self._has_room or held_group.is_full:
                 return
-            if self._reader.order != LOGICAL and beside and position != beside:
+            if self._reader.order != LOGICAL and adjacent and position != adjacent:
                 return
             if not self._take_member(Member(group_id, number), held_group, position):
                 return
-            number, beside = row.after(number + 1), keys.after(position)
+            number, adjacent = row.after(number + 1), keys.after(position)
             held_group.next = number
 
     def _take_run(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> int:
