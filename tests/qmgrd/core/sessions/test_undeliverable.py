@@ -230,7 +230,7 @@ def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> No
     [
         ({"depth_max": 1}, "queue SYSTEM.DEAD.LETTERS holds 1 message, at most 1"),
         ({"put_inhibit": True}, "puts are inhibited on queue SYSTEM.DEAD.LETTERS"),
-        ({"message_max_bytes": 1_024}, "at most 1024"),
+        ({"message_max_bytes": 1_024}, "the limit of 1024"),
     ],
 )
 def test_what_has_no_place_stays_at_its_sender_until_there_is_one_G18(
