@@ -33,7 +33,7 @@ def test_each_way_to_select(
         ({"where": "a = 1", "uid": UID}, "several of where"),
         ({"correlation_id": b"c", "group_id": b"g" * 24}, "several of where"),
         ({"uid": "QM1.7"}, "is not a Uid"),
-        ({"uid": Uid("no name", 7)}, "is not a UID"),
+        ({"uid": Uid("no name", 7)}, "is not a valid UID"),
     ],
 )
 def test_ambiguous_or_empty_selection_is_refused(selection: SelectionOrUid, why: str) -> None:

@@ -89,7 +89,7 @@ def test_what_is_written_is_read(
             ('queues."F@NYC".depth_max: unknown key; known keys: none'),
         ),
         ('[queues."@NYC"]\nlease_ms = 500', 'queues."@NYC".lease_ms: unknown'),
-        ('[queues."a b"]', "queues.\"a b\": 'a b' is not a name"),
+        ('[queues."a b"]', "queues.\"a b\": 'a b' is not a valid name"),
         ('[queues."SYSTEM.X"]', 'queues."SYSTEM.X": names that start with SYSTEM.'),
         ('[templates."A B"]', "templates.\"A B\": 'A B' is invalid: use 1 to"),
         ('[templates."*"]\nlease_ms = 1', 'templates."*".lease_ms: 1 ms is'),

@@ -79,7 +79,7 @@ def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
             {"backout_queue": "@NYC"},
             "backout queue of queue Q: @NYC receives messages only from puts to remote",
         ),
-        ({"backout_queue": "a b"}, "backout queue of queue Q: 'a b' is not a name"),
+        ({"backout_queue": "a b"}, "backout queue of queue Q: 'a b' is not a valid name"),
         ({"backout_queue": 7}, "backout queue of queue Q: 7 is not the name of a queue"),
         ({"alias_of": "R"}, "queues.Q.alias_of: unknown attribute"),
         ({"get_inibit": True}, "queues.Q.get_inibit: unknown attribute; did you mean get_inhibit?"),

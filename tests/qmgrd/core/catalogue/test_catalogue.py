@@ -43,7 +43,7 @@ def test_other_definition_of_a_name_is_refused(app: Client, other: dict[str, Any
 )
 def test_invalid_name_is_refused_and_quoted(app: Client, name: str) -> None:
     for kind in (m.QueueCreate, m.QueueShow, m.QueueDelete, m.QueuePurge, m.Browse, m.Get):
-        with pytest.raises(RequestError, match="is not a name") as caught:
+        with pytest.raises(RequestError, match="is not a valid name") as caught:
             app.ask(kind, name)
         assert caught.value.code == ErrorCode.NAME_INVALID
         assert caught.value.text.isprintable()

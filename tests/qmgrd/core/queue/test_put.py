@@ -203,7 +203,7 @@ def test_message_longer_than_the_limit_of_the_queue_is_refused_G13(
     more = fields and {"uid": ("O", 2)}
     (refused,) = app.put_records("Q", harness_record(bytes(2_001 - size), **more))
     assert refused.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert "at most 2000" in refused.text
+    assert "the limit of 2000" in refused.text
 
 
 EXTRAS = [

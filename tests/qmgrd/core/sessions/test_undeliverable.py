@@ -233,7 +233,7 @@ def test_dead_letter_over_a_link_has_no_group_if_its_number_exists() -> None:
             "queue SYSTEM.DEAD.LETTERS is full: it has 1 message, and the limit is 1",
         ),
         ({"put_inhibit": True}, "puts are inhibited on queue SYSTEM.DEAD.LETTERS"),
-        ({"message_max_bytes": 1_024}, "at most 1024"),
+        ({"message_max_bytes": 1_024}, "the limit of 1024"),
     ],
 )
 def test_what_has_no_place_stays_at_its_sender_until_there_is_one_G18(
