@@ -548,7 +548,7 @@ async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path:
             turns += 1
         refused = await asker.next(m.Error)
         assert (refused.request_id, refused.code) == (50, ErrorCode.SNAPSHOT_FAILED)
-        assert f"{tmp_path}/snap: it held " in refused.text
+        assert f"{tmp_path}/snap: the snapshot held " in refused.text
         assert "bytes that the store needed for puts: try again under" in refused.text
         assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
         assert await asker.bodies("KEPT") == kept
@@ -593,7 +593,9 @@ async def test_message_for_no_queue_there_stays_and_is_delivered_once_there_is_o
             here, there = await Wire.connect(a.address), await Wire.connect(b.address)
             await set_up(here, there)
             row = await blocked(here)
-            assert row["error"].startswith("QUEUE_UNKNOWN: B says: queue NONE does not exist here")
+            assert row["error"].startswith(
+                "QUEUE_UNKNOWN: B reports: queue NONE does not exist here"
+            )
             assert (row["blocked_queue"], row["blocked_behind"]) == ("NONE", 5)
             await here.close()
         async with near(tmp_path) as a:

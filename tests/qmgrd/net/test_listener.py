@@ -119,7 +119,9 @@ async def test_socket_in_use_is_kept(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "qmgrd.sock"))
         other.listen()
-        with pytest.raises(ListenFailed, match="another program listens there: stop it, or change"):
+        with pytest.raises(
+            ListenFailed, match="another program uses it: stop the program, or change"
+        ):
             await listen(config(tmp_path, unix=""), Closing)
         assert await answers(f"unix:{tmp_path}/qmgrd.sock")
 
