@@ -187,7 +187,7 @@ def test_damaged_page_is_an_error_with_its_file(snapshot: Path, tmp_path: Path) 
         for page in range(2, data.stat().st_size // 4096):
             file.seek(page * 4096 + 8)
             file.write(b"\xff" * 8)
-    with pytest.raises(SnapshotUnreadable, match="its checksum is not that of the manifest"):
+    with pytest.raises(SnapshotUnreadable, match="its checksum differs from the manifest"):
         rows(copy)
     with pytest.raises(SnapshotUnreadable) as refused:
         rows(copy, verify="false")

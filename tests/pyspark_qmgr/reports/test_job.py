@@ -43,5 +43,5 @@ def test_damaged_snapshot_is_reported_before_spark_works(snapshot: Path, tmp_pat
     data = bytearray((copied / "data.mdb").read_bytes())
     data[-1] ^= 1
     (copied / "data.mdb").write_bytes(data)
-    with pytest.raises(SnapshotUnreadable, match="its checksum is not that of the manifest"):
+    with pytest.raises(SnapshotUnreadable, match="its checksum differs from the manifest"):
         job.found([str(copied)])

@@ -135,7 +135,7 @@ def test_snapshot_that_is_damaged_is_named_before_it_is_read(tmp_path: Path, day
     with (path / "data.mdb").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\xff")
-    with pytest.raises(SnapshotUnreadable, match="its checksum is not that of the manifest"):
+    with pytest.raises(SnapshotUnreadable, match="its checksum differs from the manifest"):
         source.parts({STORE: 0}, end, source._options.of)
     shutil.rmtree(path)
     with pytest.raises(SnapshotUnreadable, match="not a snapshot"):

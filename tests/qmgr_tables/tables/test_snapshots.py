@@ -30,5 +30,5 @@ def test_damaged_and_missing_ones_are_rows_where_they_are_skipped(
     assert [row["path"] for row in found] == [str(office), "/none", str(copy)]
     assert found[0]["damage"] is None
     assert "/none: not found" in found[1]["damage"]
-    assert "its checksum is not that of the manifest" in found[2]["damage"]
+    assert "its checksum differs from the manifest" in found[2]["damage"]
     assert rows("/none", table="snapshots", onDamaged="skip")[0]["queue_manager"] is None
