@@ -163,11 +163,11 @@ def test_invalid_name_is_refused_and_the_connection_stays(
         (m.QueueCreate, ("Q", {"depth_max": 1}), ErrorCode.QUEUE_EXISTS, "other attributes"),
         (m.QueueCreate, ("X", {"dept_max": 1}), ErrorCode.VALUE_INVALID, "did you mean depth_max"),
         (m.QueueCreate, ("X", {"depth_max": -1}), ErrorCode.VALUE_INVALID, "queue X: -1 is too"),
-        (m.QueueCreate, ("X@NYC",), ErrorCode.LINK_UNKNOWN, "no link to NYC"),
+        (m.QueueCreate, ("X@NYC",), ErrorCode.LINK_UNKNOWN, "link NYC does not exist"),
         (m.LinkCreate, ("QM1", {"addresses": ["h:1"]}), ErrorCode.PEER_WRONG, "itself"),
         (m.LinkCreate, ("X", {"addresses": ["h"]}), ErrorCode.VALUE_INVALID, "'h' is not host"),
         (m.ProducerOpen, (b"?" * 16, True), ErrorCode.PRODUCER_UNKNOWN, "is unknown"),
-        (m.Snapshot, ("relative",), ErrorCode.VALUE_INVALID, "no absolute path"),
+        (m.Snapshot, ("relative",), ErrorCode.VALUE_INVALID, "neither an absolute path"),
     ],
 )
 def test_impossible_request_is_refused_and_the_connection_stays(
@@ -339,7 +339,7 @@ def rubbish_pages(file: Path) -> None:
     [
         (truncate, "data.mdb: damaged: "),
         (truncate_in_meta, "data.mdb: damaged: the file ends in meta page 0"),
-        (empty, "data.mdb: damaged: it is empty"),
+        (empty, "data.mdb: damaged: the file is empty"),
         (other_file, "data.mdb: not a qmgrd store"),
         (newer_lmdb, "data.mdb: LMDB format 3, but this qmgrd reads 1"),
         (

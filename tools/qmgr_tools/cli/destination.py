@@ -38,7 +38,7 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
         remedy = f"name a remote queue, such as QUEUE{target}"
         raise _transmission(f"{target} is a transmission queue; {remedy}")
     if path[-1]["queue"] == source_name:
-        why = f"{target} is the queue {source_name} itself; name another target"
+        why = f"{target} is queue {source_name} itself; choose another target"
         raise RequestError(ErrorCode.VALUE_INVALID, why)
     if path[-1]["kind"] == "remote":
         path.append(client.admin.queue_show(f"@{path[-1]['manager']}"))
