@@ -291,9 +291,7 @@ class Broker:
             return
         if kind in GROWING:
             growth.check(self, message)
-        if (
-            isinstance(message, SELECTING) and message.where
-        ):  # The selector may have to be compiled.
+        if isinstance(message, SELECTING) and message.where:  # It may have to be compiled.
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:

@@ -183,4 +183,4 @@ def test_used_arrival_is_never_given_again(
     manager.crash()
     (item,) = manager.connect().ask(m.AsideList)["items"]
     assert item["what"] == "the definition of queue Q"
-    assert re.search(rf"message \d+ exists, yet the counters .* {next_arrival}$", item["why"])
+    assert re.search(rf"message \d+ exists, but by the counters .* {next_arrival}$", item["why"])

@@ -195,7 +195,9 @@ def test_order_of_arrival_allows_selection_by_where_only(app: Client) -> None:
     ]
     for fields in others:
         ask = m.Browse(0, "Q", order=m.ARRIVAL, **fields)
-        with pytest.raises(RequestError, match="in the order of arrival selects by where alone"):
+        with pytest.raises(
+            RequestError, match="a browse in arrival order allows only the where selector"
+        ):
             app.ask(m.Browse, *ask[1:])
 
 
