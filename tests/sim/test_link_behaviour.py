@@ -258,9 +258,7 @@ def test_inhibited_queue_at_the_hub_blocks_the_link_until_the_inhibit_is_lifted(
     bodies = pair.put(5)
     pair.advance(5_000)
     assert pair.link.state is LinkState.BLOCKED
-    assert pair.link.error.startswith(
-        f"PUT_INHIBITED: {HUB} reports: puts are inhibited on queue F"
-    )
+    assert pair.link.error.startswith(f"PUT_INHIBITED: {HUB} reports: puts are inhibited on queue")
     assert (len(stored(pair.edge, pair.link.queue)), pair.reader.get("FLIGHTS")) == (5, [])
     pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": False}))
     pair.advance(3_000)

@@ -89,7 +89,7 @@ class Broker:
         context.tx, context.now, context.is_maintenance = tx, now, is_maintenance
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
-        self.sessions: dict[int, Session] = {}  # by connection number
+        self.sessions: dict[int, Session] = {}  # sessions by connection
         self._answering: dict[int, Session] = {}  # sessions to answer at the end of the turn
         self._resumable: dict[bytes, int] = {}  # connection number by session id
         self._secret = boot_.secret

@@ -113,7 +113,7 @@ class Intake:
         # Connections that wait for room, in this order.
         self._waiting: dict[int, ConnectionArrivals] = {}
         self._pending: dict[int, ConnectionArrivals] = {}
-        self._lines: dict[int, deque[ConnectionArrivals]] = {}  # by slot
+        self._lines: dict[int, deque[ConnectionArrivals]] = {}  # lines by slot
         self._slots: list[int] = []
         self._slot = 1  # the latest slot that was served
         # Number of slots that each connection used in the current turn.

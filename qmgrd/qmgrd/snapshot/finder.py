@@ -110,7 +110,7 @@ def directories(paths: Iterable[str]) -> list[str]:
     Raises:
         SnapshotUnreadable: A path leads to no snapshot.
     """
-    # The path by its target, so that executors can open the path as well.
+    # Given paths by resolved path. Executors can open the given paths.
     found: dict[str, str] = {}
     for path in [part for text in paths for part in _split(text)]:
         if remote.is_url(path):

@@ -122,7 +122,7 @@ def _check(file: BinaryIO, size: int) -> None:
     missing = meta.last_page + 1 - pages
     if missing > 0 and _free_behind(file, meta, pages) < missing:
         raise Unsound(
-            f"damaged: {size} bytes, but its pages reach to "
+            f"damaged: {size} bytes, but its pages extend to "
             f"{(meta.last_page + 1) * meta.page_bytes}; restore it from a snapshot"
         )
 

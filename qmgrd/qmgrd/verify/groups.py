@@ -193,7 +193,7 @@ class _GroupsCheck:
                 verb = "is" if row.is_listed else "is not"
                 self._report("group-row", group_id, f"{verb} listed as complete in its row")
         elif is_complete and self._tx.get(key := keys.complete(self._id, row.place)) != group_id:
-            self._report("complete-missing", group_id, "is missing in the complete groups", key)
+            self._report("complete-missing", group_id, "is missing from the complete ones", key)
 
     def _is_being_listed(self) -> bool:
         """Returns whether a job is still listing the groups that an older version wrote."""
@@ -244,7 +244,7 @@ def _contradiction(row: GroupRow, seen: GroupTally) -> str:
             f"but it has {seen.count} and {seen.waiting}"
         )
     if seen.highest > row.highest:
-        return f"has number {row.highest} as its highest, but has number {seen.highest}"
+        return f"has number {row.highest} as its highest number, but has {seen.highest}"
     if row.last and seen.highest > row.last:
         return f"ends with number {row.last}, but has number {seen.highest}"
     if seen.last and seen.last != row.last:

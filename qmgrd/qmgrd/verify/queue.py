@@ -284,7 +284,7 @@ class QueueCheck:
         return described(key, self.name)
 
     def _check_body(self, key: bytes, entry: entries.Entry) -> bool:
-        """Returns whether exactly the pieces of a long message exist."""
+        """Returns whether all pieces of a long message exist. Reports missing and extra pieces."""
         body_id = _body_id(entry)
         if body_id in self._checked.bodies:
             what = f"{self._message(key)} shares body {body_id.hex()} with another message"
@@ -353,8 +353,7 @@ class QueueCheck:
             self._found.add(
                 "volatile",
                 key,
-                f"queue {self.name}: {what}, but its row states that none is below "
-                f"{counters.volatile_from}",
+                f"queue {self.name}: {what}, but its counters start at {counters.volatile_from}",
             )
 
     def _check_sums(self, key: bytes, counters: Counters) -> None:

@@ -167,7 +167,7 @@ def test_file_of_lmdb_1_is_refused_by_its_format(tmp_path: Path) -> None:
         (40, b"\x00\x11", "page size"),
         (40, b"\x00\x20", "page size"),
         (136, b"\0" * 8, "last page 0"),
-        (136, b"\xff" * 8, "but its pages reach to"),
+        (136, b"\xff" * 8, "but its pages extend to"),
     ],
 )
 def test_damaged_meta_page_is_refused(

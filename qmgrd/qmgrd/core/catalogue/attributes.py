@@ -21,7 +21,7 @@ _KNOWN = {
     "remote": ("put_inhibit",),
     "alias": (ALIAS_OF, *INHIBITS),
 }
-_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # the other fields of a row
+_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # fields of a row that are not attributes
 _OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Publishers must not wait for subscribers.
 
 

@@ -58,7 +58,7 @@ class Catalogue:
         self.queues: dict[str, Queue | Remote | Alias | ProxySubscription] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
-        self.routes: dict[str, Link] = {}  # by the queue manager to which a route leads
+        self.routes: dict[str, Link] = {}  # links by the target of their routes
         self.templates = Templates()
         self.topics = Topics(context)
         self.references = References()

@@ -31,7 +31,7 @@ class ProxySubscription(NamedTuple):
     manager: str
 
 
-KINDS = ("remote", "alias", "proxy")  # of rows
+KINDS = ("remote", "alias", "proxy")  # kinds of rows
 
 
 def named(name: str, row: dict[str, Any]) -> Remote | Alias | ProxySubscription:

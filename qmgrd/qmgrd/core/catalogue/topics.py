@@ -42,7 +42,7 @@ class Topics:
         self.rows = SortedMap[str, dict[str, Any]]()  # definitions, by topic
         self.intervals = RepublishIntervals(self)
         self.tree: TopicTree[Subscription] = TopicTree()
-        self.subscriptions = SortedMap[str, Subscription]()  # by name
+        self.subscriptions = SortedMap[str, Subscription]()  # subscriptions by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
         # Ids of subscriptions with messages that may wait for the subscriber's return.
         self.awaited: set[int] = set()

@@ -33,7 +33,7 @@ def facts_of(queue: Queue) -> dict[str, Any]:
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
-    """Removes a slice."""
+    """Removes a slice of the rows."""
     tx, row, code = context.tx, job.row, int(ErrorCode.QUEUE_DELETED)
     accounts = row.get("accounts")
     account = context.journal.account(row["queue"], row["queue_id"]) if accounts else None

@@ -29,7 +29,7 @@ NO_PLACE_MS = 10_000  # time until the next try if no dead-letter queue accepts 
 
 
 class DueWork:
-    """The work of the schedule."""
+    """Does the work that the schedule has due."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context

@@ -67,9 +67,9 @@ class Jobs:
         self._catalogue = catalogue
         self.running: dict[int, Job] = {}
         self.ended: dict[int, Job] = {}  # the job that ended first comes first
-        self._ready: dict[int, Job] = {}  # in the order of their next slices
-        self._ending: dict[tuple[int, bytes], Job] = {}  # by the group that is leaving its queue
-        self._watching: dict[int, Job] = {}  # by the queue whose groups are examined
+        self._ready: dict[int, Job] = {}  # jobs in the order of their next slices
+        self._ending: dict[tuple[int, bytes], Job] = {}  # jobs by leaving group
+        self._watching: dict[int, Job] = {}  # jobs by the id of the examined queue
         self.producers_in_use: dict[bytes, int] = {}  # producers that are kept regardless of age
         self.producers_gone = 0  # number of rows that retention removed in this turn
 

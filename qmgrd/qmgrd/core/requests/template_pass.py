@@ -28,8 +28,8 @@ class TemplatePass:
         self._catalogue = catalogue
         self._delivery = delivery
         self._reached = ""
-        self._served: list[Callable[[], None]] = []  # called at the end of this pass
-        self._waiting: list[Callable[[], None]] = []  # called at the end of the next pass
+        self._served: list[Callable[[], None]] = []  # calls at the end of this pass
+        self._waiting: list[Callable[[], None]] = []  # calls at the end of the next pass
 
     @property
     def is_busy(self) -> bool:

@@ -203,7 +203,7 @@ class TopicAdmin:
         )
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
-        """Returns key and entry of a publication on a subscription, or None if it was consumed."""
+        """Returns key and entry of an unconsumed publication on a subscription, else None."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
         # The default priority at the time of the put is unknown.

@@ -116,7 +116,7 @@ class Subscriptions:
         """Returns whether a retained publication for *found* exists or is being stored."""
         tx, prefix = self._context.tx, prefix_of(found.filter)
         is_going_out = tx.get(keys.FAN_OUT) is not None
-        is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # in this turn
+        is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # puts of this turn
         return is_going_out or next(tx.scan(prefix, keys.after(prefix)), None) is not None
 
     def _make(
@@ -170,7 +170,7 @@ class Subscriptions:
             other = "its filter and selector cannot change: use the same ones, or delete it"
         raise RequestError(
             ErrorCode.SUBSCRIPTION_EXISTS,
-            f"subscription {known.name} already exists, to {known.topic}{what}"
+            f"subscription {known.name} already exists on topic {known.topic}{what}"
             + (f", with {own}" if own else "")
             + f"; {other}",
         )

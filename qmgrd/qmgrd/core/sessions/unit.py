@@ -30,7 +30,7 @@ class SessionUnit:
         self.number = number
         self.session = session
         self.puts: list[HeldPut] = []
-        self.lessees: dict[int, Lessee] = {}  # by queue id
+        self.lessees: dict[int, Lessee] = {}  # lessees by queue id
         self.bytes = 0
         self.held_bytes = 0  # bytes of the puts in memory
         self.rows = 0

@@ -36,7 +36,7 @@ class Unused:
         self._catalogue = catalogue
         self._jobs = jobs
         self._removal = Removal(catalogue, delivery, jobs)
-        self._watches: dict[int, Timer] = {}  # by queue id
+        self._watches: dict[int, Timer] = {}  # timers by queue id
         delivery.on_use.append(self.used)
 
     def load(self) -> None:

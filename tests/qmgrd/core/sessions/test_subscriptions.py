@@ -54,7 +54,7 @@ def test_other_terms_are_refused(hub: Hub) -> None:
     ):
         code = hub.app.code_of(m.Subscribe, topic, "B:late", where, given)
         assert code is ErrorCode.SUBSCRIPTION_EXISTS
-    with pytest.raises(RequestError, match="exists, to t where priority > 3, with"):
+    with pytest.raises(RequestError, match="exists on topic t where priority > 3, with"):
         hub.app.ask(m.Subscribe, "u", "B:late")
 
 
