@@ -169,7 +169,7 @@ class ManagerStatus(TypedDict):
     links_up: int
     producers: int
     jobs: int
-    store_full: str  # reason for which puts are refused, or empty
+    store_full: str  # reason why puts are refused, or empty
     maintenance: bool
     software: str
     pid: int

@@ -1,4 +1,4 @@
-"""The attackers of a queue manager: clients, and the other ends of its links."""
+"""Simulated attackers of a queue manager: hostile clients and hostile link peers."""
 
 from collections.abc import Sequence
 from typing import Any

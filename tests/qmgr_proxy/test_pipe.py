@@ -11,7 +11,7 @@ CLOCK_S = 0.001  # uvloop's clock counts milliseconds, and timers may fire sligh
 
 
 class Recorder:
-    """A fake transport that records written data, and whether it is being read."""
+    """A fake transport that records the written data and whether reading is paused."""
 
     def __init__(self) -> None:
         self.written = b""

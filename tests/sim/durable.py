@@ -1,4 +1,4 @@
-"""Judges each transaction at the instant it becomes durable. This is the first half of watch.py.
+"""Checks each transaction at the instant it becomes durable. This is the first half of watch.py.
 
 All messages of a transaction are judged together, because a message may move from one queue to
 another. fate.py determines the reason why a message leaves its queue.
@@ -43,7 +43,7 @@ class Durable:
         return self.views.setdefault(node.name, View())
 
     def durable(self, node: Node, changes: list[Change]) -> None:
-        """Judges a transaction, given as its changes."""
+        """Checks a transaction, given as its changes."""
         view = self.of(node)
         messages: list[Change] = []
         view.altered = set()
@@ -100,7 +100,7 @@ class Durable:
         view.clock = (store_ms, stamp_us, turn)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Judges the changes of messages together, because a message may move between queues."""
+        """Checks the changes of messages together, because a message may move between queues."""
         before, after = self._places(view, changes)
         left = {view.held[handle].put.serial: handle for handle in before if handle not in after}
         arrived = [(handle, *found) for handle, found in after.items() if handle not in before]
@@ -203,7 +203,7 @@ class Durable:
             groups.record_arrival(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
-        """Judges the queue and the times of a message that arrived."""
+        """Checks the queue and the times of a message that arrived."""
         put, name = held.put, view.queues[handle[0]][0]
         if name in fate.DEAD and put.home != (node.name, name):
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
@@ -261,7 +261,7 @@ class Durable:
         require(not (moved.expires_ms or moved.is_delayed), "dead_letters_stay", fact)
 
     def _changed(self, node: Node, view: View, handle: Handle, place: Place) -> None:
-        """Judges a message that returned to its queue, or became available."""
+        """Checks a message that returned to its queue, or became available."""
         lane, value = place
         entry, held = entries.decode(value), view.held[handle]
         was_delayed, held.is_delayed = held.is_delayed, lane == keys.LANE_DELAYED
@@ -343,7 +343,7 @@ class Durable:
         return "expired" if self.of(node).is_expired(held, node.now().ms) else ""
 
     def _committed(self, unit: Unit, view: View) -> None:
-        """Judges a transaction that committed a unit: it must be complete, and the first commit."""
+        """Checks a transaction that committed a unit: it must be complete, and the first commit."""
         fact = described(unit)
         first = unit.committing and not unit.entered and view.is_committed(unit)
         require(first, "unit_is_all_or_nothing", fact)

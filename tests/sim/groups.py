@@ -1,4 +1,4 @@
-"""Judges the order within groups from the stored rows and the deliveries.
+"""Checks the order within groups from the stored rows and the deliveries.
 
     stored      the row of each group, and its members on their queue
     delivered   in logical and pinned order; order.py judges physical order
@@ -61,7 +61,7 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
 
 
 def record_arrival(view: View, handle: Handle, held: Held, fact: str) -> None:
-    """Judges the put of a member."""
+    """Checks the put of a member."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
@@ -95,7 +95,7 @@ def judge(
     state: int,
     happened: Counter[str],
 ) -> None:
-    """Judges the delivery of a member in logical or pinned order."""
+    """Checks the delivery of a member in logical or pinned order."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
@@ -120,7 +120,7 @@ def judge(
 
 
 def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
-    """Judges a delivery of a member in any order. The group of the member must not be stopped."""
+    """Checks a delivery of a member in any order. The group of the member must not be stopped."""
     row = view.group_of(handle[0], held.put).row
     was_altered = row is None or row.changed_ms >= view.now_ms
     require(was_altered or not is_stopped(row), "stopped_is_held_back", f"{fact}: {row}")
@@ -129,7 +129,7 @@ def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
 def is_complete(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> None:
-    """Judges the delivery of a member to a consumer of complete groups."""
+    """Checks the delivery of a member to a consumer of complete groups."""
     group = view.group_of(handle[0], held.put)
     row = group.row
     is_there = row is not None and 0 < row.last == row.count

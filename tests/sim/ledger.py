@@ -95,7 +95,7 @@ class Put:
     removed: bool = False  # True if the message left its last queue
     consumed: int = 0  # number of acks that removed the message
     fate: str = ""  # any other cause of its removal
-    strayed: str = ""  # reason for which the message was removed before it crossed its link, or ""
+    strayed: str = ""  # reason why the message was removed before it crossed its link, or ""
     wandered: bool = False  # True if the message was a dead letter
     trailer: bytes = b""  # UID as stored
 

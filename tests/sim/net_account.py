@@ -162,7 +162,7 @@ class NetAccount(Watch):
         return any(view.queues[queue_id][0] == queue for queue_id, _ in view.held)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Judges departures, then arrivals. No message moves between queues of a queue manager."""
+        """Checks departures, then arrivals. No message moves between queues of a queue manager."""
         before, after = self._places(view, changes)
         for handle in before.keys() - after.keys():
             self._leaves(node, view, handle)

@@ -1,4 +1,4 @@
-"""Judges the order of first deliveries.
+"""Checks the order of first deliveries.
 
 ``waiting`` of a view has, by queue and priority, the arrivals that are available and were never
 delivered. A consumer without a selector receives the first of them. The order is that of the puts,
@@ -36,7 +36,7 @@ def judge(
     unordered: set[tuple[str, str]],
     in_order: set[tuple[str, str]],
 ) -> None:
-    """Judges a first delivery to a consumer without a selector."""
+    """Checks the first delivery of a message to a consumer without a selector."""
     queue_id, arrival = handle
     held = view.held[handle]
     line = view.waiting.get((queue_id, held.priority), [])

@@ -258,7 +258,7 @@ class TopicAccount(Watch):
             self.retained[where, put.queue[1:]] = put.serial
 
     def _lies(self, where: str, sub: Sub, put: Put, was: int, place: Place) -> None:
-        """Judges the new position of a publication on a subscription."""
+        """Checks the new position of a publication on a subscription."""
         entry, serial = entries.decode(place[1]), put.serial
         fact = f"publication {serial} to {put.queue} on {sub.name} at {where}"
         if place[0] == keys.LANE_PARKED:

@@ -46,7 +46,7 @@ class Watch(Durable):
         self.refusals: dict[str, int] = {}
 
     def released(self, node: Node, outcome: Outcome) -> None:
-        """Judges the output of *node* for a durable turn."""
+        """Checks the output of *node* for a durable turn."""
         view = self.of(node)
         hostile = {number for name, number in self.ledger.hostile if name == node.name}
         self._closes(node, view, outcome, hostile)
@@ -101,7 +101,7 @@ class Watch(Durable):
             self._is_held(node, view, stream, seq_id, fact)
 
     def _holds(self, node: Node, view: View, connection: int, message: m.Committed) -> None:
-        """Judges the ids above the commit id that a link's receiver reports as held."""
+        """Checks the ids above the commit id that a link's receiver reports as held."""
         stream = _stream(node, connection, message.stream)
         if stream is None or not message.held:
             return
@@ -189,7 +189,7 @@ class Watch(Durable):
     def _may_be_had(
         self, node: Node, view: View, handle: Handle, held: Held, failed: int, fact: str
     ) -> None:
-        """Judges whether a message may be delivered at all, regardless of the order."""
+        """Checks whether a message may be delivered at all, regardless of the order."""
         now_ms, put = node.now().ms, held.put
         sound = (node.name, put.serial) not in self.ledger.rotten
         require(sound, "damaged_is_not_delivered", fact)

@@ -106,7 +106,7 @@ class NatsFan:
     """A JetStream stream with many durable consumers."""
 
     name = "nats"
-    # The frequency of the flushes is from strace.
+    # The flush frequency was measured with strace.
     about = (
         "JetStream, interest, sync_interval: always; one durable consumer per subscriber, whose "
         "acks are flushed after their answers, a few times per second"

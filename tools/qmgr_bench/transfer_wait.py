@@ -52,7 +52,7 @@ def of_times(way: str, batches: Sequence[Times]) -> Wait:
 
 
 def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list[Wait]:
-    """Measures the link and the channel in turns."""
+    """Measures the link and the channel alternately."""
     for host, queue in ((pair.source, TRANSMISSION), (pair.to, BATCHED)):
         host.ask(m.QueueCreate, queue)
     pair.lead(pair.to.address)

@@ -94,7 +94,7 @@ class Session:
         # The result of the handshake: "", or the reason of a refusal.
         self.greeted: asyncio.Future[str] | None = None
         self.over: asyncio.Future[None] | None = None  # done when the connection has ended
-        self.loss_reason = ""  # reason for which the last connection was lost
+        self.loss_reason = ""  # reason why the last connection was lost
         self.retry_after_ms = 0  # pause before a reconnect that the queue manager requested
         # The keys of the leases that the end of a processing block settles.
         self.processing: set[tuple[int, bytes]] = set()

@@ -16,7 +16,7 @@ empty = an_empty
 
 @pytest.fixture
 def three(empty: Path, tmp_path: Path) -> Path:
-    """Three snapshots of 1970 with an interval of one hour, and a leftover."""
+    """Three snapshots from 1970, one hour apart, and the files of an interrupted one."""
     for hour in range(3):
         made = Path(shutil.copytree(empty, tmp_path / "all" / f"s{hour}"))
         facts = json.loads((made / "manifest.json").read_text()) | {"wall_us": hour * 3_600_000_000}

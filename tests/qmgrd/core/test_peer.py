@@ -31,7 +31,7 @@ HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
 
 
 class Pair:
-    """A peer of the daemon and the other end of its wire."""
+    """The daemon's side of a connection, and a simulated dialler at the other end."""
 
     def __init__(
         self, limits: LimitsConfig | None = None, admit: Admit = lambda hello: None
@@ -87,7 +87,9 @@ def test_requests_wait_for_the_turn_in_order() -> None:
     pair = Pair()
     pair.say(HELLO)
     assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
-    assert pair.peer.waiting["waiting"] == 3  # Events do not count towards the peer.
+    assert (
+        pair.peer.waiting["waiting"] == 3
+    )  # The peer's count of waiting messages excludes events.
     assert pair.peer.waiting["waiting_bytes"] > 10
     assert pair.waiting() == ["event", "Status", "Put", "Get"]
     assert pair.peer.waiting == {"waiting": 0, "waiting_bytes": 0}

@@ -79,7 +79,7 @@ def last_page(path: Path, meta: int) -> int:
 
 
 def reason(path: Path) -> str:
-    """Returns the reason for which *path* is refused. Checks that the file is unchanged."""
+    """Returns the reason why *path* is refused. Checks that the file is unchanged."""
     before = sha256(path.read_bytes()).digest()
     with pytest.raises(StoreUnreadable) as refusal:
         check_data_file(path)
@@ -257,7 +257,7 @@ def large_free_list(path: Path) -> Path:
 
 
 def cut_to_what_is_written(path: Path) -> None:
-    """Truncates the file before its free pages, as LMDB does if they are at the end."""
+    """Cuts off free pages at the end of the file, as LMDB does."""
     while True:
         size = path.stat().st_size
         os.truncate(path, size - PAGE)

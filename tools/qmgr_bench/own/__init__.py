@@ -1,1 +1,1 @@
-"""The rows without peers. Each row measures next to its own reference, in turns."""
+"""The rows without peers. Each row is measured alternately with its own reference."""

@@ -88,7 +88,7 @@ class Bigs:
 
 
 def big(setting: Setting) -> Bigs:
-    """Measures with and without large messages of each size, in turns."""
+    """Measures with and without large messages of each size, alternately."""
     rounds = []
     with Host(setting.directory / "big") as host:
         host.ask(m.QueueCreate, QUEUE)

@@ -87,7 +87,7 @@ class Correlations:
 
 
 def correlation(setting: Setting) -> Correlations:
-    """Times gets at each depth, in turns."""
+    """Times gets at each depth, alternately."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     times: dict[int, list[GetBurst]] = {depth: [] for depth in depths}

@@ -88,7 +88,7 @@ class Millions:
 
 
 def ten_million(setting: Setting) -> Millions:
-    """Fills a queue, starts a daemon on it, and measures it in turns with an empty queue."""
+    """Fills a queue, starts a daemon on it, and measures it alternately with an empty queue."""
     depth = setting.scaled(TEN_MILLION)
     setting.check_disk(depth)
     with ExitStack() as stack:
@@ -196,7 +196,7 @@ class Starts:
 
 
 def start(setting: Setting) -> Starts:
-    """Starts a daemon at each depth in turns, with the store not in memory."""
+    """Starts a daemon at each depth alternately, with the store not in memory."""
     depths = [depth and setting.scaled(depth) for depth in START_DEPTHS]
     setting.check_disk(sum(depths))
     hosts = [Host(setting.directory / f"start{number}") for number in range(len(depths))]

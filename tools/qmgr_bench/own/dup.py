@@ -79,7 +79,7 @@ class Duplicates:
 
 
 def dup(setting: Setting) -> Duplicates:
-    """Times puts with UIDs at each depth, in turns, and the search at the same depths."""
+    """Times puts with UIDs at each depth, alternately, and the search at the same depths."""
     depths = sorted({setting.scaled(depth) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     times: dict[int, list[PutBurst]] = {depth: [] for depth in depths}

@@ -59,7 +59,7 @@ Key = tuple[str, int, str]  # (server, number of subscriptions, connections)
 
 
 def fan_out(setting: Setting) -> list[FanOut]:
-    """Measures our daemon and the installed peers, in turns."""
+    """Measures our daemon and the installed peers, alternately."""
     counts = sorted({setting.scaled(count) for count in SUBSCRIPTIONS})
     allow_files(counts[-1] + FILES_SPARE)
     fans = [fan for fan in FANS if fan.name in setting.peers and fan.version() is not None]

@@ -43,7 +43,7 @@ class RateOf:
 
 
 def group_rates(setting: Setting) -> list[RateOf]:
-    """Puts and consumes grouped and ungrouped messages, in turns."""
+    """Puts and consumes grouped and ungrouped messages, alternately."""
     count = max(round(MESSAGES_A_SECOND * setting.seconds * setting.scale), 2 * MEMBERS)
     setting.check_disk(2 * count)
     found: dict[str, tuple[list[Figures], list[Figures]]] = {}

@@ -67,7 +67,7 @@ class Steps(NamedTuple):
 
 
 def steps(setting: Setting) -> Steps:
-    """Times the steps at each depth, in turns."""
+    """Times the steps at each depth, alternately."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     bursts: dict[int, list[StepBurst]] = {depth: [] for depth in depths}

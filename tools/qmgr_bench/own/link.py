@@ -67,7 +67,7 @@ class Linked:
 
 
 def link(setting: Setting) -> Linked:
-    """Measures W1b and W3 on one daemon, then the link, in turns."""
+    """Measures W1b and W3 on one daemon, then the link, alternately."""
     messages = setting.scaled(MESSAGES)
     puts, gets, preloaded, live = [], [], [], []
     with Host(setting.directory / "from", FROM) as source, Host(setting.directory / "to", TO) as to:

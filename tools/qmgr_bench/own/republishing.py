@@ -126,7 +126,7 @@ class _Crowd:
 
 
 def republishing(setting: Setting) -> list[Resent]:
-    """Measures both ways, in turns."""
+    """Measures both methods alternately."""
     count = max(setting.scaled(SUBSCRIBERS), 2 * FAILING)
     found: dict[str, list[Resent]] = {"republish": [], "publish again": []}
     for number in range(setting.rounds):

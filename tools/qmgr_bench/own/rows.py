@@ -1,4 +1,4 @@
-"""The list of rows without peers. Each row measures next to its own reference, in turns.
+"""The list of rows without peers. Each row is measured alternately with its own reference.
 
 The disk and the machine drift, so the results are medians of the ratios within each round.
 """

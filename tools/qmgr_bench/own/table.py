@@ -93,7 +93,7 @@ class Tables:
 
 
 def table(setting: Setting) -> Tables:
-    """Measures all ways in turns, then the times for snapshots and partitions."""
+    """Measures all ways alternately, then the times for snapshots and partitions."""
     rows, fewer = setting.scaled(MESSAGES), setting.scaled(FEWER)
     setting.check_disk(DISK_FACTOR * rows)
     made = snapshots(setting, sorted({max(fewer // count, 1) for count in COUNTS} | {rows}))

@@ -121,7 +121,7 @@ class Transfers:
 
 
 def transfer(setting: Setting) -> Transfers:
-    """Measures all legs in turns with puts and gets on one daemon."""
+    """Measures all legs alternately with puts and gets on one daemon."""
     pulls: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
     both: list[float] = []
     peers = Peers(setting, (SIZE_BYTES, KIB))

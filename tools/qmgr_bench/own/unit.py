@@ -119,7 +119,7 @@ class Units:
 
 
 def unit(setting: Setting) -> Units:
-    """Measures each kind with and without units, in turns."""
+    """Measures each kind with and without units, alternately."""
     kinds = [
         Kind(messages, inflight, work)
         for work in (MOVE, PUT)

@@ -62,7 +62,7 @@ class Wide:
 
 
 def c1000(setting: Setting) -> Wide:
-    """Measures the connections, W1b and W1b-1 in turns, on one daemon."""
+    """Measures the connections, W1b and W1b-1 alternately, on one daemon."""
     connections = setting.scaled(CONNECTIONS)
     allow_files(connections + FILES_SPARE)
     found: dict[str, list[Figures]] = {kind: [] for kind in ("wide", "W1b", "W1b-1")}

@@ -17,7 +17,7 @@ from qmgr_tools.queue import system
 CONNECTIONS_MAX = 16
 ADDRESSES_MAX = 16
 ROUTES_MAX = 100
-ANY = "*"  # the route to all queue managers without a separate route
+ANY = "*"  # the default route
 UNIX = "unix:/"
 PATTERN = re.compile(rf"[A-Za-z0-9._*-]{{1,{PATTERN_MAX}}}")
 _TEXTS: dict[str, Callable[[Any], str]] = {"bytes": bytes_text, "ms": ms_text}

@@ -165,7 +165,7 @@ def export(
     no_verify: NoVerify = False,
     on_damaged: OnDamaged = Damaged.FAIL,
 ) -> None:
-    """Export the contents of snapshots as tables, each row once, without Java.
+    """Export snapshots as tables. Each row is exported once. Java is not required.
 
     Later runs add only new rows. For the table messages these are messages that were put since, in
     the state of the first snapshot that contains them. For other tables these are the rows of new

@@ -25,7 +25,7 @@ class Stamper:
         self.last_us = max(self.last_us, wall_us - 1)
 
     def next(self, wall_us: int) -> bytes:
-        """Returns the next UID in the encoding of a record."""
+        """Returns the next UID, encoded as in a record."""
         self.catch_up(wall_us)
         self.last_us += 1
         return self.origin + self.last_us.to_bytes(8, "big")

@@ -6,7 +6,7 @@
 All paths of a link (see link/path.py) carry one stream. A message stays in the outbox until the
 peer's commit id covers it. After a reconnect, the peer reports its commit id and the ids above it
 that it holds. So the link knows exactly what to send. Puts that were lost with a path are sent over
-the other paths. If all paths wait for a put that a slow path has had for long, an idle path sends a
+the other paths. If a slow path holds up a put that all other paths wait for, an idle path sends a
 copy.
 """
 

@@ -273,7 +273,7 @@ class Journal:
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[JournalRow]:
         """Yields the rows after *after* up to *until*, with a total of up to *bytes_max* bytes.
 
-        The first row is yielded even if it is longer. The rows end before a damaged row. The next
+        The first row is yielded even if it is longer. Stops before the first damaged row. The next
         call, which starts with the damaged row, raises the error.
 
         Raises:

@@ -23,7 +23,7 @@ def literal(value: Value) -> Expression:
 
 
 def fact(name: str) -> Expression:
-    """Returns an expression that is the value of *name* in the message."""
+    """Returns an expression that evaluates to the value of *name* in the message."""
     return lambda value_of: value_of(name)
 
 

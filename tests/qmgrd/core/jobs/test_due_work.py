@@ -260,7 +260,7 @@ def test_report_that_has_no_place_is_an_event(app: Client) -> None:
 
 
 def expire_with_report(app: Client, reply_to: object) -> list[str]:
-    """Expires a message that requests a report; returns the reason for which no report was put."""
+    """Expires a message that requests a report; returns the reason why no report was put."""
     envelope = {records.REPLY_TO: reply_to}
     app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
     run_due_work(app.manager, 1_000)

@@ -1,4 +1,4 @@
-"""Requests count until they are answered."""
+"""A request counts towards the limit of unanswered requests until it is answered."""
 
 import pytest
 

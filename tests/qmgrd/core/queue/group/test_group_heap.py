@@ -27,7 +27,7 @@ credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int, int, bytes]]:
-    """Returns letter, number, priority and correlation id. Some messages precede a lower number."""
+    """Returns letter, number, priority and correlation id of members, some of them out of order."""
     found: list[tuple[str, int, int, bytes]] = []
     at: dict[str, list[int]] = {}
     for letter, priority, swaps, correlation in wished:
