@@ -161,7 +161,7 @@ class Daemon:
 
         Raises:
             ListenFailed: The daemon cannot listen on an address.
-                StoreFailed: The store failed. Stored data is intact, and a restart may help.
+            StoreFailed: The store failed. Stored data is intact, and a restart may help.
         """
         self._loop = asyncio.get_running_loop()
         try:

@@ -75,10 +75,14 @@ def test_time_ends_a_bench(qm: Qmctl) -> None:
         (["put", "--inflight", "4096", "--size", "1 MiB"], 2, "the window of 16777216 bytes"),
         (["put", "--unit", "300"], 2, "--inflight 256 is smaller than the unit"),
         (["putget", "--unit", "2", "--rate", "5"], 2, "--unit and --rate exclude each other"),
-        (["put", "--unit", "2001", "--inflight", "2001"], 1, "would hold 2001 messages, at most"),
+        (
+            ["put", "--unit", "2001", "--inflight", "2001"],
+            1,
+            "would exceed its limit of 2000 messages, with 2001",
+        ),
         (["put", "--size", "much"], 2, "invalid value for '--size'"),
         (["put", "--queue", "a/b"], 2, "NAME_INVALID"),
-        (["put", "--size", "5 MiB", "--inflight", "1"], 1, "at most 4194304"),
+        (["put", "--size", "5 MiB", "--inflight", "1"], 1, "exceeds the limit of 4194304 bytes"),
     ],
 )
 def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, qm: Qmctl) -> None:

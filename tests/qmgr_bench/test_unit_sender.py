@@ -39,7 +39,10 @@ def test_nothing_is_answered_before_the_commit(own_daemon: Daemon) -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "unit", "error"),
-    [({"depth_max": 1}, 2, "a put was refused: "), ({}, 2_001, "would hold 2001 messages")],
+    [
+        ({"depth_max": 1}, 2, "a put was refused: "),
+        ({}, 2_001, "would exceed its limit of 2000 messages, with 2001"),
+    ],
 )
 def test_refusal_is_reported(
     own_daemon: Daemon, attributes: dict[str, int], unit: int, error: str

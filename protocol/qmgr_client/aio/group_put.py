@@ -124,8 +124,8 @@ class GroupPut:
 
         The handle continues after this message. Use this method to resume a group. If the message
         leaves the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message
-        differs from the earlier ones in persistence or unit, ``warning`` is INCONSISTENT_PERSISTENCE
-        or INCONSISTENT_UNIT.
+        differs from the earlier ones in persistence or unit, ``warning`` is
+        INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
 
         Args:
             body: The content of the message.

@@ -286,7 +286,7 @@ async def items_of_caller(
     ask: Ask, items: Iterable[Value], batch: int
 ) -> AsyncGenerator[Value, None]:
     """Yields *items*. Their iterator runs on the caller's thread, *batch* items at a time."""
-    iterator = iter(items)
+    iterator = await ask(iter, items)
     while some := await ask(lambda: list(islice(iterator, max(batch, 1)))):
         for item in some:
             yield item

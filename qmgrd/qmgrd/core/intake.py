@@ -102,9 +102,9 @@ class Intake:
 
         Args:
             handles_max: The maximum number of handles in one part of a settle request.
-                unread_replies: The connections that are held, and the room for long answers.
-                bytes_max: The limit of waiting bytes. Above it, only connections without waiting
-                    arrivals are read.
+            unread_replies: The connections that are held, and the room for long answers.
+            bytes_max: The limit of waiting bytes. Above it, only connections without waiting
+                arrivals are read.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._unread_replies = unread_replies or UnreadReplies()

@@ -55,10 +55,10 @@ class Peer:
 
         Args:
             number: The number of the connection, never used again in this process.
-                welcome: The reply to a peer's hello, apart from the session. The hello of a link
-                    has the same name and store.
-                dial: The reason why a link dialled, or None if the peer dialled.
-                admit: A function that returns the refusal of a peer with this hello, or None.
+            welcome: The reply to a peer's hello, apart from the session. The hello of a link
+                has the same name and store.
+            dial: The reason why a link dialled, or None if the peer dialled.
+            admit: A function that returns the refusal of a peer with this hello, or None.
         """
         self.number = number
         self.dial = dial

@@ -63,17 +63,17 @@ class Turns:
         Args:
             now_of: A function that returns the time of the start from the stored facts of the last
                 run.
-                new_id: 16 random bytes, different at each start.
-                new_secret: 32 random bytes, for a store that has no secret yet.
-                facts: A function that returns the shell's additions to a status reply.
-                facts_of: A function that returns the shell's additions to the row of a connection.
-                clock_ns: The clock that limits a turn to limits.turn_ms.
-                is_maintenance: Whether the daemon only serves requests.
+            new_id: 16 random bytes, different at each start.
+            new_secret: 32 random bytes, for a store that has no secret yet.
+            facts: A function that returns the shell's additions to a status reply.
+            facts_of: A function that returns the shell's additions to the row of a connection.
+            clock_ns: The clock that limits a turn to limits.turn_ms.
+            is_maintenance: Whether the daemon only serves requests.
 
         Raises:
             StoreForeign: The store belongs to another queue manager.
-                RowDamaged: A row of the store is damaged.
-                StoreFailed: The store is full, or its disk failed.
+            RowDamaged: A row of the store is damaged.
+            StoreFailed: The store is full, or its disk failed.
         """
         self._limits = config.limits
         self._store = store
@@ -118,7 +118,7 @@ class Turns:
 
         Raises:
             TurnFailed: A bug. No change of this turn was stored.
-                StoreFailed: The store failed. Whether the changes were stored is unknown.
+            StoreFailed: The store failed. Whether the changes were stored is unknown.
         """
         outcome = self._apply(now)
         self._store.commit()
@@ -157,13 +157,13 @@ class Turns:
 
         Args:
             work: The work that failed too often.
-                why: The reason for its last failure.
-                now: The time of the turn.
-                is_mark: Whether to only mark *work*, so that later turns skip it.
+            why: The reason for its last failure.
+            now: The time of the turn.
+            is_mark: Whether to only mark *work*, so that later turns skip it.
 
         Raises:
             TurnFailed: Setting the work aside failed as well. Create a new core.
-                StoreFailed: The store failed.
+            StoreFailed: The store failed.
         """
         broker = self.broker
         tx = self._store.begin()

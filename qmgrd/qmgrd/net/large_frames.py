@@ -39,7 +39,7 @@ class LargeFrames:
 
         Args:
             bytes_max: The limit for incomplete frames and waiting requests together.
-                intake: The requests that wait for a turn.
+            intake: The requests that wait for a turn.
         """
         self.intake = intake
         self._bytes_max = bytes_max

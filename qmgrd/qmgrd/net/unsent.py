@@ -37,9 +37,9 @@ class Unsent:
 
         Args:
             bytes_max: The limit of all connections together.
-                longest_bytes: The size of the longest frame. The room is tight if such a frame does
-                    not fit.
-                patience_ms: The time for which the room may stay tight while peers read a little.
+            longest_bytes: The size of the longest frame. The room is tight if such a frame does
+                not fit.
+            patience_ms: The time for which the room may stay tight while peers read a little.
         """
         self.is_room_short = False
         self._tight_bytes = max(bytes_max - longest_bytes, 0)

@@ -20,7 +20,7 @@ class Recovery:
 
     Args:
         start: A function that creates a core from the store.
-            now: A function that returns the time of a turn.
+        now: A function that returns the time of a turn.
     """
 
     def __init__(self, start: Callable[[], Turns], now: Callable[[], Now]) -> None:

@@ -27,8 +27,8 @@ def describe(data: Path) -> dict[str, Any]:
 
     Raises:
         StoreUnreadable: The file is not a data file, or it is damaged.
-            RowDamaged: One of the rows that are read is damaged. The file may not be a store of
-                qmgrd.
+        RowDamaged: One of the rows that are read is damaged. The file may not be a store of
+            qmgrd.
     """
     image = open_image(data)
     try:

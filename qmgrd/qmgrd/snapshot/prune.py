@@ -47,9 +47,9 @@ def plan(
 
     Args:
         keep: The number of newest snapshots to keep.
-            older_than_us: Keeps snapshots taken at this time or later. A snapshot is kept if either
-                argument keeps it. Without both, only the leftovers of dead writers are removed.
-            known_sound: The directory of a snapshot that was just written.
+        older_than_us: Keeps snapshots taken at this time or later. A snapshot is kept if either
+            argument keeps it. Without both, only the leftovers of dead writers are removed.
+        known_sound: The directory of a snapshot that was just written.
 
     Raises:
         SnapshotUnreadable: A path does not exist.

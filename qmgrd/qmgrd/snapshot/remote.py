@@ -206,7 +206,7 @@ def fetch(url: str, take: Callable[[bytes], object]) -> int:
 
     Raises:
         RemoteFailed: *url* cannot be read.
-            OSError: *take* raised this error.
+        OSError: *take* raised this error.
     """
     found = place(url)
     done = 0

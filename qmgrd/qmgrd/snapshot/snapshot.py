@@ -68,10 +68,10 @@ class Snapshotter:
         Args:
             call_on_loop: A function that runs a call on the event loop's thread. Any thread may use
                 it.
-                reserve_bytes: The free space that must remain on the snapshot's disk.
-                rate_bytes: The default and upper limit of the bytes written per second.
-                puts_stop_bytes: The used size of the store at which puts are refused.
-                staging: The directory in which remote snapshots are written first.
+            reserve_bytes: The free space that must remain on the snapshot's disk.
+            rate_bytes: The default and upper limit of the bytes written per second.
+            puts_stop_bytes: The used size of the store at which puts are refused.
+            staging: The directory in which remote snapshots are written first.
         """
         self._store = store
         self._call_on_loop = call_on_loop
@@ -114,9 +114,9 @@ class Snapshotter:
 
         Args:
             directory: A path or a URL.
-                rate_bytes: The maximum number of bytes to write per second; 0 means the default.
-                keep: The number of this queue manager's snapshots to keep next to *directory*; 0
-                    means all.
+            rate_bytes: The maximum number of bytes to write per second; 0 means the default.
+            keep: The number of this queue manager's snapshots to keep next to *directory*; 0
+                means all.
 
         Raises:
             RequestError: SNAPSHOT_RUNNING or SNAPSHOT_FAILED.

@@ -131,10 +131,10 @@ class LmdbStore:
 
         Raises:
             StoreLocked: Another daemon has locked the directory, or ``qmctl store`` reads it.
-                StoreMissing: The directory had a store, which is missing.
-                StoreIsSnapshot: The directory has no store, but a snapshot.
-                StoreUnreadable: The store is foreign or damaged. It was not changed.
-                OSError: The directory cannot be created or written.
+            StoreMissing: The directory had a store, which is missing.
+            StoreIsSnapshot: The directory has no store, but a snapshot.
+            StoreUnreadable: The store is foreign or damaged. It was not changed.
+            OSError: The directory cannot be created or written.
         """
         self.directory = directory
         self.map_bytes = map_bytes
@@ -221,7 +221,7 @@ class LmdbStore:
 
         Raises:
             StoreReplaced: The file was removed. Committed data would be lost.
-                StoreFailed: The disk does not report its free space.
+            StoreFailed: The disk does not report its free space.
         """
         try:
             return self._space()

@@ -30,7 +30,7 @@ def at_rest(directory: Path) -> Iterator[Path]:
 
     Raises:
         StoreInUse: A daemon uses the store.
-            StoreUnreadable: The store does not exist.
+        StoreUnreadable: The store does not exist.
     """
     data = _data_in(directory)
     if data.parent.name != "store":

@@ -32,7 +32,7 @@ def store_content(directory: Path) -> dict[str, Any]:
 
     Raises:
         StoreInUse: A daemon uses the store.
-            StoreUnreadable: The store is missing, of another format, or has damaged pages.
+        StoreUnreadable: The store is missing, of another format, or has damaged pages.
     """
     with at_rest(directory) as data:
         check_data_file(data)

@@ -135,6 +135,22 @@ def test_items_of_a_conversation_are_taken_a_batch_at_a_time(call: Caller) -> No
     assert run_with_callbacks(call, begin) == [(0, 2), (1, 2), (2, 4), (3, 4), (4, 5)]
 
 
+def test_iterator_begins_on_the_thread_of_the_caller(call: Caller) -> None:
+    """Only there may it call the client."""
+    threads: list[int] = []
+
+    class Items:
+        def __iter__(self) -> Iterator[int]:
+            threads.append(threading.get_ident())
+            return iter([1])
+
+    async def begin(ask: Ask) -> list[int]:
+        return [item async for item in items_of_caller(ask, Items(), 2)]
+
+    assert run_with_callbacks(call, begin) == [1]
+    assert threads == [threading.get_ident()]
+
+
 def test_thread_starts_once_and_ends() -> None:
     async def nothing() -> None:
         pass

@@ -159,6 +159,14 @@ def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at
     assert error in ended.err
 
 
+def test_dry_run_refuses_an_invalid_route(at: Qmctl) -> None:
+    at("link", "create", "NYC", "h:1", "--stopped")
+    words = ["link", "alter", "NYC", "--route", "a b"]
+    tried, done = at(*words, "--dry-run"), at(*words)
+    assert (tried.code, done.code) == (2, 2)
+    assert at("link", "delete", "NYC", "-y").code == 0
+
+
 def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl, own_daemon: Daemon) -> None:
     at("link", "create", "NYC", "h:1", "--stopped")
     again = at("link", "create", "NYC", "h:2")

@@ -154,6 +154,14 @@ def test_dry_run_is_refused_as_the_change_would_be(
     assert tried.code == 2
 
 
+@pytest.mark.parametrize("options", [["--backout-queue", "{}"], ["--backout-queue", "@NYC"]])
+def test_dry_run_refuses_an_invalid_value(options: list[str], qm: Qmctl, queue: str) -> None:
+    words = ["queue", "alter", queue, *(word.format(queue) for word in options)]
+    tried, done = qm(*words, "--dry-run"), qm(*words)
+    assert (tried.code, done.code) == (2, 2)
+    assert "VALUE_INVALID" in tried.err
+
+
 def test_limits_are_told_as_they_were_given(qm: Qmctl, queue: str) -> None:
     done = qm("queue", "alter", queue, "--bytes-max", "64MB", "--lease", "90500ms")
     assert done.out == (

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.cli import completion, connect_options, dry_run, output
 from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
 from qmgr_tools.cli.humanize import messages
 from qmgr_tools.context.target import checked
 from qmgr_tools.link.doctor import blocked as doctor_blocked
+from qmgr_tools.manager import definition_value
 from qmgr_tools.queue.queue import Yes
 
 if TYPE_CHECKING:
@@ -218,7 +219,14 @@ def _listed(value: Any) -> str:
 
 
 def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the *row* of a link with the effect of *changes*."""
+    """Returns the *row* of a link with the effect of *changes*.
+
+    Raises:
+        RequestError: VALUE_INVALID if the daemon would refuse a value.
+    """
+    for name, value in changes.items():
+        if why := definition_value.link_fault(name, value):
+            raise RequestError(ErrorCode.VALUE_INVALID, f"links.{row['link']}.{name}: {why}")
     changed = {
         key: [row.get(key), after] for key, after in changes.items() if row.get(key) != after
     }

@@ -101,9 +101,11 @@ def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Returns the *row* of a queue with the effect of *changes*.
 
     Raises:
-        RequestError: VALUE_INVALID if a queue of this kind lacks one of the attributes.
+        RequestError: VALUE_INVALID if a queue of this kind lacks one of the attributes, or if a
+            value is invalid.
     """
     queue_attribute.check_known(row, changes)
+    queue_attribute.check_values(row["queue"], changes)
     changed = {}
     for key, after in changes.items():
         is_default = after is None and key not in row["given"]

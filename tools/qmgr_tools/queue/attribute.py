@@ -16,6 +16,7 @@ from qmgr_config.units import ms_text
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute
 from qmgr_tools.cli import completion, humanize, option, output
+from qmgr_tools.manager import definition_value
 
 # The meaning of each attribute, by section of the help and of the output.
 PANELS: dict[str, dict[str, str]] = {
@@ -246,6 +247,22 @@ def check_known(row: Mapping[str, Any], changes: Iterable[str]) -> None:
                 ErrorCode.VALUE_INVALID,
                 f"a {row['kind']} queue has no attribute {label(name)}; omit {option_name(name)}",
             )
+
+
+def check_values(owner: str, changes: Mapping[str, Any]) -> None:
+    """Checks the new values of a dry run. None restores a default, and is valid.
+
+    Raises:
+        RequestError: VALUE_INVALID if the daemon would refuse a value for queue *owner*.
+    """
+    for name, value in changes.items():
+        why = ""
+        if name == "alias_of" and value is not None:
+            why = definition_value.queue_fault(owner, value)
+        elif name in QUEUE_ATTRIBUTES and value is not None:
+            why = definition_value.attribute_fault(owner, name, value)
+        if why:
+            raise RequestError(ErrorCode.VALUE_INVALID, f"{label(name)} of queue {owner}: {why}")
 
 
 def labels(names: Iterable[str]) -> str:

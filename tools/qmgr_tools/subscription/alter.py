@@ -148,9 +148,11 @@ def _would_change(
     """Returns the effect of *changes*: [before, after] by option.
 
     Raises:
-        RequestError: VALUE_INVALID if the subscription is a proxy without these attributes.
+        RequestError: VALUE_INVALID if the subscription is a proxy without these attributes, or if a
+            value is invalid.
     """
     queue_attribute.check_known(row, changes)
+    queue_attribute.check_values(name, changes)
     return {
         key: [row.get(key), after]
         for key, after in changes.items()

@@ -36,9 +36,9 @@ def boot(
 
     Args:
         name: The name of this queue manager, from the configuration if *is_named*, else a default.
-            new_id: 16 random bytes: the id of a new store, and the salt of this start. Peers
-                receive both.
-            new_secret: 32 random bytes: the secret of a store that has none yet. It is never sent.
+        new_id: 16 random bytes: the id of a new store, and the salt of this start. Peers
+            receive both.
+        new_secret: 32 random bytes: the secret of a store that has none yet. It is never sent.
 
     Raises:
         StoreForeign: The store belongs to another queue manager, or has a newer format.

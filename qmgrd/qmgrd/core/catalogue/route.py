@@ -65,8 +65,8 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
 
     Args:
         catalogue: The definitions of this queue manager.
-            name: A local queue, or QUEUE@MANAGER of another queue manager.
-            own: The name of this queue manager.
+        name: A local queue, or QUEUE@MANAGER of another queue manager.
+        own: The name of this queue manager.
 
     Raises:
         RequestError: The codes of :meth:`Catalogue.destination`, or QUEUE_IS_REMOTE if the message
@@ -109,8 +109,8 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
 
     Args:
         put: The put that arrived over the link of *peer*.
-            peer: The queue manager that sent *put*.
-            own: The name of this queue manager.
+        peer: The queue manager that sent *put*.
+        own: The name of this queue manager.
     """
     extras: dict[int, dict[str, Any]] = dict(put.extras)
     first, of_run = 0, list[list[Any]]()

@@ -39,14 +39,14 @@ def check(
 
     Args:
         peer: The name of the peer.
-            outbox: The sending end.
-            since_id: The commit id that was known when the path was opened.
-            commit_id: The commit id that the peer reports now.
-            held_to: The highest id that the peer holds.
-            uid: The encoded UID of the message with id *held_to*, or None if the peer does not know
-                it.
-            life: The sender's life in which that message arrived; empty if the peer does not know
-                it.
+        outbox: The sending end.
+        since_id: The commit id that was known when the path was opened.
+        commit_id: The commit id that the peer reports now.
+        held_to: The highest id that the peer holds.
+        uid: The encoded UID of the message with id *held_to*, or None if the peer does not know
+            it.
+        life: The sender's life in which that message arrived; empty if the peer does not know
+            it.
 
     Raises:
         RequestError: RESTORED if this store was restored. PEER_RESTORED if the peer's store was

@@ -114,7 +114,7 @@ class LinkInbox:
 
         Raises:
             WindowExceeded: The put is outside the window and is not kept.
-                RequestError: LINK_LINE_FULL if the line would exceed *bytes_max*.
+            RequestError: LINK_LINE_FULL if the line would exceed *bytes_max*.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         known = self.in_line.get(put.first_id)
@@ -155,10 +155,10 @@ class LinkInbox:
 
         Args:
             context: The context of the current turn.
-                bury: The function that makes dead letters of messages that are evicted.
-                queue: The queue that stores the records.
-                put: The put as it arrived.
-                target: The destination behind a transmission queue, or "".
+            bury: The function that makes dead letters of messages that are evicted.
+            queue: The queue that stores the records.
+            put: The put as it arrived.
+            target: The destination behind a transmission queue, or "".
 
         Raises:
             WindowExceeded: The put is outside the window. Nothing is stored.

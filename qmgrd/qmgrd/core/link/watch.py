@@ -1,7 +1,7 @@
 """Checks that the puts of a link arrive.
 
-While puts are in flight, a timer checks two things. A stalled path is closed. If all paths wait for
-a put that a slow path has had for long, an idle path sends a copy.
+While puts are in flight, a timer checks two things. A stalled path is closed. If a slow path
+holds up a put that all other paths wait for, an idle path sends a copy.
 """
 
 from typing import TYPE_CHECKING

@@ -49,10 +49,10 @@ def count_refused(
 
     Args:
         context: The context of the current turn.
-            catalogue: The definitions.
-            name: The name in the put. Only names of local queues are counted.
-            error: The reason for the refusal.
-            count: The number of refused records.
+        catalogue: The definitions.
+        name: The name in the put. Only names of local queues are counted.
+        error: The reason for the refusal.
+        count: The number of refused records.
     """
     if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
         queue = catalogue.storing_queue(name)

@@ -32,9 +32,9 @@ def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
 
     Args:
         parts: The parts of the queue manager whose turn is open.
-            work: The work that failed too often.
-            why: The reason for its last failure.
-            is_mark: Whether to only mark the work, so that later turns skip it.
+        work: The work that failed too often.
+        why: The reason for its last failure.
+        is_mark: Whether to only mark the work, so that later turns skip it.
     """
     context = parts.context
     if work.kind == "due" and isinstance(work.key, bytes):

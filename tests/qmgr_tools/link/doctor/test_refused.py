@@ -105,6 +105,13 @@ def test_accepting_is_told_with_what_may_arrive_twice(code: str) -> None:
     assert "no message arrives twice" in none[ACCEPT]
 
 
+def test_peer_that_is_not_allowed_is_told_what_allowing_it_does() -> None:
+    allow, start = found(f"PEER_NOT_ALLOWED: {refusal('NYC', 'EWR', is_known=False)}").choices
+    assert allow.effect.startswith("at NYC: ")
+    assert allow.effect.endswith("(see qmctl status here), NYC accepts no other store")
+    assert start.command == "qmctl link start NYC"
+
+
 AT_5 = "NYC holds up to id 9, but the next id to assign here is 5: this store was restored"
 OTHER = "NYC and this store hold different messages under id 9: one of the two was restored"
 

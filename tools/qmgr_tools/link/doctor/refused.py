@@ -14,7 +14,6 @@ from qmgr_tools.link.doctor.finding import Choice, Finding, Severity, text_of
 
 Row = dict[str, Any]
 OTHER_STORE = re.compile(r"queue manager (\S+) has a different store")
-AT_PEER = re.compile(r"in that case, at (\S+):")
 HOLDS = re.compile(
     r"(?:holds up to|hold different messages under) id (\d+)"
     r"(?:, but the next id to assign here is (\d+))?"
@@ -106,7 +105,11 @@ def _not_allowed(row: Row, code: str, text: str) -> Explanation:
         f"An operator of {link} must allow this queue manager before it may send. No message was "
         "sent.",
         (
-            Choice(remote, "status here), it accepts no other store"),
+            Choice(
+                remote,
+                f"at {link}: sends {_all(row)}, exactly once; with --store-id (see qmctl status "
+                f"here), {link} accepts no other store",
+            ),
             Choice(f"qmctl link start {link}", "then, at this queue manager: retries now"),
         ),
     )
@@ -114,19 +117,18 @@ def _not_allowed(row: Row, code: str, text: str) -> Explanation:
 
 def _store_changed(row: Row, code: str, text: str) -> Explanation:
     link = str(row["link"])
-    which, there = OTHER_STORE.search(text), AT_PEER.search(text)
+    which = OTHER_STORE.search(text)
     if which and which[1] != link:  # The peer refused this store.
-        where = there[1] if there else link
         remote = _at_peer(row, remedy.command(ErrorCode.PEER_STORE_CHANGED, text))
         return (
-            f"{where} does not accept {which[1]}: it knows {which[1]} with another store",
+            f"{link} does not accept {which[1]}: it knows {which[1]} with another store",
             f"This store was created again, or two queue managers have the name {which[1]}. "
-            f"{where} accepts nothing until an operator accepts this store there. Accepting the "
+            f"{link} accepts nothing until an operator accepts this store there. Accepting the "
             "peer here does not help.",
             (
                 Choice(
                     remote,
-                    f"at {where}: accepts this store as {which[1]} from then on; messages that "
+                    f"at {link}: accepts this store as {which[1]} from then on; messages that "
                     "the old store had sent stay there; unsent ones are lost with the old store",
                 ),
                 Choice(
