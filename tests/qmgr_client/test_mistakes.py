@@ -57,7 +57,7 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     (
         lambda c: c.admin.queue_create("N", depht_max=1),
         INVALID,
-        "depht_max: not known; did you mean depth_max?",
+        "depht_max: unknown attribute; did you mean depth_max?",
     ),
     # Bodies and lists
     (

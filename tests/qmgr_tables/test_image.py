@@ -62,7 +62,7 @@ def test_executor_that_does_not_see_the_path_says_so(copy: StoredSnapshot) -> No
 def test_damaged_file_is_refused_before_it_is_mapped(copy: StoredSnapshot) -> None:
     data = Path(copy.directory, "data.mdb")
     data.write_bytes(b"\0" * data.stat().st_size)
-    assert "not a qmgrd store: no LMDB magic number" in refusal(copy)
+    assert "not a qmgrd store: it contains no LMDB magic number" in refusal(copy)
     assert refusal(copy).endswith("; copy or take the snapshot again")
 
 

@@ -87,7 +87,7 @@ class Lab:
             return
         if fails or target is None or not target.up:
             self.note(node.name, f"dial {dial.address} fails")
-            why = f"{dial.address}: no listener"
+            why = f"{dial.address}: nobody there"
             node.turns.intake.event(0, lambda broker: broker.dial_failed(dial, why))
             return
         self.note(node.name, f"dials {dial.address}")

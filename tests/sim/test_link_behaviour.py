@@ -503,7 +503,7 @@ def test_message_too_long_for_the_peer_does_not_block_others() -> None:
     assert pair.reader.get("FLIGHTS") == first + behind
     assert pair.link.state is LinkState.BLOCKED
     assert pair.link.error.startswith(
-        f"MESSAGE_TOO_LARGE: message 2 has {LIMIT_BYTES + 1} bytes, {HUB} takes at most 4096"
+        f"MESSAGE_TOO_LARGE: message 2 has {LIMIT_BYTES + 1} bytes, but {HUB} accepts at most 4096"
     )
     later = pair.put(3, size_bytes=100)
     pair.advance(100)

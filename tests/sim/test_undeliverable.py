@@ -94,7 +94,7 @@ def test_message_without_any_place_stays_on_the_transmission_queue_G18(clean: bo
     pair.advance(LONG_ENOUGH_MS)
     for node in (pair.edge, pair.hub):
         assert pair.link.state is LinkState.BLOCKED
-        assert "nor can SYSTEM.DEAD.LETTERS take it: PUT_INHIBITED" in pair.link.error
+        assert "SYSTEM.DEAD.LETTERS cannot accept it either: PUT_INHIBITED" in pair.link.error
         assert list(stored(pair.edge, pair.link.queue)) == [1]
         again(pair, node, clean=clean)
     behind = pair.put(1)
