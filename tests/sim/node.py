@@ -285,7 +285,7 @@ class Node:
         if guilty is not None:
             self._kept_out[guilty.peer.peer_name] = self.lab.now_ms + KEEP_OUT_MS
         for port in list(self.ports.values()):
-            port.say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, "starts again", 100))
+            port.say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, "is starting", 100))
         self._stopped(clean=False)
         self.start()
 

@@ -19,9 +19,9 @@ def source(client: "Client", name: str) -> str:
     """
     row = _resolved(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
-        why = "its messages are numbered, and a move would leave gaps"
+        why = "its messages are numbered, so a move would leave gaps"
         raise _transmission(
-            f"{name} is a transmission queue: {why}; delete the link with its messages instead"
+            f"{name} is a transmission queue: {why}; delete the link and its messages instead"
         )
     return str(row["queue"])
 
