@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module.partition(".")[0]
+
+
+@cache
+def libraries(path: Path) -> frozenset[str]:
+    """Returns the top-level packages that the module at *path* imports."""
+    return frozenset(imported for _, imported in imports(ast.parse(path.read_text())))
 
 
 def imports_of(text: str, modules: Collection[str]) -> set[str]:
@@ -275,20 +282,12 @@ def test_shared_name_of_a_class_is_reported() -> None:
 
 @pytest.mark.parametrize("library", IMPORTED_ONCE)
 def test_library_is_imported_in_one_module(library: str) -> None:
-    importers = [
-        name_of(path)
-        for path in SOURCES
-        if library in {imported for _, imported in imports(ast.parse(path.read_text()))}
-    ]
+    importers = [name_of(path) for path in SOURCES if library in libraries(path)]
     assert len(importers) == 1, importers
 
 
 def test_only_the_store_imports_lmdb() -> None:
-    importers = {
-        name_of(path)
-        for path in SOURCES
-        if "lmdb" in {imported for _, imported in imports(ast.parse(path.read_text()))}
-    }
+    importers = {name_of(path) for path in SOURCES if "lmdb" in libraries(path)}
     assert importers == {"qmgrd/qmgrd/store/lmdb_store.py", "qmgrd/qmgrd/store/image.py"}
 
 

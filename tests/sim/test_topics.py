@@ -89,6 +89,7 @@ def _has(context: Any, queue_id: int, arrival: int) -> bool:
     return any(context.tx.get(key) is not None for key in places)
 
 
+@pytest.mark.long
 def test_republish_to_all_subscribers_is_found(monkeypatch: Patch) -> None:
     """C11, C21: a republication is a duplicate for subscribers that had already received it."""
     step = jobs._WORK["republish"]
@@ -175,6 +176,7 @@ def test_fan_out_that_starts_again_after_a_crash_is_found(monkeypatch: Patch) ->
     assert_found("each_gets_its_own", "publications_are_held")
 
 
+@pytest.mark.long
 def test_fan_out_that_forgets_the_subscribers_it_reached_is_found(monkeypatch: Patch) -> None:
     """When a batch continues after a crash, some subscribers receive the publication again."""
     resume = Publications._resume
@@ -186,6 +188,7 @@ def test_fan_out_that_forgets_the_subscribers_it_reached_is_found(monkeypatch: P
     assert_found("nothing_is_doubled", "counters_equal_contents", "publications_are_held", first=8)
 
 
+@pytest.mark.long
 def test_late_subscriber_that_gets_older_publications_is_found(monkeypatch: Patch) -> None:
     """C15."""
     monkeypatch.setattr(Subscription, "first", property(lambda self: 0))
@@ -198,6 +201,7 @@ def test_retained_publication_that_reaches_no_new_subscriber_is_found(monkeypatc
     assert_found("each_gets_its_own")
 
 
+@pytest.mark.long
 def test_ack_that_does_not_remove_a_parked_publication_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(settle, "_LANES", (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED))
     assert_found("settled_is_durable")
