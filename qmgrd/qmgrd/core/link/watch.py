@@ -43,7 +43,7 @@ class Watch:
                 text = f"path {path.index} of link {link.name} is stalled"
                 self._context.event("link stalled", link=link.name, path=path.index)
                 path.close(ErrorCode.LINK_STALLED, text)
-                link.lost(path, f"{path.address}: stalled")
+                link.lost(path, f"{path.address}: the path is stalled")
         self._send_what_is_late()
         self.set()
 
