@@ -117,3 +117,4 @@ def test_each_phrase_of_the_word_list_has_a_pattern(phrase: str) -> None:
 
 def test_word_list_is_read() -> None:
     assert len(words_replaced()) >= 28
+    assert set(words_replaced()) >= DEPEND_ON_CONTEXT

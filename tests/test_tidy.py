@@ -129,7 +129,7 @@ def offsets(name: str, tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Subscript):
             continue
-        owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+        owner = getattr(node.value, "attr", getattr(node.value, "id", "")).strip("_")
         places = [x.value for x in ast.walk(node.slice) if isinstance(x, ast.Constant)]
         if owner in named and any(type(place) is int for place in places):
             shown = ast.unparse(node)
@@ -331,6 +331,7 @@ def test_each_message_is_in_the_protocol() -> None:
         ("qmgrd/qmgrd/core/jobs/purge.py", "\nqueue.counters.depth -= 1\n", ":2: sets a counter"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "\nx = record[4:8]\n", ":2: record[4:8] has no name"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "x = a.front[7]\n", ":1: a.front[7] has no name"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "x = a._key[7]\n", ":1: a._key[7] has no name"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "x = record[-8 - n :]\n", ":1: record[-8 - n:] has no"),
         ("qmgrd/qmgrd/core/queue/take.py", "x = value[1] & 2\n", ":1: value[1] has no name"),
         ("spark/qmgr_tables/tables/keep.py", "x = position[0]\n", ":1: position[0] has no name"),

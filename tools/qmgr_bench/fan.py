@@ -171,9 +171,8 @@ class RabbitFan:
         self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
         channel = Channel(self._server.address)
         with channel.sock:
-            declared = (
-                bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)
-            )  # flag 2: durable
+            # The flag 2 means durable.
+            declared = bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)
             channel.ask(40, 10, declared)
             for queue in self._queues:
                 make(channel, queue)

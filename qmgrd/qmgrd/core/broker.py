@@ -46,7 +46,7 @@ from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.link_rotation import LinkRotation
-from qmgrd.core.sessions.session import Session, SessionFenced
+from qmgrd.core.sessions.session import Session, SessionFenced, error_of
 from qmgrd.core.sessions.settle_part import Arrived
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
@@ -418,9 +418,8 @@ class Broker:
     def shutdown(self) -> None:
         """Closes all connections. :attr:`busy` becomes false once all leases have ended."""
         for connection, session in sorted(self.sessions.items()):
-            self.units.close(
-                session, CONNECTION_LOST
-            )  # A shutdown does not count as a failed delivery.
+            # A shutdown does not count as a failed delivery.
+            self.units.close(session, CONNECTION_LOST)
             self.streams.links.report_commits(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
@@ -431,9 +430,8 @@ class Broker:
         """Records in this last turn that no lease is open."""
         if self._unclean:
             for queue in self.catalogue.by_id.values():
-                self.context.mark_changed(
-                    queue
-                )  # Messages from before the crash may still be stored.
+                # Messages from before the crash may still be stored.
+                self.context.mark_changed(queue)
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
         self.context.wrote = True  # Also writes the clock: lost units of work used timestamps.
 
@@ -443,8 +441,3 @@ class Broker:
             if kind not in running:
                 self.jobs.start(kind)
         self.context.timers.at(self.context.now.ms + RETENTION_PERIOD_MS, self._retention)
-
-
-def error_of(request_id: int, error: RequestError) -> m.Error:
-    """Returns the answer to a request that *error* ended."""
-    return m.Error(request_id, error.code, error.error_class, error.retry_after_ms, error.text)

@@ -239,9 +239,8 @@ class Intake:
         is_in_line = bool(pending.arrivals) and not is_separate
         self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
-            pending.arrivals.append(
-                Arrival(None, _nothing, 0)
-            )  # lets the connection leave its line in time
+            # Lets the connection leave its line in time.
+            pending.arrivals.append(Arrival(None, _nothing, 0))
         elif is_separate and pending.arrivals:
             self._add_to_rotation(pending)
         if not pending.arrivals:

@@ -152,9 +152,8 @@ def _parts(seq: int, data: bytes) -> Iterator[_Part]:
 def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatch:
     expansion = _Expansion(parts, whose)
     try:
-        arrays = [
-            _MAKERS[field.name](expansion).cast(field.type) for field in schema
-        ]  # The cast raises an error if a value does not fit.
+        # The cast raises an error if a value does not fit.
+        arrays = [_MAKERS[field.name](expansion).cast(field.type) for field in schema]
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         first, last = parts[0].seq, parts[-1].seq
         raise HistoryMalformed(f"rows {first} to {last} of history: {error}") from error

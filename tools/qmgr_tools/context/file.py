@@ -120,9 +120,8 @@ def _text(path: Path) -> str:
     Raises:
         OSError, ValueError: If the file is not regular, is too large, or cannot be read.
     """
-    number = os.open(
-        path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-    )  # Opening a pipe would block.
+    # Without O_NONBLOCK, opening a pipe would block.
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(number, "rb") as file:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise ValueError("not a regular file")
@@ -146,9 +145,8 @@ def _decoded(found: Any) -> Contexts | None:
 def _write(path: Path, contexts: Contexts) -> None:
     rows = {name: {"address": address} for name, address in sorted(contexts.addresses.items())}
     text = json.dumps({"current": contexts.current, "contexts": rows}, indent=2)
-    number, name = tempfile.mkstemp(
-        dir=path.parent, prefix=f"{path.name}."
-    )  # creates the file with mode 0600
+    # mkstemp creates the file with mode 0600.
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
         with open(number, "w", encoding="utf-8") as file:
             file.write(f"{text}\n")

@@ -365,7 +365,6 @@ def get(
 
 
 def _release(client: "Client", held: Sequence["Message"]) -> None:
-    for message in reversed(
-        held
-    ):  # The release of a message in a group also releases all later messages.
+    # The release of a message in a group also releases all later messages.
+    for message in reversed(held):
         client.release(message)

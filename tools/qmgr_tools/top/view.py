@@ -164,13 +164,11 @@ class Board:
     """The user's settings. The cursor follows its row, or stays if the row is deleted."""
 
     view: View = QUEUES
-    sorts: dict[str, tuple[str, bool]] = field(
-        default_factory=dict
-    )  # column, and whether highest first
+    # The column, and whether the highest value is first
+    sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)
     filters: dict[str, str] = field(default_factory=dict)
-    cursors: dict[str, tuple[Any, int]] = field(
-        default_factory=dict
-    )  # key of the row, and position
+    # The key of the row, and its position
+    cursors: dict[str, tuple[Any, int]] = field(default_factory=dict)
     is_detailed: bool = False
 
     @property

@@ -73,11 +73,9 @@ class MessageFacts:
 
     def uid(self) -> records.Uid | None:
         """Returns the UID, or None if the record has none."""
-        length = self.head().origin_length
-        if not length:
+        if not self.head().origin_length:
             return None
-        (timestamp,) = records.TIMESTAMP.unpack_from(self._record, len(self._record) - 8)
-        return records.Uid(self._record[-8 - length : -8].decode(errors="replace"), timestamp)
+        return records.decode_uid(records.trailer_of(self._record))
 
     def correlation_id(self) -> str | None:
         """Returns the correlation id as text, or as hexadecimal digits if it is not UTF-8."""

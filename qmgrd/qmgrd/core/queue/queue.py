@@ -246,10 +246,8 @@ class Queue:
         group = index.selected_by(front)[1]
         if group is not None:
             key = keys.group(self.id, *group)
-            for prefix in (
-                key,
-                key[keys.BEFORE_NUMBER],
-            ):  # the prefix of this member, and of its group
+            # The prefix of this member, and that of its group
+            for prefix in (key, key[keys.BEFORE_NUMBER]):
                 if prefix in waiting.seeking:
                     waiting.seek_from(prefix, key)
 

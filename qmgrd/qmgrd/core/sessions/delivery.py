@@ -17,9 +17,9 @@ from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
-from qmgrd.core.sessions.pump import DeliveryPump, can_hand, refusal
+from qmgrd.core.sessions.pump import DeliveryPump, can_hand
 from qmgrd.core.sessions.readers import Readers
-from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.session import Session, error_of
 from qmgrd.core.sessions.settlements import Settlements
 
 CREDIT_MAX_MESSAGES = 2**32
@@ -262,7 +262,7 @@ class Delivery:
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
             for consumer in [one for one in queue.waiting if one.is_get]:
-                self._end(consumer, refusal(consumer, error))
+                self._end(consumer, error_of(consumer.request_id, error))
         queue.waiting.seek_all()
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RequestError
 from qmgrd.core.context.context import Context
 from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.queue.group.select import MatchInconsistent
@@ -18,6 +17,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import SeekResult, seek
 from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.readers import got_in_physical_order
+from qmgrd.core.sessions.session import error_of
 from qmgrd.core.sessions.settlements import Settlements
 
 SHARE_MESSAGES = 256  # maximum for one consumer before the next one is served
@@ -177,7 +177,7 @@ class DeliveryPump:
         try:
             items, at_end = self._take(queue, consumer, share)
         except MatchInconsistent as error:
-            self._end(consumer, refusal(consumer, error))
+            self._end(consumer, error_of(consumer.request_id, error))
             return True
         damaged = queue.counters.damaged - damaged_before
         if damaged:
@@ -224,13 +224,6 @@ class DeliveryPump:
             got_in_physical_order(queue, context.tx, reader, found.items[-1])
         context.count_read(found.looked_at, 0)
         return found.items, found.at_end
-
-
-def refusal(consumer: Consumer, error: RequestError) -> m.Error:
-    """Returns the error reply to a get that cannot continue."""
-    return m.Error(
-        consumer.request_id, error.code, error.error_class, error.retry_after_ms, error.text
-    )
 
 
 def can_hand(queue: Queue) -> bool:

@@ -79,9 +79,8 @@ class Session:
     answers: dict[int, StreamAnswers] = field(default_factory=dict)
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # exceptions of this turn
-    part_exceptions: list[list[int]] = field(
-        default_factory=list
-    )  # exceptions of an incomplete settle request
+    # The exceptions of an incomplete settle request
+    part_exceptions: list[list[int]] = field(default_factory=list)
 
     def check_streams(self) -> None:
         """Raises RequestError PRODUCERS_EXHAUSTED if no further stream may be opened."""
@@ -130,3 +129,8 @@ class Session:
         answer = m.Settled(self.settled_id, self.exceptions)
         self.settled_id, self.exceptions = 0, []
         return answer
+
+
+def error_of(request_id: int, error: RequestError) -> m.Error:
+    """Returns the answer to a request that *error* ended."""
+    return m.Error(request_id, error.code, error.error_class, error.retry_after_ms, error.text)

@@ -160,9 +160,8 @@ class Settlements:
             if lessee.is_started:
                 self._returns.give_back_later(leases, CONNECTION_LOST)
             else:
-                self._returns.give_back_later(
-                    reversed(leases), UNREAD
-                )  # Reversed as in _one_by_one.
+                # Reversed as in _one_by_one.
+                self._returns.give_back_later(reversed(leases), UNREAD)
         self._units.close(session)
 
     def return_leases(self) -> None:
