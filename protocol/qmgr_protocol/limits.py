@@ -90,4 +90,8 @@ TOPIC_ATTRIBUTES = {
 QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
 }
+ADDRESSES_MAX = 16  # addresses of a link
+CONNECTIONS_MAX = 16  # connections of a link
+ROUTES_MAX = 100  # queue managers that a link leads to
+ANY_ROUTE = "*"  # the route to all queue managers without another route
 PATTERN_MAX = 64  # maximum characters of the pattern of a template

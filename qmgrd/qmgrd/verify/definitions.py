@@ -9,9 +9,9 @@ from qmgr_protocol import name as names
 from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
+from qmgr_protocol.limits import ANY_ROUTE
 from qmgrd.core.catalogue import named
 from qmgrd.core.catalogue.boot import SECRET_BYTES
-from qmgrd.core.catalogue.link_attributes import ANY
 from qmgrd.core.catalogue.system import PUBLICATIONS
 from qmgrd.core.catalogue.templates import check_pattern
 from qmgrd.core.context import peers as link_peers
@@ -272,7 +272,7 @@ def _check_pairs(found: Findings, defined: Defined) -> None:
             found.add("missing", key, f"the transmission queue of link {link} is missing")
     for name in (*defined.queues.values(), *defined.remote):
         manager = name.partition("@")[2]
-        if manager and not ({manager, ANY} & defined.routes or manager in defined.links):
+        if manager and not ({manager, ANY_ROUTE} & defined.routes or manager in defined.links):
             key = keys.SPACE_QUEUE + name.encode()
             found.add("missing", key, f"queue {name}: link {manager} is missing")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import ADDRESSES_MAX, CONNECTIONS_MAX
 from qmgr_tools.cli import completion, connect_options, dry_run, output
 from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
@@ -41,12 +42,10 @@ Name = Annotated[
         help="The queue manager at the other end.",
     ),
 ]
-CONNECTIONS_MAX = 16
 CONNECTIONS = "Number of parallel connections."
 KEEP_ORDER = "Keep the order of messages over several connections."
 FETCH = "Also fetch messages from the other queue manager over the connections of this link."
 TRANSIT = "Forward messages that arrive over other links."
-ADDRESSES_MAX = 16
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 STARTED = {"dialling", "opening", "up"}  # A start has no effect in these states.
 

@@ -11,13 +11,17 @@ from qmgr_config.address import parse_address
 from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import RequestError
-from qmgr_protocol.limits import PATTERN_MAX, QUEUE_ATTRIBUTES, Attribute
+from qmgr_protocol.limits import (
+    ADDRESSES_MAX,
+    ANY_ROUTE,
+    CONNECTIONS_MAX,
+    PATTERN_MAX,
+    QUEUE_ATTRIBUTES,
+    ROUTES_MAX,
+    Attribute,
+)
 from qmgr_tools.queue import system
 
-CONNECTIONS_MAX = 16
-ADDRESSES_MAX = 16
-ROUTES_MAX = 100
-ANY = "*"  # the default route
 UNIX = "unix:/"
 PATTERN = re.compile(rf"[A-Za-z0-9._*-]{{1,{PATTERN_MAX}}}")
 _TEXTS: dict[str, Callable[[Any], str]] = {"bytes": bytes_text, "ms": ms_text}
@@ -100,10 +104,12 @@ def _is_address(address: Any) -> bool:
 
 def _routes_fault(value: Any) -> str:
     if type(value) is not list or len(value) > ROUTES_MAX:
-        return f"use a list of at most {ROUTES_MAX} queue managers, or [{ANY!r}] for all others"
+        return (
+            f"use a list of at most {ROUTES_MAX} queue managers, or [{ANY_ROUTE!r}] for all others"
+        )
     for manager in value:
         try:
-            if manager != ANY:
+            if manager != ANY_ROUTE:
                 names.check(str(manager))
         except RequestError as error:
             return error.text

@@ -5,10 +5,9 @@ from typing import Any, TypeAlias
 
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import ADDRESSES_MAX, ANY_ROUTE, CONNECTIONS_MAX, ROUTES_MAX
 from qmgrd.core.catalogue.attributes import unknown
 
-ADDRESSES_MAX = 16
-CONNECTIONS_MAX = 16
 # The defaults; addresses have none.
 DEFAULTS: dict[str, Any] = {
     "connections": 1,
@@ -17,8 +16,6 @@ DEFAULTS: dict[str, Any] = {
     "routes": [],
     "transit": False,
 }
-ROUTES_MAX = 100
-ANY = "*"  # the route to all queue managers without another route
 ALTERABLE = ("addresses", *DEFAULTS)
 
 Check: TypeAlias = Callable[[Any], str]
@@ -75,10 +72,10 @@ def _connections(value: Any) -> str:
 
 def _routes(value: Any) -> str:
     if type(value) is not list or len(value) > ROUTES_MAX:
-        return f"give at most {ROUTES_MAX} names of queue managers, or {ANY!r} for all others"
+        return f"give at most {ROUTES_MAX} names of queue managers, or {ANY_ROUTE!r} for all others"
     for manager in value:
         try:
-            if manager != ANY:
+            if manager != ANY_ROUTE:
                 names.check(str(manager))
         except RequestError as error:
             return error.text

@@ -13,8 +13,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import ANY_ROUTE
 from qmgrd.core.catalogue import attributes
-from qmgrd.core.catalogue.link_attributes import ANY
 from qmgrd.core.catalogue.missing import no_link
 from qmgrd.core.queue import notes
 from qmgrd.core.queue.put_errors import full
@@ -32,7 +32,7 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
         RequestError: LINK_UNKNOWN.
     """
     routes = catalogue.routes
-    found = catalogue.links.get(manager) or routes.get(manager) or routes.get(ANY)
+    found = catalogue.links.get(manager) or routes.get(manager) or routes.get(ANY_ROUTE)
     if found is None:
         raise no_link(manager)
     return found
