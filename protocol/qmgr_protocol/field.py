@@ -211,6 +211,8 @@ U32 = integer(0, 2**32 - 1)
 U64 = integer(0, 2**63 - 1)  # The upper limit fits into a signed 64-bit integer.
 TEXT = text(1_024)
 # The limit exceeds any valid name, so that NAME_INVALID can explain the rules of names.
-NAME = text(1_024)
+NAME = text(1_024)  # name of an object, for which the request needs a right
+NAMES = array(1_000, NAME)
+PREVIOUS_NAME = text(1_024)
 LONG_TEXT = text(4_096)
 SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), fraction, TEXT))

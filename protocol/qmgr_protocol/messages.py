@@ -29,17 +29,18 @@ from qmgr_protocol.field_type import (
     Name,
     Names,
     PageLimit,
+    PreviousName,
     Seq,
     Text,
     Texts,
     UpTo16Bytes,
     UpTo64Bytes,
 )
+from qmgr_protocol.need import EACH, Kind, Need, Right
 from qmgr_protocol.operation import (
     AnsweredBy,
     Growth,
     Operation,
-    Right,
     Role,
     declared,
     message,
@@ -295,7 +296,7 @@ class Blocked(NamedTuple):
 
 @request(
     20,
-    Right.CONNECT,
+    Need(Right.CONNECT),
     Growth.OPERATES,  # Units of work that only get messages need a stream to commit.
     ok_value=field.row(field.ID, field.U64, _IDS_ABOVE, _REFUSED, _STAMPED),
 )
@@ -315,7 +316,7 @@ class ProducerOpen(NamedTuple):
 
 @request(
     21,
-    Right.PUT,
+    Need(Right.PUT, Kind.DESTINATION, "queue"),
     Growth.ITSELF,
     listener=Role.QUEUE_MANAGER,
     answered_by=AnsweredBy.COMMITTED,
@@ -341,7 +342,7 @@ class Put(NamedTuple):
 # -- units of work
 
 
-@request(30, Right.CONNECT, Growth.NOTHING)
+@request(30, Need(Right.CONNECT), Growth.NOTHING)
 class UnitBegin(NamedTuple):
     """Begins the unit of work with number *unit*. It ends with the connection. OK: nil."""
 
@@ -351,7 +352,7 @@ class UnitBegin(NamedTuple):
 
 @request(
     31,
-    Right.PUT,
+    Need(Right.PUT, Kind.DESTINATION, "queue"),
     Growth.ITSELF,
     ok_value=field.row(
         _rows(field.U32, field.U32, field.LONG_TEXT), _rows(field.U32, field.U64, field.U32)
@@ -370,7 +371,7 @@ class UnitPut(NamedTuple):
     records: Binaries
 
 
-@request(32, Right.CONNECT, Growth.ITSELF, answered_by=AnsweredBy.COMMITTED)
+@request(32, Need(Right.CONNECT), Growth.ITSELF, answered_by=AnsweredBy.COMMITTED)
 class UnitCommit(NamedTuple):
     """Commits a unit of work. The commit is numbered like a put, and may be repeated like a put.
 
@@ -386,7 +387,7 @@ class UnitCommit(NamedTuple):
     gets: U32
 
 
-@request(33, Right.CONNECT, Growth.NOTHING)
+@request(33, Need(Right.CONNECT), Growth.NOTHING)
 class UnitBackout(NamedTuple):
     """Backs out a unit of work. OK value: the numbers [puts, gets] that were undone.
 
@@ -402,7 +403,7 @@ class UnitBackout(NamedTuple):
 # -- gets and settles
 
 
-@request(8, Right.CONNECT, Growth.NOTHING, answered_by=AnsweredBy.NONE, is_dropped=True)
+@request(8, Need(Right.CONNECT), Growth.NOTHING, answered_by=AnsweredBy.NONE, is_dropped=True)
 class Cancel(NamedTuple):
     """Ends a waiting get or a consumer. The last answer to the ended request is an Ended."""
 
@@ -411,7 +412,7 @@ class Cancel(NamedTuple):
 
 @request(
     23,
-    Right.GET,
+    Need(Right.GET, Kind.SOURCE, "queue"),
     Growth.NOTHING,
     answered_by=AnsweredBy.DELIVER,
     is_dropped=True,
@@ -446,7 +447,7 @@ class Get(NamedTuple):
 
 @request(
     24,
-    Right.GET,
+    Need(Right.GET, Kind.SOURCE, "queue"),
     Growth.NOTHING,
     ok_value=field.row(field.U32, _LEASE_MS),
     is_dropped=True,
@@ -474,7 +475,7 @@ class Consume(NamedTuple):
     start_later: Flag = False
 
 
-@request(25, Right.CONNECT, Growth.NOTHING, answered_by=AnsweredBy.NONE, is_dropped=True)
+@request(25, Need(Right.CONNECT), Growth.NOTHING, answered_by=AnsweredBy.NONE, is_dropped=True)
 class Credit(NamedTuple):
     """Lets a consumer receive *messages* more messages, and *bytes* more bytes of records."""
 
@@ -483,7 +484,9 @@ class Credit(NamedTuple):
     bytes: U64
 
 
-@request(27, Right.GET, Growth.NOTHING, answered_by=AnsweredBy.SETTLED, left_out_from="unit")
+@request(
+    27, Need(Right.CONNECT), Growth.NOTHING, answered_by=AnsweredBy.SETTLED, left_out_from="unit"
+)
 class Settle(NamedTuple):
     """Ends leases: ack (1), release (2), return (3), unread (4), reject (5). Renews leases (6).
 
@@ -504,7 +507,7 @@ class Settle(NamedTuple):
     text: ReasonText = ""
 
 
-@query(29, Right.BROWSE, is_long=True, left_out_from="order")
+@query(29, Need(Right.BROWSE, Kind.SOURCE, "queue"), is_long=True, left_out_from="order")
 class Browse(NamedTuple):
     """Reads messages without leasing them. OK value: {items, next, ..}; next is nil at the end.
 
@@ -527,7 +530,7 @@ class Browse(NamedTuple):
     all_available: Flag = False
 
 
-@request(35, Right.CONNECT, Growth.NOTHING, is_dropped=True)
+@request(35, Need(Right.CONNECT), Growth.NOTHING, is_dropped=True)
 class ReaderClose(NamedTuple):
     """Ends a reader and frees its group. OK: nil, even if the reader does not exist."""
 
@@ -538,7 +541,15 @@ class ReaderClose(NamedTuple):
 # -- queues
 
 
-@request(40, Right.ADMIN, Growth.ADDS)
+@request(
+    40,
+    (
+        Need(Right.CREATE, Kind.QUEUE, "queue"),
+        Need(Right.PUT, Kind.DESTINATION, "attributes.alias_of"),
+        Need(Right.PUT, Kind.DESTINATION, "attributes.backout_queue"),
+    ),
+    Growth.ADDS,
+)
 class QueueCreate(NamedTuple):
     """Defines a queue: local, or remote if the name is QUEUE@MANAGER. OK value: its row."""
 
@@ -547,7 +558,14 @@ class QueueCreate(NamedTuple):
     attributes: Attributes = {}
 
 
-@request(41, Right.ADMIN, Growth.OPERATES)
+@request(
+    41,
+    (
+        Need(Right.DELETE, Kind.SOURCE, "queue"),
+        Need(Right.PURGE, Kind.SOURCE, "queue", when="purge"),
+    ),
+    Growth.OPERATES,
+)
 class QueueDelete(NamedTuple):
     """Deletes a queue, even with messages if purge is true. OK value: {messages}."""
 
@@ -556,16 +574,16 @@ class QueueDelete(NamedTuple):
     purge: Flag = False
 
 
-@query(42, is_long=True)
+@query(42, Need(Right.SHOW, Kind.SOURCE, EACH), is_long=True)
 class QueueList(NamedTuple):
     """Lists queues in the order of names, after the name *after*. OK value: {queues, next}."""
 
     request_id: Id
-    after: Name = ""
+    after: PreviousName = ""
     limit: PageLimit = 1000
 
 
-@query(43, is_long=False)
+@query(43, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=False)
 class QueueShow(NamedTuple):
     """Shows a queue. OK value: its row with attributes, counters, consumers and origins.
 
@@ -574,10 +592,10 @@ class QueueShow(NamedTuple):
 
     request_id: Id
     queue: Name
-    origins_after: Name = ""
+    origins_after: PreviousName = ""
 
 
-@request(44, Right.ADMIN, Growth.OPERATES)
+@request(44, Need(Right.PURGE, Kind.SOURCE, "queue"), Growth.OPERATES)
 class QueuePurge(NamedTuple):
     """Deletes the messages that are on a queue now and not leased. OK value: {messages}.
 
@@ -591,7 +609,15 @@ class QueuePurge(NamedTuple):
     messages_max: U64 = 0
 
 
-@request(45, Right.ADMIN, Growth.OPERATES)
+@request(
+    45,
+    (
+        Need(Right.ALTER, Kind.SOURCE, "queue"),
+        Need(Right.PUT, Kind.DESTINATION, "attributes.alias_of"),
+        Need(Right.PUT, Kind.DESTINATION, "attributes.backout_queue"),
+    ),
+    Growth.OPERATES,
+)
 class QueueAlter(NamedTuple):
     """Changes attributes of a queue permanently. OK value: its row, and the changed attributes.
 
@@ -603,7 +629,14 @@ class QueueAlter(NamedTuple):
     attributes: Attributes = {}
 
 
-@request(46, Right.ADMIN, Growth.OPERATES)
+@request(
+    46,
+    (
+        Need(Right.MOVE, Kind.SOURCE, "queue"),
+        Need(Right.PUT, Kind.DESTINATION, "target", or_all=True),
+    ),
+    Growth.OPERATES,
+)
 class QueueMove(NamedTuple):
     """Moves or copies the messages that are on a queue now and not leased. OK value: a job's row.
 
@@ -625,7 +658,14 @@ class QueueMove(NamedTuple):
     retries_max: U16 = 3
 
 
-@request(90, Right.ADMIN, Growth.ADDS)
+@request(
+    90,
+    (
+        Need(Right.CREATE, Kind.TEMPLATE, "pattern"),
+        Need(Right.PUT, Kind.DESTINATION, "attributes.backout_queue"),
+    ),
+    Growth.ADDS,
+)
 class TemplateSet(NamedTuple):
     """Defines a template: the attributes of queues whose names match a pattern. OK value: its row.
 
@@ -638,7 +678,7 @@ class TemplateSet(NamedTuple):
     attributes: Attributes = {}
 
 
-@request(91, Right.ADMIN, Growth.NOTHING)
+@request(91, Need(Right.DELETE, Kind.TEMPLATE, "pattern"), Growth.NOTHING)
 class TemplateDelete(NamedTuple):
     """Deletes a template. OK value: {pattern, queues}."""
 
@@ -646,7 +686,7 @@ class TemplateDelete(NamedTuple):
     pattern: Name
 
 
-@query(92, is_long=True)
+@query(92, Need(Right.SHOW, Kind.TEMPLATE, EACH), is_long=True)
 class TemplateList(NamedTuple):
     """Lists templates in the order of their patterns. OK value: {templates}."""
 
@@ -658,7 +698,7 @@ class TemplateList(NamedTuple):
 
 @request(
     60,
-    Right.LINK,
+    Need(Right.LINK, Kind.PEER),
     Growth.ITSELF,  # The handler first checks whether the peer may learn that its stream exists.
     dialler=Role.QUEUE_MANAGER,
     listener=Role.QUEUE_MANAGER,
@@ -696,7 +736,7 @@ class LinkOpen(NamedTuple):
 
 @request(
     69,
-    Right.LINK,
+    Need(Right.LINK, Kind.PEER),
     Growth.NOTHING,
     dialler=Role.QUEUE_MANAGER,
     listener=Role.QUEUE_MANAGER,
@@ -708,7 +748,7 @@ class CommitAsk(NamedTuple):
     stream: Id
 
 
-@request(70, Right.LINK, Growth.NOTHING, dialler=Role.QUEUE_MANAGER)
+@request(70, Need(Right.FETCH, Kind.PEER), Growth.NOTHING, dialler=Role.QUEUE_MANAGER)
 class LinkFetch(NamedTuple):
     """Asks a queue manager to send the messages of its link to the dialler over this connection.
 
@@ -724,7 +764,7 @@ class LinkFetch(NamedTuple):
     put_window_bytes: U64
 
 
-@request(61, Right.ADMIN, Growth.ADDS)
+@request(61, Need(Right.CREATE, Kind.LINK, "link"), Growth.ADDS)
 class LinkCreate(NamedTuple):
     """Defines a link to another queue manager. OK value: its row."""
 
@@ -733,7 +773,11 @@ class LinkCreate(NamedTuple):
     attributes: Attributes = {}
 
 
-@request(62, Right.ADMIN, Growth.OPERATES)
+@request(
+    62,
+    (Need(Right.DELETE, Kind.LINK, "link"), Need(Right.PURGE, Kind.LINK, "link", when="purge")),
+    Growth.OPERATES,
+)
 class LinkDelete(NamedTuple):
     """Deletes a link, even with pending messages if purge is true. OK value: {messages}."""
 
@@ -742,14 +786,14 @@ class LinkDelete(NamedTuple):
     purge: Flag = False
 
 
-@query(63, is_long=True)
+@query(63, Need(Right.SHOW, Kind.LINK, EACH), is_long=True)
 class LinkList(NamedTuple):
     """Lists links. OK value: {links}."""
 
     request_id: Id
 
 
-@query(64, is_long=False)
+@query(64, Need(Right.SHOW, Kind.LINK, "link"), is_long=False)
 class LinkShow(NamedTuple):
     """Shows a link. OK value: its row."""
 
@@ -757,7 +801,7 @@ class LinkShow(NamedTuple):
     link: Name
 
 
-@request(65, Right.ADMIN, Growth.NOTHING)
+@request(65, Need(Right.ALTER, Kind.LINK, "link"), Growth.NOTHING)
 class LinkStart(NamedTuple):
     """Starts a stopped or refused link. OK value: its row.
 
@@ -769,7 +813,7 @@ class LinkStart(NamedTuple):
     accept: Flag = False
 
 
-@request(66, Right.ADMIN, Growth.NOTHING)
+@request(66, Need(Right.ALTER, Kind.LINK, "link"), Growth.NOTHING)
 class LinkStop(NamedTuple):
     """Stops a link, even across restarts. OK value: its row."""
 
@@ -777,7 +821,7 @@ class LinkStop(NamedTuple):
     link: Name
 
 
-@request(68, Right.ADMIN, Growth.OPERATES)
+@request(68, Need(Right.ALTER, Kind.LINK, "link"), Growth.OPERATES)
 class LinkAlter(NamedTuple):
     """Changes attributes of a link permanently. OK value: its row, and the changed attributes."""
 
@@ -786,7 +830,7 @@ class LinkAlter(NamedTuple):
     attributes: Attributes = {}
 
 
-@request(71, Right.ADMIN, Growth.ADDS)
+@request(71, Need(Right.ADMIN, Kind.LINK, "manager"), Growth.ADDS)
 class LinkAllow(NamedTuple):
     """Lets a queue manager open links to this one. OK value: its row.
 
@@ -799,7 +843,7 @@ class LinkAllow(NamedTuple):
     store_id: PinnedStore = b""
 
 
-@request(72, Right.ADMIN, Growth.NOTHING)
+@request(72, Need(Right.ADMIN, Kind.LINK, "manager"), Growth.NOTHING)
 class LinkDisallow(NamedTuple):
     """Withdraws a queue manager's permission to open links. OK value: {connections} closed."""
 
@@ -810,14 +854,14 @@ class LinkDisallow(NamedTuple):
 # -- operations
 
 
-@query(80, is_long=False)
+@query(80, Need(Right.SHOW), is_long=False)
 class Status(NamedTuple):
     """Reports the state of the queue manager. OK value: a map."""
 
     request_id: Id
 
 
-@request(81, Right.ADMIN, Growth.NOTHING)
+@request(81, Need(Right.SNAPSHOT), Growth.NOTHING)
 class Snapshot(NamedTuple):
     """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest.
 
@@ -830,7 +874,7 @@ class Snapshot(NamedTuple):
     rate_bytes: U64 = 0
 
 
-@query(82, is_long=True)
+@query(82, Need(Right.SHOW), is_long=True)
 class ConnectionList(NamedTuple):
     """Lists open connections in the order of numbers. OK value: {connections, next}."""
 
@@ -839,7 +883,7 @@ class ConnectionList(NamedTuple):
     limit: PageLimit = 1000
 
 
-@request(83, Right.ADMIN, Growth.NOTHING)
+@request(83, Need(Right.ADMIN), Growth.NOTHING)
 class ConnectionClose(NamedTuple):
     """Closes another connection. OK value: its row."""
 
@@ -847,7 +891,7 @@ class ConnectionClose(NamedTuple):
     connection: Seq
 
 
-@query(84, is_long=True)
+@query(84, Need(Right.SHOW), is_long=True)
 class AsideList(NamedTuple):
     """Lists the items set aside in the order of numbers. OK value: {items, next}."""
 
@@ -856,7 +900,7 @@ class AsideList(NamedTuple):
     limit: PageLimit = 1000
 
 
-@request(85, Right.ADMIN, Growth.NOTHING)
+@request(85, Need(Right.ADMIN), Growth.NOTHING)
 class AsideRetry(NamedTuple):
     """Repeats the task of an item. OK value: its row, and the time of the retry: {retried}."""
 
@@ -864,7 +908,7 @@ class AsideRetry(NamedTuple):
     number: U64
 
 
-@request(86, Right.ADMIN, Growth.NOTHING)  # It removes an item for the job that it may start.
+@request(86, Need(Right.ADMIN), Growth.NOTHING)  # It removes an item for the job that it may start.
 class AsideDrop(NamedTuple):
     """Deletes an item with its row or its job. OK value: its row."""
 
@@ -872,14 +916,14 @@ class AsideDrop(NamedTuple):
     number: U64
 
 
-@query(110, is_long=True)
+@query(110, Need(Right.SHOW), is_long=True)
 class JobList(NamedTuple):
     """Lists jobs, including those that ended within the last hour. OK value: {jobs}."""
 
     request_id: Id
 
 
-@query(111, is_long=False)
+@query(111, Need(Right.SHOW), is_long=False)
 class JobShow(NamedTuple):
     """Shows a job. OK value: its row."""
 
@@ -887,7 +931,7 @@ class JobShow(NamedTuple):
     job: Seq
 
 
-@request(112, Right.ADMIN, Growth.NOTHING)
+@request(112, Need(Right.ADMIN), Growth.NOTHING)
 class JobCancel(NamedTuple):
     """Ends a job without undoing its completed work. OK value: its row."""
 
@@ -898,14 +942,14 @@ class JobCancel(NamedTuple):
 # -- groups
 
 
-@request(34, Right.PUT, Growth.NOTHING, ok_value=field.exactly(24))
+@request(34, Need(Right.CONNECT), Growth.NOTHING, ok_value=field.exactly(24))
 class GroupNew(NamedTuple):
     """Requests the id of a new group. OK value: 24 bytes that no other group has."""
 
     request_id: Id
 
 
-@query(100, is_long=True)
+@query(100, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
 class GroupList(NamedTuple):
     """Lists the groups of a queue in the order of ids. OK value: {groups, next}.
 
@@ -919,7 +963,7 @@ class GroupList(NamedTuple):
     incomplete: Flag = False
 
 
-@query(101, is_long=True)
+@query(101, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
 class GroupShow(NamedTuple):
     """Shows a group: its row, its members from *number* on, and the missing numbers between."""
 
@@ -929,7 +973,7 @@ class GroupShow(NamedTuple):
     number: GroupNumber = 1
 
 
-@request(102, Right.ADMIN, Growth.OPERATES)
+@request(102, Need(Right.ALTER, Kind.SOURCE, "queue"), Growth.OPERATES)
 class GroupAlter(NamedTuple):
     """Changes the state of a group. OK value: its new row, and whether it *changed*.
 
@@ -948,7 +992,14 @@ class GroupAlter(NamedTuple):
 # -- topics: a publication is an ordinary put to a topic, and a subscription is consumed as a queue
 
 
-@request(117, Right.SUBSCRIBE, Growth.ADDS)
+@request(
+    117,
+    (
+        Need(Right.SUBSCRIBE, Kind.TOPIC, "topic"),
+        Need(Right.CREATE, Kind.SUBSCRIPTION, "subscription"),
+    ),
+    Growth.ADDS,
+)
 class Subscribe(NamedTuple):
     """Subscribes to the topics that match a filter. OK value: the row of the subscription.
 
@@ -966,7 +1017,7 @@ class Subscribe(NamedTuple):
     retained: Flag = True
 
 
-@request(118, Right.SUBSCRIBE, Growth.OPERATES)
+@request(118, Need(Right.DELETE, Kind.SUBSCRIPTION, "subscription"), Growth.OPERATES)
 class Unsubscribe(NamedTuple):
     """Ends a subscription and deletes all its messages. OK value: {messages}."""
 
@@ -974,7 +1025,7 @@ class Unsubscribe(NamedTuple):
     subscription: Name
 
 
-@query(119, is_long=True)
+@query(119, Need(Right.SHOW, Kind.SUBSCRIPTION, EACH), is_long=True)
 class SubscriptionList(NamedTuple):
     """Lists subscriptions in the order of names. OK value: {subscriptions, next}.
 
@@ -982,12 +1033,12 @@ class SubscriptionList(NamedTuple):
     """
 
     request_id: Id
-    after: Name = ""
+    after: PreviousName = ""
     limit: PageLimit = 1000
     topic: Name = ""
 
 
-@request(120, Right.SUBSCRIBE, Growth.OPERATES)
+@request(120, Need(Right.ALTER, Kind.SUBSCRIPTION, "subscription"), Growth.OPERATES)
 class SubscriptionHealthy(NamedTuple):
     """Reports that a subscriber can receive again. OK value: its row, and the *job* or nil.
 
@@ -999,7 +1050,7 @@ class SubscriptionHealthy(NamedTuple):
     subscription: Name
 
 
-@request(121, Right.ADMIN, Growth.ADDS)
+@request(121, Need(Right.CREATE, Kind.TOPIC, "topic"), Growth.ADDS)
 class TopicSet(NamedTuple):
     """Defines the attributes of a topic and of all topics below it. OK value: its row.
 
@@ -1011,7 +1062,7 @@ class TopicSet(NamedTuple):
     attributes: Attributes = {}
 
 
-@request(122, Right.ADMIN, Growth.NOTHING)
+@request(122, Need(Right.DELETE, Kind.TOPIC, "topic"), Growth.NOTHING)
 class TopicDelete(NamedTuple):
     """Deletes the definition of a topic, or only its retained publication. OK: nil."""
 
@@ -1020,16 +1071,16 @@ class TopicDelete(NamedTuple):
     retained: Flag = False
 
 
-@query(123, is_long=True)
+@query(123, Need(Right.SHOW, Kind.TOPIC, EACH), is_long=True)
 class TopicList(NamedTuple):
     """Lists topics with a definition or a retained publication. OK value: {topics, next}."""
 
     request_id: Id
-    after: Name = ""
+    after: PreviousName = ""
     limit: PageLimit = 1000
 
 
-@query(124, is_long=True)
+@query(124, Need(Right.SHOW, Kind.TOPIC, "topic"), is_long=True)
 class TopicShow(NamedTuple):
     """Shows the attributes in force for a topic, and its subscriptions. OK value: its row."""
 
@@ -1037,7 +1088,7 @@ class TopicShow(NamedTuple):
     topic: Name
 
 
-@query(125, is_long=True)
+@query(125, Need(Right.SHOW, Kind.SUBSCRIPTION, EACH), is_long=True)
 class TopicLacks(NamedTuple):
     """Lists subscriptions that have not consumed a publication. OK: {uid, topic, subscriptions}."""
 
@@ -1045,7 +1096,7 @@ class TopicLacks(NamedTuple):
     uid: EncodedUid
 
 
-@query(126, is_long=True)
+@query(126, Need(Right.SHOW, Kind.SUBSCRIPTION, EACH), is_long=True)
 class RepublishList(NamedTuple):
     """Lists parked publications in order, after the position *after*. OK value: {parked, next}.
 
@@ -1061,7 +1112,9 @@ class RepublishList(NamedTuple):
     subscription: Name = ""
 
 
-@request(127, Right.ADMIN, Growth.OPERATES)
+@request(
+    127, Need(Right.REPUBLISH, Kind.SUBSCRIPTION, "subscriptions", or_all=True), Growth.OPERATES
+)
 class Republish(NamedTuple):
     """Delivers parked publications again, only to the subscribers that failed, or drops them.
 
@@ -1084,7 +1137,7 @@ class Republish(NamedTuple):
 # -- history, and the export cursors that retain it
 
 
-@query(113, is_long=True)
+@query(113, Need(Right.HISTORY), is_long=True)
 class HistoryRead(NamedTuple):
     """Reads rows of history. OK value: {manager, store_id, first, next, rows}.
 
@@ -1099,14 +1152,14 @@ class HistoryRead(NamedTuple):
     bytes_max: U32 = 1_048_576
 
 
-@query(114, is_long=False)
+@query(114, Need(Right.SHOW), is_long=False)
 class HistoryShow(NamedTuple):
     """Shows the size and range of the history, and its cursors. OK value: its row."""
 
     request_id: Id
 
 
-@request(115, Right.ADMIN, Growth.ADDS)
+@request(115, Need(Right.EXPORT, Kind.CURSOR, "cursor"), Growth.ADDS)
 class CursorCommit(NamedTuple):
     """Reports that an export has all rows up to a number. Creates the cursor if it does not exist.
 
@@ -1118,7 +1171,7 @@ class CursorCommit(NamedTuple):
     position: U64
 
 
-@request(116, Right.ADMIN, Growth.NOTHING)
+@request(116, Need(Right.DELETE, Kind.CURSOR, "cursor"), Growth.NOTHING)
 class CursorDelete(NamedTuple):
     """Deletes a cursor. The history is no longer kept for it. OK: nil."""
 

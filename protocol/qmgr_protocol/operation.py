@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from qmgr_protocol.field import Check
+from qmgr_protocol.field import NAME, NAMES, Check
+from qmgr_protocol.need import EACH, Kind, Need
 from qmgr_protocol.states import Move
 
 if TYPE_CHECKING:
     from qmgr_protocol.messages import Message
 
-Kind = TypeVar("Kind", bound="type[Message]")
+MessageKind = TypeVar("MessageKind", bound="type[Message]")
 
 
 class Role(Enum):
@@ -28,19 +29,6 @@ class Role(Enum):
 
     ANY = "any"
     QUEUE_MANAGER = "queue-manager"
-
-
-class Right(Enum):
-    """The right that a request needs."""
-
-    CONNECT = "connect"  # Every connection has this right.
-    PUT = "put"
-    GET = "get"
-    SUBSCRIBE = "subscribe"
-    BROWSE = "browse"
-    SHOW = "show"
-    ADMIN = "admin"
-    LINK = "link"
 
 
 class Growth(Enum):
@@ -64,9 +52,10 @@ class AnsweredBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestTraits:
-    """The right that a request needs, its effects, and its answer."""
+    """The rights that a request needs, its effects, and its answer."""
 
-    right: Right
+    needs: tuple[Need, ...]
+    reads: bool  # True if the request only reads
     growth: Growth
     answered_by: AnsweredBy
     ok_value: Check | None  # check of the value of the Ok, if a client or a link uses the value
@@ -106,7 +95,7 @@ def message(
     listener: Role | None = None,
     moves: tuple[Move, ...] = (),
     left_out_from: str = "",
-) -> Callable[[Kind], Kind]:
+) -> Callable[[MessageKind], MessageKind]:
     """Declares a message that is not a request.
 
     Args:
@@ -121,7 +110,7 @@ def message(
 
 def request(
     number: int,
-    right: Right,
+    needs: Need | tuple[Need, ...],
     growth: Growth,
     *,
     dialler: Role = Role.ANY,
@@ -130,20 +119,20 @@ def request(
     ok_value: Check | None = None,
     is_dropped: bool = False,
     left_out_from: str = "",
-) -> Callable[[Kind], Kind]:
+) -> Callable[[MessageKind], MessageKind]:
     """Declares a request. See :class:`RequestTraits` and :func:`message` for the arguments."""
     found = RequestTraits(
-        right, growth, answered_by, ok_value, is_long=False, is_dropped=is_dropped
+        _all(needs), False, growth, answered_by, ok_value, is_long=False, is_dropped=is_dropped
     )
     return _declaring(number, dialler, listener, (), left_out_from, found)
 
 
 def query(
-    number: int, right: Right = Right.SHOW, *, is_long: bool, left_out_from: str = ""
-) -> Callable[[Kind], Kind]:
+    number: int, needs: Need | tuple[Need, ...], *, is_long: bool, left_out_from: str = ""
+) -> Callable[[MessageKind], MessageKind]:
     """Declares a request that only reads. :func:`request` declares other requests."""
     found = RequestTraits(
-        right, Growth.NOTHING, AnsweredBy.OK, None, is_long=is_long, is_dropped=True
+        _all(needs), True, Growth.NOTHING, AnsweredBy.OK, None, is_long=is_long, is_dropped=True
     )
     return _declaring(number, Role.ANY, None, (), left_out_from, found)
 
@@ -155,18 +144,40 @@ def _declaring(
     moves: tuple[Move, ...],
     left_out_from: str,
     found: RequestTraits | None,
-) -> Callable[[Kind], Kind]:
-    def declare(kind: Kind) -> Kind:
+) -> Callable[[MessageKind], MessageKind]:
+    def declare(kind: MessageKind) -> MessageKind:
         assert number not in _declared, f"{number} is {_declared[number].kind.__name__}"
         fields = kind._fields
         written_always = fields.index(left_out_from) if left_out_from else len(fields)
         checks = _take_checks(kind)
+        if found is not None:
+            _check_needs(kind, checks, found.needs)
         _declared[number] = Operation(
             number, kind, checks, written_always, dialler, listener, moves, found
         )
         return kind
 
     return declare
+
+
+def _all(needs: Need | tuple[Need, ...]) -> tuple[Need, ...]:
+    return (needs,) if isinstance(needs, Need) else needs
+
+
+def _check_needs(kind: "type[Message]", checks: tuple[Check, ...], needs: tuple[Need, ...]) -> None:
+    """Asserts that the needs of a request refer to its fields, and cover each name in them."""
+    assert needs, f"{kind.__name__} needs no right"
+    for need in needs:
+        field, _, attribute = need.field.partition(".")
+        assert (not field) == (need.kind in (Kind.MANAGER, Kind.PEER)), need
+        assert field in ("", EACH, *kind._fields), need
+        assert not attribute or field == "attributes", need
+        assert need.when in ("", *kind._fields), need
+    named = {need.field for need in needs}
+    for field, check in zip(kind._fields, checks, strict=True):
+        is_name = check is NAME or check is NAMES
+        is_covered = field in named or EACH in named
+        assert not is_name or is_covered, f"{kind.__name__}.{field} names an object without a need"
 
 
 def _take_checks(kind: "type[Message]") -> tuple[Check, ...]:

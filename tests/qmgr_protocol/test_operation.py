@@ -5,9 +5,10 @@ from typing import Any, NamedTuple, cast, get_args
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.field_type import Flag, Id
+from qmgr_protocol.field_type import Flag, Id, Name
 from qmgr_protocol.messages import OPERATIONS
-from qmgr_protocol.operation import AnsweredBy, Growth, Operation, Right, Role, request
+from qmgr_protocol.need import Kind, Need, Right
+from qmgr_protocol.operation import AnsweredBy, Growth, Operation, Role, request
 
 EACH = pytest.mark.parametrize(
     "found", OPERATIONS.values(), ids=[found.kind.__name__ for found in OPERATIONS.values()]
@@ -81,9 +82,10 @@ def test_request_that_an_ok_answers_names_its_id_first(found: Operation) -> None
 
 
 @EACH
-def test_only_requests_for_the_link_right_need_a_queue_manager(found: Operation) -> None:
+def test_only_requests_that_need_a_right_of_a_peer_need_a_queue_manager(found: Operation) -> None:
     if found.request is not None:
-        assert (found.request.right is Right.LINK) == (found.dialler is Role.QUEUE_MANAGER)
+        needs_peer = any(need.kind is Kind.PEER for need in found.request.needs)
+        assert needs_peer == (found.dialler is Role.QUEUE_MANAGER)
 
 
 class Twice(NamedTuple):
@@ -95,7 +97,7 @@ class Twice(NamedTuple):
 
 def test_number_is_used_once() -> None:
     with pytest.raises(AssertionError, match="41 is QueueDelete"):
-        request(41, Right.ADMIN, Growth.NOTHING)(cast(Any, Twice))
+        request(41, Need(Right.ADMIN), Growth.NOTHING)(cast(Any, Twice))
     assert OPERATIONS[41].kind is m.QueueDelete
 
 
@@ -105,5 +107,43 @@ def test_field_without_limits_is_refused() -> None:
         anything: Any
 
     with pytest.raises(AssertionError, match=r"Unlimited\.anything has no limits"):
-        request(99, Right.ADMIN, Growth.NOTHING)(cast(Any, Unlimited))
+        request(99, Need(Right.ADMIN), Growth.NOTHING)(cast(Any, Unlimited))
     assert 99 not in OPERATIONS
+
+
+@pytest.mark.parametrize(
+    ("needs", "why"),
+    [
+        ((), "Named needs no right"),
+        (Need(Right.SHOW), r"Named\.queue names an object without a need"),
+        (Need(Right.GET, Kind.QUEUE, "place"), "place"),
+        (Need(Right.GET, Kind.QUEUE), "QUEUE"),
+        (Need(Right.GET, Kind.MANAGER, "queue"), "MANAGER"),
+        (Need(Right.GET, Kind.QUEUE, "queue", when="later"), "later"),
+        (Need(Right.GET, Kind.QUEUE, "queue.alias_of"), "alias_of"),
+    ],
+)
+def test_request_with_incomplete_needs_cannot_be_declared(needs: Any, why: str) -> None:
+    """A request without a right, or with a name that no right covers, cannot be declared."""
+
+    class Named(NamedTuple):
+        request_id: Id
+        queue: Name
+        purge: Flag = False
+
+    with pytest.raises(AssertionError, match=why):
+        request(99, needs, Growth.NOTHING)(cast(Any, Named))
+    assert 99 not in OPERATIONS
+
+
+NAME_ATTRIBUTES = {"alias_of", "backout_queue"}  # attributes of queues whose values are names
+WITH_QUEUE_ATTRIBUTES = {m.QueueCreate: 2, m.QueueAlter: 2, m.TemplateSet: 1}
+
+
+def test_attributes_that_are_names_have_needs() -> None:
+    """A template has no alias. The attributes of links, topics and subscriptions have no names."""
+    for found in OPERATIONS.values():
+        if found.request is not None and "attributes" in found.kind._fields:
+            named = [x.field for x in found.request.needs if x.field.startswith("attributes.")]
+            assert len(named) == WITH_QUEUE_ATTRIBUTES.get(cast(Any, found.kind), 0)
+            assert {name.partition(".")[2] for name in named} <= NAME_ATTRIBUTES

@@ -25,7 +25,7 @@ INTEGERS = {
     (1, 2**63 - 1): "seq",
     (0, 1): "0 or 1",
 }
-NAMES = {get_args(kind)[1] for kind in (field_type.Name, field_type.Names)}
+NAMES = {get_args(kind)[1] for kind in (field_type.Name, field_type.Names, field_type.PreviousName)}
 TEXT_MAX = 1_024  # maximum characters, unless the table gives another number
 HOUR_MS, DAY_MS = 3_600_000, 24 * 3_600_000
 FIELDS = [

@@ -38,7 +38,6 @@ from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
 from qmgrd.core.requests.queues import QueueAdmin
-from qmgrd.core.requests.rights import allowed
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
@@ -284,8 +283,6 @@ class Broker:
 
     def _handle(self, session: Session, message: Arrived) -> None:
         kind = type(message)
-        if not allowed(kind):
-            raise RequestNotAllowed(kind.__name__)
         if kind not in _COUNTED:
             self._handlers[kind](session, message)
             return

@@ -10,10 +10,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.operation import Growth, Right
+from qmgr_protocol.messages import OPERATIONS as ALL
+from qmgr_protocol.operation import Growth, Role
 from qmgrd.core.growth import GROWING, GROWTH
 from qmgrd.core.limits.room import put_limit_bytes
-from qmgrd.core.requests.rights import RIGHTS
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.verify.verify import verify
 from tests.growing import FILLING, LIMITS, REQUESTS, grouped, heavy, prepare
@@ -26,6 +26,7 @@ ATTEMPTS = 5_000
 # number of operations per kind; operations that rewrite rows must never fill the store
 OPERATIONS = 100
 PEER = b"P" * 16
+DIALLER = {found.kind: found.dialler for found in ALL.values()}
 
 
 def test_each_operation_that_may_grow_the_store_has_a_filler() -> None:
@@ -97,7 +98,7 @@ class Small:
         """Makes all possible requests. A request is answered, refused, or ends its connection."""
         for message in MESSAGES.values():
             if type(message) in GROWTH:
-                role = "queue-manager" if RIGHTS[type(message)] is Right.LINK else "client"
+                role = "queue-manager" if DIALLER[type(message)] is Role.QUEUE_MANAGER else "client"
                 self.manager.connect("PEER", role, PEER).say(message)
         self.manager.rest()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS, Message
-from qmgr_protocol.operation import RequestTraits, Right
+from qmgr_protocol.operation import RequestTraits
 
 
 def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Message]]:
@@ -15,7 +15,7 @@ def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Message]]:
     )
 
 
-READS = _requests(lambda traits: traits.right in (Right.SHOW, Right.BROWSE))
+READS = _requests(lambda traits: traits.reads)
 
 # Requests whose answers may be as long as a frame. They wait until the room suffices for a frame.
 LONG = _requests(lambda traits: traits.is_long)

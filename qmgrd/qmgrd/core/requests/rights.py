@@ -1,20 +1,11 @@
-"""The right that each request requires, as declared in qmgr_protocol.messages."""
+"""The rights that each request needs, as declared in qmgr_protocol.messages."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
-from qmgr_protocol.operation import Right
+from qmgr_protocol.need import Need
 from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 
-RIGHTS: dict[type[Arrived], Right] = {
-    found.kind: found.request.right for found in OPERATIONS.values() if found.request is not None
+NEEDS: dict[type[Arrived], tuple[Need, ...]] = {
+    found.kind: found.request.needs for found in OPERATIONS.values() if found.request is not None
 }
-RIGHTS[SettlePart] = RIGHTS[m.Settle]
-
-
-def allowed(kind: type[Arrived]) -> bool:
-    """Returns whether a peer may send requests of *kind*. Without authentication, it always may.
-
-    Raises:
-        KeyError: The message has no right, which is a bug.
-    """
-    return RIGHTS[kind] is not None
+NEEDS[SettlePart] = NEEDS[m.Settle]

@@ -2,9 +2,10 @@
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
-from qmgr_protocol.operation import Growth, Right
+from qmgr_protocol.need import Right
+from qmgr_protocol.operation import Growth
 from qmgrd.core.limits.reads import DROPPED, LONG, READS, SELECTING
-from qmgrd.core.requests.rights import RIGHTS
+from qmgrd.core.requests.rights import NEEDS
 
 
 def test_reads_are_the_requests_that_are_declared_as_queries() -> None:
@@ -22,8 +23,8 @@ def test_long_replies_are_those_of_reads() -> None:
 def test_writing_operations_are_never_dropped() -> None:
     kept = {m.Put, m.Settle, m.UnitPut, m.UnitCommit, m.UnitBackout, m.ProducerOpen, m.Subscribe}
     assert not DROPPED & kept
-    may_be = {Right.SHOW, Right.BROWSE, Right.GET, Right.CONNECT}
-    assert {RIGHTS[kind] for kind in DROPPED} <= may_be
+    may_be = {Right.SHOW, Right.BROWSE, Right.GET, Right.CONNECT, Right.HISTORY}
+    assert {need.right for kind in DROPPED for need in NEEDS[kind]} <= may_be
 
 
 def test_requests_with_a_selector_are_those_that_declare_one() -> None:

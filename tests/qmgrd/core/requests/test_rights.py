@@ -1,11 +1,11 @@
-"""Each operation requires a right."""
+"""Each request needs rights on the objects that its fields name."""
 
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.operation import Right
+from qmgr_protocol.need import EACH, Kind, Need, Right
 from qmgr_protocol.transitions import FROM_DIALLER
-from qmgrd.core.requests.rights import RIGHTS, allowed
+from qmgrd.core.requests.rights import NEEDS
 from qmgrd.core.sessions.settle_part import SettlePart
 
 HEARTBEATS = {m.Ping, m.Pong}
@@ -14,35 +14,29 @@ REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS | {SettlePart}
 
 
 def test_table_has_each_request_and_nothing_else() -> None:
-    assert set(RIGHTS) == REQUESTS
-
-
-@pytest.mark.parametrize("kind", sorted(REQUESTS, key=str))
-def test_all_clients_have_all_rights_without_authentication(kind: type) -> None:
-    assert allowed(kind)
-
-
-def test_operation_without_a_right_is_a_bug() -> None:
-    with pytest.raises(KeyError):
-        allowed(m.Welcome)
+    assert set(NEEDS) == REQUESTS
 
 
 @pytest.mark.parametrize(
-    ("kind", "right"),
+    ("kind", "needs"),
     [
-        (m.Put, Right.PUT),
-        (m.Get, Right.GET),
-        (m.Settle, Right.GET),
-        (m.Browse, Right.BROWSE),
-        (m.QueuePurge, Right.ADMIN),
-        (m.LinkOpen, Right.LINK),
-        (m.Status, Right.SHOW),
-        (m.ConnectionList, Right.SHOW),
-        (m.ConnectionClose, Right.ADMIN),
-        (m.TemplateSet, Right.ADMIN),
-        (m.TemplateDelete, Right.ADMIN),
-        (m.TemplateList, Right.SHOW),
+        (m.Put, [Need(Right.PUT, Kind.DESTINATION, "queue")]),
+        (m.Get, [Need(Right.GET, Kind.SOURCE, "queue")]),
+        (m.Settle, [Need(Right.CONNECT)]),
+        (m.Browse, [Need(Right.BROWSE, Kind.SOURCE, "queue")]),
+        (m.QueuePurge, [Need(Right.PURGE, Kind.SOURCE, "queue")]),
+        (
+            m.QueueMove,
+            [
+                Need(Right.MOVE, Kind.SOURCE, "queue"),
+                Need(Right.PUT, Kind.DESTINATION, "target", or_all=True),
+            ],
+        ),
+        (m.LinkOpen, [Need(Right.LINK, Kind.PEER)]),
+        (m.Status, [Need(Right.SHOW)]),
+        (m.QueueList, [Need(Right.SHOW, Kind.SOURCE, EACH)]),
+        (m.ConnectionClose, [Need(Right.ADMIN)]),
     ],
 )
-def test_right_of_an_operation(kind: type, right: Right) -> None:
-    assert RIGHTS[kind] is right
+def test_needs_of_a_request(kind: type, needs: list[Need]) -> None:
+    assert list(NEEDS[kind]) == needs

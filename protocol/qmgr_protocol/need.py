@@ -1,0 +1,73 @@
+"""The rights that a request needs, and the objects that its fields name.
+
+Each request declares its needs next to its fields (messages.py). The daemon's check, the table of
+rights in PROTOCOL.md and the matrix of tests are derived from these declarations.
+
+    Need(Right.PUT, Kind.DESTINATION, "queue")   the right to put on the object named in *queue*
+    Need(Right.PURGE, Kind.QUEUE, "queue", when="purge")   needed only if *purge* is true
+    Need(Right.SHOW)                             the right to show the queue manager itself
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Right(Enum):
+    """A right that can be granted to a user or a role."""
+
+    CONNECT = "connect"  # Every user has this right. It is never granted.
+    PUT = "put"
+    GET = "get"
+    BROWSE = "browse"
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"
+    SHOW = "show"
+    CREATE = "create"
+    ALTER = "alter"
+    DELETE = "delete"
+    PURGE = "purge"
+    MOVE = "move"
+    REPUBLISH = "republish"
+    LINK = "link"  # to open a link's stream as the queue manager of the name
+    FETCH = "fetch"  # to fetch the messages that wait for the queue manager of the name
+    HISTORY = "history"
+    EXPORT = "export"
+    SNAPSHOT = "snapshot"
+    ADMIN = "admin"
+
+
+class Kind(Enum):
+    """A kind of object. A right is granted on the objects of one kind whose names match a pattern.
+
+    A field of kind DESTINATION names a queue, or a topic if it begins with /. A field of kind
+    SOURCE names a queue, or a subscription if it contains a colon. So the kind of the object
+    depends on the name, and no right is granted on these two kinds.
+    """
+
+    MANAGER = "manager"  # the queue manager itself, which has no name
+    QUEUE = "queue"
+    TOPIC = "topic"
+    SUBSCRIPTION = "subscription"
+    TEMPLATE = "template"
+    LINK = "link"
+    CURSOR = "cursor"
+    PEER = "peer"  # another queue manager
+    DESTINATION = "destination"
+    SOURCE = "source"
+
+
+EACH = "*"  # The request lists objects, and shows only those on which the user has the right.
+
+
+class Need(NamedTuple):
+    """A right that a request needs on an object.
+
+    Invariant: ``field`` is empty exactly if ``kind`` is MANAGER or PEER. The peer is the queue
+    manager at the other end of the connection.
+    """
+
+    right: Right
+    kind: Kind = Kind.MANAGER
+    field: str = ""  # field with the name or names of the object; "attributes.x" is an attribute
+    when: str = ""  # flag without which the right is not needed; empty if it is always needed
+    or_all: bool = False  # True if an empty field stands for all objects of the kind
