@@ -116,6 +116,16 @@ class ListenConfig(Section):
         return tcp
 
 
+class AuthConfig(Section):
+    """[auth]"""
+
+    mode: Literal["enforce", "report"] = "enforce"
+    """Whether requests without a right are refused, or only logged ("report")."""
+
+    users_max: Annotated[int, count(1, 1_000_000)] = 10_000
+    """The maximum number of users."""
+
+
 class StoreConfig(Section):
     """[store]"""
 
@@ -367,6 +377,7 @@ class Config(Section):
 
     queue_manager: QueueManagerConfig = QueueManagerConfig()
     listen: ListenConfig = ListenConfig()
+    auth: AuthConfig = AuthConfig()
     store: StoreConfig = StoreConfig()
     limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()

@@ -60,8 +60,8 @@ class ErrorCode(Coded):
         "text names.")
     NOT_AUTHORIZED = (
         111, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
-        "The peer is not authorized. Unused until there is authentication.",
-        "Ask the operator of the queue manager.")
+        "The user lacks a right that the request needs.",
+        "See: qmctl auth explain. Ask an administrator of the queue manager for the right.")
     INTERNAL_ERROR = (
         112, _UNKNOWN, "2195 MQRC_UNEXPECTED_ERROR", "The queue manager hit a bug and restarts.",
         "Read the daemon's log. Everything acknowledged is safe; check whether this request took "
@@ -72,6 +72,17 @@ class ErrorCode(Coded):
     SESSION_FENCED = (
         114, _NEVER, "", "A newer connection has resumed the session of this one.",
         "Run only one program with a client's session: a forked process needs a new client.")
+    LOGIN_REQUIRED = (
+        115, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
+        "The queue manager serves only users, and the client gave no user.",
+        "Give a user and its password: see docs/security.md.")
+    LOGIN_FAILED = (
+        116, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
+        "The user does not exist, is disabled, or has another password.",
+        "Check the user and its password. An administrator can set a new one.")
+    LOGINS_DELAYED = (
+        117, _LATER, "", "Too many logins as this user failed at this address.",
+        "Wait, and log in with the right password. Logins from other addresses are not delayed.")
     # 200: any request
     OPERATION_UNKNOWN = (
         200, _NEVER, "", "This version does not know the operation.",
@@ -417,4 +428,30 @@ class ErrorCode(Coded):
     ASIDE_UNKNOWN = (
         1400, _NEVER, "", "No item with this number is set aside.",
         "See: qmctl aside ls.")
+    # 1500: users and roles
+    USER_UNKNOWN = (
+        1500, _NEVER, "2035 MQRC_NOT_AUTHORIZED", "The user does not exist.",
+        "See: qmctl user ls. Create it with: qmctl user create.")
+    USER_EXISTS = (
+        1501, _NEVER, "", "A user of this name already exists.",
+        "Change it with: qmctl user alter.")
+    USERS_EXHAUSTED = (
+        1502, _NEVER, "", "The limit of users, roles or grants is reached.",
+        "Delete some, raise the limit that the text names, or grant rights to a role.")
+    ROLE_UNKNOWN = (
+        1503, _NEVER, "", "The role does not exist.",
+        "See: qmctl role ls. Create it with: qmctl role create.")
+    ROLE_EXISTS = (
+        1504, _NEVER, "", "A role of this name already exists, or is built in.",
+        "Choose another name, or grant the role further rights: qmctl grant create.")
+    ROLE_IN_USE = (
+        1505, _LATER, "", "Users have the role.",
+        "Take the role from these users first: qmctl user alter.")
+    GRANT_UNKNOWN = (
+        1506, _NEVER, "", "The user or the role does not have the grant.",
+        "See: qmctl grant ls.")
+    ADMINISTRATOR_REQUIRED = (
+        1507, _NEVER, "",
+        "The change would leave no administrator who can log in.",
+        "Make another user an administrator first, or delete all other users before this one.")
     # fmt: on

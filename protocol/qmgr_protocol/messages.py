@@ -132,6 +132,7 @@ PinnedStore: TypeAlias = Annotated[bytes, field.either(field.exactly(0), field.e
 class Hello(NamedTuple):
     """Opens a connection. It is the first message of the dialler.
 
+    auth_method: "none", or "scram-sha-256" with the first message of the login in auth_data.
     session: The secret of the last welcome, to resume that session; empty for a new session.
     """
 
@@ -155,6 +156,7 @@ class Welcome(NamedTuple):
     """Answers a hello with the identity of the listener and the limits of this connection.
 
     session: A secret with which the next connection of the client resumes the session.
+    auth_data: The proof of the listener that it knows the user. Empty without a login.
     """
 
     version: U32
@@ -171,6 +173,21 @@ class Welcome(NamedTuple):
     heartbeat_ms: U64 = 10_000
     liveness_ms: U64 = 30_000
     session: UpTo64Bytes = b""
+    auth_data: AuthData = b""
+
+
+@message(10, moves=(Move(State.GREETING, Side.LISTENER, State.GREETING),))
+class AuthChallenge(NamedTuple):
+    """Asks the dialler to prove who it is. It answers with an AuthAnswer."""
+
+    data: AuthData
+
+
+@message(11, moves=(Move(State.GREETING, Side.DIALLER, State.GREETING),))
+class AuthAnswer(NamedTuple):
+    """Answers an AuthChallenge."""
+
+    data: AuthData
 
 
 @message(
@@ -939,6 +956,138 @@ class JobCancel(NamedTuple):
     job: Seq
 
 
+# -- users, roles and grants
+
+
+@request(50, Need(Right.ADMIN, Kind.USER, "user"), Growth.ADDS)
+class UserCreate(NamedTuple):
+    """Creates a user. OK value: its row.
+
+    attributes: verifier (text: see section 13), roles (array of names), enabled (flag).
+    """
+
+    request_id: Id
+    user: Name
+    attributes: Attributes = {}
+
+
+@request(51, Need(Right.ADMIN, Kind.USER, "user"), Growth.OPERATES)
+class UserAlter(NamedTuple):
+    """Changes attributes of a user. OK value: its row, and the number of *connections* closed.
+
+    The connections of the user close if its verifier changed or it was disabled.
+    """
+
+    request_id: Id
+    user: Name
+    attributes: Attributes = {}
+
+
+@request(52, Need(Right.ADMIN, Kind.USER, "user"), Growth.NOTHING)
+class UserDelete(NamedTuple):
+    """Deletes a user and closes its connections. OK value: its row, and *connections* closed."""
+
+    request_id: Id
+    user: Name
+
+
+@query(53, Need(Right.SHOW, Kind.USER, EACH), is_long=True)
+class UserList(NamedTuple):
+    """Lists users in the order of names, after the name *after*. OK value: {users, next}."""
+
+    request_id: Id
+    after: PreviousName = ""
+    limit: PageLimit = 1000
+
+
+@query(
+    54,
+    (Need(Right.SHOW, Kind.USER, "user"), Need(Right.ADMIN, Kind.USER, "user", when="secrets")),
+    is_long=True,
+)
+class UserShow(NamedTuple):
+    """Shows a user. OK value: its row, with its verifier if secrets is true."""
+
+    request_id: Id
+    user: Name
+    secrets: Flag = False
+
+
+@request(55, Need(Right.ADMIN, Kind.ROLE, "role"), Growth.ADDS)
+class RoleCreate(NamedTuple):
+    """Creates a role without grants. OK value: its row."""
+
+    request_id: Id
+    role: Name
+
+
+@request(56, Need(Right.ADMIN, Kind.ROLE, "role"), Growth.NOTHING)
+class RoleDelete(NamedTuple):
+    """Deletes a role that no user has. OK value: its row."""
+
+    request_id: Id
+    role: Name
+
+
+@query(57, Need(Right.SHOW, Kind.ROLE, EACH), is_long=True)
+class RoleList(NamedTuple):
+    """Lists roles in the order of names, the built-in ones included. OK value: {roles}."""
+
+    request_id: Id
+
+
+@query(58, Need(Right.SHOW, Kind.ROLE, "role"), is_long=True)
+class RoleShow(NamedTuple):
+    """Shows a role. OK value: its row."""
+
+    request_id: Id
+    role: Name
+
+
+_GRANT_NEEDS = Need(Right.ADMIN, Kind.USER, "user"), Need(Right.ADMIN, Kind.ROLE, "role")
+
+
+@request(73, _GRANT_NEEDS, Growth.ADDS)
+class GrantCreate(NamedTuple):
+    """Grants rights to a user or to a role: one of the two is given. OK value: its row.
+
+    kind, pattern: The kind of objects, and the names of the objects. See section 13.
+    """
+
+    request_id: Id
+    user: Name
+    role: Name
+    rights: Texts
+    kind: Text
+    pattern: Text = ""
+
+
+@request(74, _GRANT_NEEDS, Growth.OPERATES)
+class GrantDelete(NamedTuple):
+    """Revokes rights of a user or of a role. OK value: its row. See GrantCreate for the fields."""
+
+    request_id: Id
+    user: Name
+    role: Name
+    rights: Texts
+    kind: Text
+    pattern: Text = ""
+
+
+@query(75, Need(Right.SHOW, Kind.USER, "user"), is_long=False)
+class AccessExplain(NamedTuple):
+    """Explains whether a user may send a request. OK value: {allowed, decisions}.
+
+    operation: The name of a request, such as QueueMove.
+    values: The fields of the request that name objects, by name.
+    """
+
+    request_id: Id
+    user: Name
+    operation: Text
+    values: Attributes = {}
+
+
 # -- groups
 
 
@@ -1181,7 +1330,7 @@ class CursorDelete(NamedTuple):
 
 # -- the unions, for type checkers
 
-Greeting: TypeAlias = Hello | Welcome | Goaway | Ping | Pong
+Greeting: TypeAlias = Hello | Welcome | AuthChallenge | AuthAnswer | Goaway | Ping | Pong
 Answer: TypeAlias = Ok | Error | Ended | Committed | Deliver | Settled | Blocked
 # An Ok, an Error, a Deliver or an Ended refers to such a request by its id.
 RequestWithId: TypeAlias = (
@@ -1226,6 +1375,18 @@ RequestWithId: TypeAlias = (
     | JobList
     | JobShow
     | JobCancel
+    | UserCreate
+    | UserAlter
+    | UserDelete
+    | UserList
+    | UserShow
+    | RoleCreate
+    | RoleDelete
+    | RoleList
+    | RoleShow
+    | GrantCreate
+    | GrantDelete
+    | AccessExplain
     | GroupNew
     | GroupList
     | GroupShow

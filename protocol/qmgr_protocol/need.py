@@ -52,6 +52,8 @@ class Kind(Enum):
     LINK = "link"
     CURSOR = "cursor"
     PEER = "peer"  # another queue manager
+    USER = "user"
+    ROLE = "role"
     DESTINATION = "destination"
     SOURCE = "source"
 
@@ -71,3 +73,26 @@ class Need(NamedTuple):
     field: str = ""  # field with the name or names of the object; "attributes.x" is an attribute
     when: str = ""  # flag without which the right is not needed; empty if it is always needed
     or_all: bool = False  # True if an empty field stands for all objects of the kind
+
+
+def _granted(*, manager: str, **kinds: str) -> dict[str, tuple[Right, ...]]:
+    return {
+        kind: tuple(Right(right) for right in rights.split())
+        for kind, rights in {"manager": manager, **kinds}.items()
+    }
+
+
+# The kinds of objects on which rights can be granted, with the rights that exist for each. Users
+# and roles are not among them: otherwise a user could give itself further rights. Only the built-in
+# role of administrators has rights on users and roles.
+GRANTED_KINDS = _granted(
+    manager="show admin history snapshot",
+    queue="put get browse show create alter delete purge move",
+    topic="publish subscribe show create delete",
+    subscription="get browse show create alter delete purge move republish",
+    template="show create delete",
+    link="show create alter delete purge admin",
+    cursor="export delete show",
+    peer="link fetch",
+)
+GRANTED_RIGHTS = tuple(right.value for right in Right if right is not Right.CONNECT)

@@ -7,6 +7,8 @@
                  Hello received          Welcome sent                     │
     listener  IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway───────┘
 
+In GREETING, the listener may send one AuthChallenge, and the dialler answers it.
+
 Each message declares its allowed senders and states (messages.py). transitions.py contains the
 complete table and its rules.
 """

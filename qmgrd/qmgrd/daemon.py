@@ -8,6 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from secrets import token_urlsafe
 from typing import Any
 
 import structlog
@@ -16,6 +17,7 @@ from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.version import VERSION
+from qmgrd.core.access.login import Login, Logins, Origin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Dial, Outcome
@@ -23,7 +25,7 @@ from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
-from qmgrd.net.connection_limits import ConnectionLimits
+from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
 from qmgrd.net.dialler import dial
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
@@ -38,6 +40,7 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = f"qmgrd/{VERSION}"
 QUARANTINE_MS = 60_000
+NONCE_BYTES = 18  # random bytes in the nonce of a login
 DRAIN_MAX_MS = 2_000  # at a stop, the time for peers to read written data
 LEAVE_MAX_MS = 250  # after that, the time for peers to close their end
 LOOK_S = 1.0  # between two checks of the connections
@@ -81,6 +84,7 @@ class Daemon:
         # Sessions that are not read until the turns have caught up.
         self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
+        self._logins = Logins(lambda: self._turns.broker.users, self._turns.boot.secret)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake)
@@ -291,7 +295,13 @@ class Daemon:
             self.now_ms(),
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
+            login=None if dial else self._login(session),
         )
+
+    def _login(self, session: SocketSession) -> Login:
+        is_local = is_of_this_machine(session.origin) or self.config.listen.insecure_listen
+        origin = Origin(session.origin, is_local, session.is_owner)
+        return Login(self._logins, origin, token_urlsafe(NONCE_BYTES))
 
     def session_entered(self, session: SocketSession) -> None:
         """Registers a new connection."""

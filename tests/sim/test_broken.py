@@ -101,8 +101,10 @@ def test_refused_id_is_missing_from_the_window(monkeypatch: Patch) -> None:
     """A resent put is then judged again, and may be stored after a refusal."""
     put = streams.Streams._put_of_producer
 
-    def forgetful(self: streams.Streams, session: Session, sender: Producer, message: Any) -> None:
-        put(self, session, sender, message)
+    def forgetful(
+        self: streams.Streams, session: Session, sender: Producer, message: Any, why: Any
+    ) -> None:
+        put(self, session, sender, message, why)
         sender.refused.clear()
 
     monkeypatch.setattr(streams.Streams, "_put_of_producer", forgetful)

@@ -14,6 +14,7 @@ from qmgr_client.aio.session import Session
 from qmgr_client.aio.settle import Settling
 from qmgr_client.aio.work import Work
 from qmgr_client.client_name import checked, client_name
+from qmgr_client.credentials import credentials
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.sansio.core import ClientCore
 from qmgr_protocol.errors import ErrorCode
@@ -30,6 +31,9 @@ def connect(
     wait_ms: Duration | None = 0,
     give_up_ms: Duration | None = None,
     coalesce: bool = True,
+    user: str = "",
+    password: str = "",
+    password_file: str = "",
 ) -> "QueueManager":
     """Returns a client of the queue manager at *address*. The client is not connected yet.
 
@@ -48,16 +52,23 @@ def connect(
         wait_ms: The time for which to try the first connection. 0 tries once, None tries forever.
         give_up_ms: The time for which to try to connect again. None tries forever.
         coalesce: Whether to send puts in one frame if they are made at about the same time.
+        user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
+            the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given
+            there either, the client does not log in.
+        password: The password of the user. The password is never sent.
+        password_file: A file with the password, instead of *password*. The client reads the file at
+            each new connection.
 
     Raises:
         AddressInvalid: *address* is not a valid address. This error is also a ValueError.
         ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
-            not 16 bytes, or a time is negative.
+            not 16 bytes, a time is negative, or the user or the password is missing.
         RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
         raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
+    found = credentials(user, password, password_file)
     return QueueManager(
         addresses.parse(address),
         ClientCore(
@@ -65,6 +76,7 @@ def connect(
             producer_id,
             instance=secrets.randbits(63),
             coalesce=coalesce,
+            new_login=found.login if found is not None else None,
         ),
         ConnectTimes(
             in_ms_or_none("wait_ms", wait_ms),

@@ -9,8 +9,8 @@ milliseconds of any monotonic clock. A shell calls :meth:`events` and :meth:`dat
 each call of another method.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.message import Message
@@ -31,11 +31,24 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RemoteProtocolError, cla
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
+if TYPE_CHECKING:
+    from qmgr_protocol.scram import ClientLogin
+
 SOFTWARE = "qmgr_client/0.1.0"
 # A frame may carry the full credit of a consumer, or the largest message.
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 SEND_BYTES = 256 * 1024  # approximate size of a result of data_to_send
 BYTES_MAX = 16 * 1024 * 1024  # default credit of a consumer
+LOGIN_METHOD = "scram-sha-256"  # Importing it from scram.py would load a large library.
+
+
+class ServerUnproved(RemoteProtocolError):
+    """The queue manager did not prove that it knows the user."""
+
+    code = ErrorCode.LOGIN_FAILED
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the queue manager did not prove that it knows the user: {why}")
 
 
 class ClientCore:
@@ -55,6 +68,7 @@ class ClientCore:
         coalesce: bool = True,
         software: str = SOFTWARE,
         frame_max_bytes: int = FRAME_MAX_BYTES,
+        new_login: "Callable[[], ClientLogin] | None" = None,
     ) -> None:
         """Initializes a client that is not connected.
 
@@ -65,6 +79,8 @@ class ClientCore:
                 use the same *producer_id* by mistake.
             coalesce: Whether puts that are pending at the same time are sent in one frame.
             frame_max_bytes: The size of the longest frame that the client accepts.
+            new_login: A function that returns a new login for each connection, or None if the
+                client does not log in. If it raises ValueError, the client ends with that text.
         """
         assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
         self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # defaults until a Welcome arrives
@@ -78,6 +94,8 @@ class ClientCore:
             software=software,
             frame_max_bytes=frame_max_bytes,
         )
+        self._new_login = new_login
+        self._login: ClientLogin | None = None  # login on the present connection
         self._events: Events = []
         self._connection: Connection | None = None
         self._control: list[bytes] = []  # frames to send before all others
@@ -98,7 +116,11 @@ class ClientCore:
             self._units,
         )
         self._answers = AnswerRouter(self._puts, self._settles, self._requests, self._consumers)
-        greetings = row(m.Welcome, self._on_welcome), row(m.Goaway, self._on_goaway)
+        greetings = (
+            row(m.Welcome, self._on_welcome),
+            row(m.AuthChallenge, self._on_challenge),
+            row(m.Goaway, self._on_goaway),
+        )
         self._handlers = dict((*self._answers.handlers(), *greetings, row(m.Ping, self._on_ping)))
 
     @property
@@ -334,8 +356,17 @@ class ClientCore:
         assert self._connection is None, "connection_lost was not called for the last connection"
         if self.failed is not None:
             raise self.failed
+        try:
+            self._login = self._new_login() if self._new_login is not None else None
+        except ValueError as error:
+            self.end(ConnectionEnded(ErrorCode.LOGIN_FAILED, str(error)))
+            return
         self._connection = Connection(Side.DIALLER, now_ms=now_ms)
-        self._send_now(self._hello)
+        hello = self._hello
+        if self._login is not None:
+            first = self._login.first()
+            hello = hello._replace(auth_method=LOGIN_METHOD, auth_data=first)
+        self._send_now(hello)
 
     def connection_lost(self) -> None:
         """Forgets the connection. The requests in flight are sent again on the next one."""
@@ -428,7 +459,23 @@ class ClientCore:
 
     # Messages of the queue manager
 
+    def _on_challenge(self, challenge: m.AuthChallenge, now_ms: int) -> None:
+        if self._login is None:
+            raise ServerUnproved("it asks for a proof, but this client has no user")
+        try:
+            answer = self._login.answer(challenge.data)
+        except Exception as error:
+            raise ServerUnproved(str(error)) from error
+        self._send_now(m.AuthAnswer(answer))
+
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
+        if self._login is not None:
+            # Without this proof, anybody who accepts the connection could pass for the queue
+            # manager.
+            try:
+                self._login.check(welcome.auth_data)
+            except Exception as error:
+                raise ServerUnproved(str(error)) from error
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # to resume the session

@@ -10,6 +10,7 @@ and the state of open connections. After any failure, a new Broker starts from t
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 from qmgr_config.model import Config
@@ -17,6 +18,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import growth
+from qmgrd.core.access.login import OPEN, Identity
+from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context, Dial, Note, Outcome
@@ -38,6 +41,7 @@ from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
 from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
@@ -107,6 +111,8 @@ class Broker:
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
         self.streams.producer_count = boot_.producers
+        self.users = Users(context)
+        self._guard = Guard(context, self.catalogue)
         self.admin = QueueAdmin(
             context, self.catalogue, self.jobs, self.delivery, self.streams, facts
         )
@@ -119,6 +125,7 @@ class Broker:
         self.jobs.load()
         context.schedule.load(tx)
         context.peers.load(tx)
+        self.users.load()
         load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
@@ -140,6 +147,8 @@ class Broker:
             self.connections,
             self.template_pass,
             self.admin,
+            self.users,
+            self._guard,
         )
         self._handlers = operations(self.services)
         if is_maintenance:
@@ -186,12 +195,19 @@ class Broker:
         context.is_small = room.turn_rows < self._marks.rows_max
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
-    def opened(self, connection: int, hello: m.Hello, session_id: bytes) -> None:
+    def opened(
+        self, connection: int, hello: m.Hello, session_id: bytes, identity: Identity = OPEN
+    ) -> None:
         """Registers a connection that a peer opened.
 
         A session has one connection: the one with the highest number. An older one is closed, and
         its leased messages return to their queues.
         """
+        access = self.users.accesses.get(identity.user)
+        is_known = access is not None if identity.user else identity != OPEN or self.users.is_open
+        if not is_known:  # The users have changed since the login.
+            self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")
+            return
         other = self._resumable.get(session_id)
         if other is not None:
             self._close_for_error(min(other, connection), SessionFenced())
@@ -206,6 +222,9 @@ class Broker:
             None,
             hello.software,
             self.context.now.ms,
+            identity,
+            access,
+            partial(self._guard.check_put, access) if access is not None else None,
         )
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
@@ -265,12 +284,20 @@ class Broker:
             else:
                 self._handle(session, message)
         except RequestError as error:
-            assert isinstance(message, m.WithRequestId), message
-            self.context.send(connection, error_of(message.request_id, error))
+            self._answer_error(session, message, error)
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         except RemoteProtocolError as error:
             self._close_for_error(connection, error)
+
+    def _answer_error(self, session: Session, message: Arrived, error: RequestError) -> None:
+        if isinstance(message, m.WithRequestId):
+            self.context.send(session.connection, error_of(message.request_id, error))
+        elif isinstance(message, m.Put):
+            self.streams.refuse(session, message, error)
+        else:
+            assert error.code == ErrorCode.NOT_AUTHORIZED, message
+            raise RequestNotAllowed(type(message).__name__)
 
     def _refuse(self, connection: int, unknown: m.OperationUnknown) -> None:
         answer = refusal(unknown)
@@ -283,6 +310,8 @@ class Broker:
 
     def _handle(self, session: Session, message: Arrived) -> None:
         kind = type(message)
+        if session.access is not None:
+            self._guard.check(session, message)
         if kind not in _COUNTED:
             self._handlers[kind](session, message)
             return

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
-from qmgr_protocol.errors import CreditExceeded, ErrorCode, LocalProtocolError, RemoteProtocolError
+from qmgr_protocol.errors import (
+    CreditExceeded,
+    ErrorCode,
+    LocalProtocolError,
+    RemoteProtocolError,
+    StateViolation,
+)
 from qmgr_protocol.states import Side, State
+from qmgrd.core.access.login import OPEN, Decision, Login, Welcomed
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -28,7 +35,16 @@ Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
 JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
-_OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
+_OWN = frozenset({m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway, m.Ping, m.Pong})
+
+
+class LoginUnasked(RemoteProtocolError):
+    """The peer of a link asks for a login, but the link has no user."""
+
+    code = ErrorCode.LOGIN_REQUIRED
+
+    def __init__(self) -> None:
+        super().__init__("the peer asks for a login, and this link has no user")
 
 
 class Peer:
@@ -50,6 +66,7 @@ class Peer:
         *,
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
+        login: Login | None = None,
     ) -> None:
         """Begins with a new connection.
 
@@ -58,7 +75,9 @@ class Peer:
             welcome: The reply to a peer's hello, apart from the session. The hello of a link
                 has the same name and store.
             dial: The reason why a link dialled, or None if the peer dialled.
-            admit: A function that returns the refusal of a peer with this hello, or None.
+            admit: A function that returns the refusal of a peer with this hello, or None. It is
+                called once the peer has logged in.
+            login: The login of the peer. Without it, every peer may do everything.
         """
         self.number = number
         self.dial = dial
@@ -67,6 +86,7 @@ class Peer:
         self.session_id = b""  # session id of the peer that dialled: resumed by its token, or new
         self._tokens = tokens
         self._admit = admit
+        self._login = login
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
@@ -116,7 +136,7 @@ class Peer:
         connection, self._heartbeats = self._connection, 0
         for message, size_bytes in connection.receive(data, now_ms):
             if type(message) in _OWN:
-                answers.append(self._answer(message))
+                answers.append(self._answer(message, now_ms))
                 continue
             self._unanswered.asked(message)
             if type(message) is m.Settle and len(message.handles) > self._settle_bytes:
@@ -130,10 +150,14 @@ class Peer:
         self._check_credit()
         return b"".join(answers) if answers else b""
 
-    def _answer(self, message: m.Received) -> bytes:
+    def _answer(self, message: m.Received, now_ms: int) -> bytes:
         """Processes a message that is not for the broker. Returns the bytes to write at once."""
         if type(message) is m.Hello:
-            return self._greet(message)
+            return self._greet(message, now_ms)
+        if type(message) is m.AuthAnswer:
+            return self._authenticate(message, now_ms)
+        if type(message) is m.AuthChallenge:
+            raise LoginUnasked
         if type(message) is m.Welcome:
             self._report(self._dialled(message))
         elif type(message) is m.Goaway:
@@ -152,21 +176,52 @@ class Peer:
         except LocalProtocolError:
             return b""  # A goodbye followed the ping.
 
-    def _greet(self, hello: m.Hello) -> bytes:
+    def _greet(self, hello: m.Hello, now_ms: int) -> bytes:
         self.peer_name = hello.name
         if self._connection.is_closed:
             return b""  # A goodbye followed the hello.
-        token, session_id = hello.session, self._tokens.session_id(hello.session)
+        refusal = self._refuse_frames(hello)
+        if refusal is not None:
+            return self._leave(refusal)
+        if self._login is None:
+            return self._welcome_peer(hello, Welcomed(OPEN))
+        return self._decide(hello, self._login.begin(hello, now_ms))
+
+    def _authenticate(self, answer: m.AuthAnswer, now_ms: int) -> bytes:
+        hello, login = self._connection.hello, self._login
+        if self._connection.is_closed:
+            return b""  # A goodbye followed the answer.
+        if login is None or hello is None:
+            raise StateViolation("AuthAnswer", "no challenge was sent")
+        return self._decide(hello, login.answer(answer, now_ms))
+
+    def _decide(self, hello: m.Hello, decision: Decision) -> bytes:
+        if isinstance(decision, m.AuthChallenge):
+            return self._connection.send(decision)
+        if isinstance(decision, m.Goaway):
+            return self._leave(decision)
+        return self._welcome_peer(hello, decision)
+
+    def _leave(self, goaway: m.Goaway) -> bytes:
+        self.goaway = goaway
+        return self._connection.send(goaway)
+
+    def _welcome_peer(self, hello: m.Hello, welcomed: Welcomed) -> bytes:
+        """Opens the connection, unless the shell does not admit it."""
+        identity = welcomed.identity
+        token = hello.session
+        session_id = self._tokens.session_id(token, identity.user)
         self.session_id = session_id
-        self.goaway = self._refuse_frames(hello) or self._admit(hello)
-        if self.goaway is not None:
-            return self._connection.send(self.goaway)
+        refusal = self._admit(hello)
+        if refusal is not None:
+            return self._leave(refusal)
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
-            token = self._tokens.new(self.number)
-            self.session_id = session_id = self._tokens.session_id(token)
-        self._report(lambda broker: broker.opened(self.number, hello, session_id))
-        return self._connection.send(self._welcome._replace(session=token))
+            token = self._tokens.new(self.number, identity.user)
+            self.session_id = session_id = self._tokens.session_id(token, identity.user)
+        self._report(lambda broker: broker.opened(self.number, hello, session_id, identity))
+        welcome = self._welcome._replace(session=token, auth_data=welcomed.auth_data)
+        return self._connection.send(welcome)
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
         """Returns a goodbye if the peer cannot receive the longest possible frame, or None."""

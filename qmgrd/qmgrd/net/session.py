@@ -12,6 +12,7 @@ from qmgrd.core.limits.unread_replies import ENOUGH_BYTES, SHARE_BYTES
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.net import other_protocol
 from qmgrd.net.large_frames import LargeFrames
+from qmgrd.net.owner import is_owner
 from qmgrd.net.unsent import COUNTED_BYTES, Unsent
 
 # With uvloop's default low-water mark of 16 bytes, writing would stop and start all the time.
@@ -62,6 +63,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def __init__(self, host: SessionHost, make_peer: "Callable[[SocketSession], Peer]") -> None:
         self.address = ""
         self.origin = ""  # host of the peer without its port, or UNIX
+        self.is_owner = False  # whether the daemon's user or root opened a unix connection
         self._make_peer = make_peer
         self._host = host
         self._frames = host.frames
@@ -79,13 +81,14 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins the handshake: a link sends a hello, a listener waits for it."""
-        self.peer = self._make_peer(self)
-        self._transport = cast(asyncio.Transport, transport)
-        self.set_marks(is_room_short=self._host.unsent.is_room_short)
         peername = transport.get_extra_info("peername")
         is_tcp = isinstance(peername, tuple)
         self.address = str(Address(*peername[:2])) if is_tcp else UNIX
         self.origin = peername[0] if is_tcp else UNIX
+        self.is_owner = not is_tcp and is_owner(transport)
+        self.peer = self._make_peer(self)
+        self._transport = cast(asyncio.Transport, transport)
+        self.set_marks(is_room_short=self._host.unsent.is_room_short)
         self._host.session_entered(self)
         if self.peer.dial:
             self._transport.write(self.peer.hello())

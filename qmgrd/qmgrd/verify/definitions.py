@@ -10,6 +10,7 @@ from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
 from qmgr_protocol.limits import ANY_ROUTE
+from qmgrd.core.access import user as users
 from qmgrd.core.catalogue import named
 from qmgrd.core.catalogue.boot import SECRET_BYTES
 from qmgrd.core.catalogue.system import PUBLICATIONS
@@ -30,7 +31,7 @@ SINGLE = {
     keys.CLEAN: "the clean-stop marker",
     keys.NEXT_QUEUE: "the id of the next queue",
 }
-_SOMETIMES = (keys.FAN_OUT, keys.HISTORY, keys.SECRET, keys.LISTED)
+_SOMETIMES = (keys.FAN_OUT, keys.HISTORY, keys.SECRET, keys.LISTED, keys.GUARDED)
 KEY_BYTES = {
     keys.SPACE_COUNTERS: 5,
     keys.SPACE_LINK_OUTBOX: 5,
@@ -47,6 +48,8 @@ SPACES = {  # contents of the rows in each space
     keys.SPACE_COUNTERS: "counters",
     keys.SPACE_TEMPLATE: "definitions of templates",
     keys.SPACE_TOPIC: "definitions of topics",
+    keys.SPACE_USER: "users",
+    keys.SPACE_ROLE: "roles",
     keys.SPACE_MESSAGE: "messages",
     keys.SPACE_UID: "UID index",
     keys.SPACE_ORIGIN: "highest timestamps",
@@ -127,6 +130,8 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
         keys.SPACE_LINK_OUTBOX,
         keys.SPACE_TEMPLATE,
         keys.SPACE_TOPIC,
+        keys.SPACE_USER,
+        keys.SPACE_ROLE,
         keys.SPACE_ASIDE,
         *STREAMS,
     ):
@@ -284,6 +289,8 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
         keys.SPACE_TEMPLATE: lambda key, row: _template(key[keys.REST].decode(), unpack(row)),
         keys.SPACE_ASIDE: lambda key, row: item_of(1, unpack(row)),
         keys.SPACE_TOPIC: lambda key, row: _topic(key[keys.REST].decode(), unpack(row)),
+        keys.SPACE_USER: lambda key, row: users.decode(key[keys.REST].decode(), row),
+        keys.SPACE_ROLE: lambda key, row: users.decode(key[keys.REST].decode(), row),
         keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[keys.REST], 1),
         keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[keys.REST], 1),
         keys.SPACE_PEER: lambda key, row: link_peers.decode(row),
@@ -301,6 +308,8 @@ _WHAT = {
     keys.SPACE_PEER: "a linked queue manager",
     keys.SPACE_TEMPLATE: "a template",
     keys.SPACE_TOPIC: "a topic",
+    keys.SPACE_USER: "a user",
+    keys.SPACE_ROLE: "a role",
 }
 
 

@@ -11,6 +11,8 @@
     04     queue id (u32)                                 counters row
     05     pattern of names                               template row (msgpack map)
     06     topic                                          topic row (msgpack map)
+    07     user name                                      user row (msgpack map; access/user.py)
+    08     role name                                      role row (as a user row)
     10     queue id, lane (u8), 9 - priority, arrival     entry
     11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
            (of a transmission queue: u8 length and name of the target before the origin)
@@ -58,9 +60,11 @@ FAN_OUT = b"\x00\x04"  # progress of the fan-out of publications; exists only du
 HISTORY = b"\x00\x05"  # state of the journal, stored with its first row
 # A mark: complete groups are listed, or jobs are listing them (queue/group/chain.py).
 LISTED = b"\x00\x07"
+GUARDED = b"\x00\x08"  # mark that users exist, so that every connection must log in
 SECRET = b"\x00\x06"  # secret that proves sessions and leases; no answer contains it
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
+SPACE_USER, SPACE_ROLE = b"\x07", b"\x08"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
 SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
 SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"

@@ -27,6 +27,7 @@ _SINGLE = {
     keys.HISTORY: "the state of the journal",
     keys.SECRET: "the secret of sessions and leases",
     keys.LISTED: "the mark that complete groups are listed",
+    keys.GUARDED: "the mark that users exist",
 }
 _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",
@@ -34,6 +35,8 @@ _BY_NAME = {
     keys.SPACE_PEER: "the store id of queue manager",
     keys.SPACE_TEMPLATE: "the definition of template",
     keys.SPACE_TOPIC: "the definition of topic",
+    keys.SPACE_USER: "the row of user",
+    keys.SPACE_ROLE: "the row of role",
     keys.SPACE_RETAINED: "the retained publication of topic",
     keys.SPACE_CURSOR: "the export cursor",
 }

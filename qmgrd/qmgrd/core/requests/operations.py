@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from qmgr_protocol import messages as m
+from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.jobs import Jobs
@@ -13,10 +14,12 @@ from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
 from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.set_aside import Parts
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
+from qmgrd.core.requests.users import UserAdmin
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.connection import Connections
 from qmgrd.core.sessions.delivery import Delivery
@@ -55,6 +58,8 @@ class Services(NamedTuple):
     connections: Connections
     template_pass: TemplatePass
     admin: QueueAdmin
+    users: Users
+    guard: Guard
 
 
 def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
@@ -75,6 +80,7 @@ def _rows(parts: Services) -> Iterator[_Row]:
     yield from _of_history(HistoryAdmin(parts.context))
     yield from _of_links(parts)
     yield from _of_operators(parts)
+    yield from _of_users(UserAdmin(parts.context, parts.users, parts.connections, parts.guard))
 
 
 def _of_messages(parts: Services) -> Iterator[_Row]:
@@ -173,3 +179,18 @@ def _of_operators(parts: Services) -> Iterator[_Row]:
     yield row(m.AsideList, aside.aside_list)
     yield row(m.AsideRetry, aside.aside_retry)
     yield row(m.AsideDrop, aside.aside_drop)
+
+
+def _of_users(admin: UserAdmin) -> Iterator[_Row]:
+    yield row(m.UserCreate, admin.user_create)
+    yield row(m.UserAlter, admin.user_alter)
+    yield row(m.UserDelete, admin.user_delete)
+    yield row(m.UserList, admin.user_list)
+    yield row(m.UserShow, admin.user_show)
+    yield row(m.RoleCreate, admin.role_create)
+    yield row(m.RoleDelete, admin.role_delete)
+    yield row(m.RoleList, admin.role_list)
+    yield row(m.RoleShow, admin.role_show)
+    yield row(m.GrantCreate, admin.grant_create)
+    yield row(m.GrantDelete, admin.grant_delete)
+    yield row(m.AccessExplain, admin.access_explain)

@@ -63,6 +63,14 @@ class Connections:
         self._closed(number, why)
         self._context.send(session.connection, m.Ok(message.request_id, row))
 
+    def close_all(self, is_meant: Callable[[Session], bool], code: ErrorCode, why: str) -> int:
+        """Closes the connections for which *is_meant* is true. Returns their number."""
+        found = [session for session in self._sessions.values() if is_meant(session)]
+        for session in found:
+            self._context.close(session.connection, code, why)
+            self._closed(session.connection, why)
+        return len(found)
+
     def _row(self, session: Session) -> dict[str, Any]:
         self._context.count_read(1 + (len(session.consumers) + len(session.lessees)) // 10, 0)
         gets = sum(consumer.is_get for consumer in session.consumers.values())
@@ -70,6 +78,7 @@ class Connections:
             "connection": session.connection,
             "kind": _kind(session),
             "name": session.name,
+            "user": session.identity.user,
             "software": session.software,
             "open_ms": self._context.now.ms - session.opened_ms,
             "consumers": len(session.consumers) - gets,

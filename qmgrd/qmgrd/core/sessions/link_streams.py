@@ -75,6 +75,7 @@ class LinkStreams:
         self.open_streams[stream.stream_id] = stream
         self._open_of.setdefault(session.store_id, set()).add(stream.stream_id)
         stream.life, stream.is_ordered = message.life, message.ordered
+        stream.check_put = session.check_put
         inbound_path = stream.paths[message.path] = InboundPath(stream, session, message.path)
         inbound_path.number = session.add_stream(inbound_path)
         lost = stream.begin_at(message.lowest_id)
@@ -322,6 +323,8 @@ class LinkStreams:
         try:
             if why := link_inbox.unstamped(put):
                 raise why
+            if stream.check_put is not None:
+                stream.check_put(put.queue)
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(

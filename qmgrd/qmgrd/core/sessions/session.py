@@ -1,10 +1,13 @@
 """The state of a connection. This state ends with the connection."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
+from qmgr_protocol.need import Kind, Right
+from qmgrd.core.access.access import Access
+from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.link.path import Path
@@ -64,6 +67,10 @@ class Session:
     path: Path | None = None  # path of the link that dialled this connection, if any
     software: str = ""
     opened_ms: int = 0  # store clock time at which the connection opened
+    identity: Identity = OPEN
+    access: Access | None = None  # rights of the user; None if everything is allowed
+    # Checks that the user may put on a queue or topic, and raises RequestError if it may not.
+    check_put: Callable[[str], None] | None = None
     next_stream: int = 1
     streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
@@ -81,6 +88,15 @@ class Session:
     exceptions: list[list[int]] = field(default_factory=list)  # exceptions of this turn
     # The exceptions of an incomplete settle request
     part_exceptions: list[list[int]] = field(default_factory=list)
+
+    @property
+    def by(self) -> str:
+        """Who is at the other end, for the log."""
+        return self.identity.user or self.name
+
+    def shows(self, kind: Kind, name: str) -> bool:
+        """Returns whether a list for this connection contains the object *name* of *kind*."""
+        return self.access is None or self.access.may(Right.SHOW, kind, name)
 
     def check_streams(self) -> None:
         """Raises RequestError PRODUCERS_EXHAUSTED if no further stream may be opened."""

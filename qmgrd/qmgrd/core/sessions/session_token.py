@@ -5,7 +5,8 @@
 A client's leases belong to its session, and a session outlives its connection. The welcome gives
 the client a token. The hello of the client's next connection returns the token. Only the daemon can
 create a token, because the key never leaves the store. The daemon stores nothing for a session that
-is not connected. A token is valid as long as the store exists.
+is not connected. A token is valid as long as the store exists, and
+only for the user to whom it was issued.
 """
 
 from hashlib import blake2b
@@ -23,18 +24,18 @@ class SessionTokens:
         self._secret = secret
         self._salt = salt
 
-    def new(self, connection: int) -> bytes:
-        """Returns the token of a new session, which begins on *connection*."""
+    def new(self, connection: int, user: str = "") -> bytes:
+        """Returns the token of a new session of *user*, which begins on *connection*."""
         seed = self._salt + connection.to_bytes(8, "big")
-        return self._signed(self._hash(seed, b"session id"))
+        return self._signed(self._hash(seed, b"session id"), user)
 
-    def session_id(self, token: bytes) -> bytes:
-        """Returns the session of *token*, or b"" if this store did not issue it."""
+    def session_id(self, token: bytes, user: str = "") -> bytes:
+        """Returns the session of *token*, or b"" if this store did not issue it to *user*."""
         session_id = token[:SESSION_ID_BYTES]
-        return session_id if compare_digest(token, self._signed(session_id)) else b""
+        return session_id if compare_digest(token, self._signed(session_id, user)) else b""
 
-    def _signed(self, session_id: bytes) -> bytes:
-        return session_id + self._hash(session_id, b"session token")
+    def _signed(self, session_id: bytes, user: str) -> bytes:
+        return session_id + self._hash(session_id + user.encode(), b"session token")
 
     def _hash(self, data: bytes, purpose: bytes) -> bytes:
         return blake2b(

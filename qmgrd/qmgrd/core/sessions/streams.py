@@ -128,12 +128,22 @@ class Streams:
         if stream is None:
             raise StreamUnknown(message.stream)
         if isinstance(stream, Producer):
-            self._put_of_producer(session, stream, message)
-            self._dirty[stream.key] = stream
+            self._put_of_producer(session, stream, message, None)
         else:
             self.links.put(stream, message)
 
-    def _put_of_producer(self, session: Session, sender: Producer, put: m.Put) -> None:
+    def refuse(self, session: Session, message: m.Put, error: RequestError) -> None:
+        """Refuses all new records of a producer's put. Earlier ones are answered as before."""
+        stream = session.streams.get(message.stream)
+        if not isinstance(stream, Producer):
+            raise StreamUnknown(message.stream)
+        self._put_of_producer(session, stream, message, error)
+
+    def _put_of_producer(
+        self, session: Session, sender: Producer, put: m.Put, why: RequestError | None
+    ) -> None:
+        """Stores the new records of *put*, or refuses them if there is a reason *why*."""
+        self._dirty[sender.key] = sender
         count = len(put.records)
         sender.note_seen(put.seen)
         sender.check(put.first_id, count)
@@ -147,7 +157,11 @@ class Streams:
             batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
         if not batch:
             return
-        for index, error in self._store(put.queue, batch, sender, answers, fresh):
+        if why is not None:
+            refused = [(index, why) for index in range(len(batch))]
+        else:
+            refused = self._store(put.queue, batch, sender, answers, fresh)
+        for index, error in refused:
             sender.refused[fresh[index]] = error.code
             answers.refused.append([fresh[index], int(error.code), error.text])
         sender.inbox.receive_all(fresh)

@@ -1,0 +1,99 @@
+"""The user and the password with which a client logs in.
+
+The client uses the first of these that is set:
+
+1. the arguments of connect()
+2. the environment: QMGR_USER, and QMGR_PASSWORD or QMGR_PASSWORD_FILE (a file with the password)
+3. nothing: the client does not log in
+
+The client reads a password file again at each new connection, so a new password in the file is used
+at the next connection.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qmgr_protocol.scram import ClientLogin
+
+USER, PASSWORD, PASSWORD_FILE = "QMGR_USER", "QMGR_PASSWORD", "QMGR_PASSWORD_FILE"
+NONCE_BYTES = 18
+_PASSWORD_MAX = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user with a password, or with a file that contains the password.
+
+    Its repr does not show the password.
+    """
+
+    user: str
+    password: str = field(default="", repr=False)
+    password_file: str = ""
+
+    def read(self) -> str:
+        """Returns the password.
+
+        Raises:
+            ValueError: The password file cannot be read, or is empty or too long.
+        """
+        if not self.password_file:
+            return self.password
+        try:
+            text = Path(self.password_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise ValueError(f"cannot read the password file {self.password_file}: {why}") from None
+        password = text.removesuffix("\n").removesuffix("\r")
+        if not 0 < len(password) <= _PASSWORD_MAX:
+            raise ValueError(
+                f"the password file {self.password_file} has {len(password)} characters instead of "
+                f"1 to {_PASSWORD_MAX}"
+            )
+        return password
+
+    def login(self) -> "ClientLogin":
+        """Returns a new login with a new nonce, for one connection.
+
+        Raises:
+            ValueError: See :meth:`read`. The user or the password has characters that are not
+                allowed.
+        """
+        # This import takes some 100 ms, and most clients need no login.
+        from qmgr_protocol.scram import ClientLogin, ScramFailed
+
+        try:
+            return ClientLogin(self.user, self.read(), secrets.token_urlsafe(NONCE_BYTES))
+        except ScramFailed as error:
+            raise ValueError(f"cannot log in as {self.user}: {error}") from None
+
+
+def credentials(
+    user: str = "",
+    password: str = "",
+    password_file: str = "",
+    environment: Mapping[str, str] = os.environ,
+) -> Credentials | None:
+    """Returns the credentials of the arguments, or of the *environment*, or None.
+
+    Raises:
+        ValueError: A user has no password, or a password has no user, or two passwords are given.
+    """
+    where = "the arguments"
+    if not (user or password or password_file):
+        user = environment.get(USER, "")
+        password = environment.get(PASSWORD, "")
+        password_file = environment.get(PASSWORD_FILE, "")
+        where = f"{USER}, {PASSWORD} and {PASSWORD_FILE}"
+        if not (user or password or password_file):
+            return None
+    if not user:
+        raise ValueError(f"a password is given without a user in {where}")
+    if bool(password) == bool(password_file):
+        raise ValueError(f"give user {user} either a password or a password file in {where}")
+    return Credentials(user, password, password_file)

@@ -1,0 +1,144 @@
+"""Both ends of a login by SCRAM-SHA-256 (RFC 5802, RFC 7677), as bytes in messages.
+
+    client                              server
+    Hello.auth_data      user, nonce ─▶
+                                     ◀─ AuthChallenge   nonces, salt, iterations
+    AuthAnswer           proof       ─▶
+                                     ◀─ Welcome.auth_data   proof that the server has the verifier
+
+The password never leaves the client. A server without the verifier cannot make the last proof.
+Nonces come from the caller: they must be random, at least 128 bits, printable and without commas.
+"""
+
+from collections.abc import Callable
+
+from scramp import ScramException
+from scramp.core import ScramClient, ScramMechanism
+
+from qmgr_protocol.verifier import ITERATIONS, ITERATIONS_MAX, MECHANISM, Verifier
+
+METHOD = "scram-sha-256"  # value of Hello.auth_method
+_MECHANISM = ScramMechanism(MECHANISM)
+
+
+class ScramFailed(Exception):
+    """A message of the other end is malformed, or its proof is wrong."""
+
+
+def make_verifier(password: str, salt: bytes, iterations: int = ITERATIONS) -> Verifier:
+    """Returns the verifier of *password*. Takes some milliseconds of processor time.
+
+    Args:
+        password: The password, normalized as RFC 4013 requires.
+        salt: At least 12 random bytes.
+        iterations: The number of iterations. More make it harder to guess a stolen verifier.
+
+    Raises:
+        ValueError: The password is empty or has characters that are not allowed.
+    """
+    if not password:
+        raise ValueError("the password is empty")
+    try:
+        return Verifier(*_MECHANISM.make_auth_info(password, iterations, salt))
+    except ScramException as error:
+        raise ValueError(f"invalid password: {error.args[0]}") from error
+
+
+class ServerLogin:
+    """The server's end of one login."""
+
+    def __init__(self, verifier_of: Callable[[str], Verifier], nonce: str) -> None:
+        """Begins a login.
+
+        Args:
+            verifier_of: A function that returns the verifier of a user. It must also return one
+                for a user that does not exist, with a salt that is always the same.
+            nonce: The server's nonce.
+        """
+        self.user = ""
+        self._verifier_of = verifier_of
+        self._server = _MECHANISM.make_server(self._found, s_nonce=nonce)
+
+    def _found(self, user: str) -> Verifier:
+        self.user = user
+        return self._verifier_of(user)
+
+    def challenge(self, first: bytes) -> bytes:
+        """Returns the challenge for a client that sent *first*.
+
+        Raises:
+            ScramFailed: *first* is malformed.
+        """
+        try:
+            self._server.set_client_first(_text(first))
+            return _bytes(self._server.get_server_first())
+        except ScramException as error:
+            raise ScramFailed(str(error)) from error
+
+    def finish(self, final: bytes) -> bytes:
+        """Returns the server's proof if the proof in *final* is right.
+
+        Raises:
+            ScramFailed: The proof is wrong, or *final* is malformed.
+        """
+        try:
+            self._server.set_client_final(_text(final))
+            return _bytes(self._server.get_server_final())
+        except ScramException as error:
+            raise ScramFailed(str(error)) from error
+
+
+class ClientLogin:
+    """The client's end of one login."""
+
+    def __init__(self, user: str, password: str, nonce: str) -> None:
+        """Begins a login.
+
+        Raises:
+            ScramFailed: The user or the password is empty, or has characters that are not allowed.
+        """
+        try:
+            self._client = ScramClient([MECHANISM], user, password, c_nonce=nonce)
+        except ScramException as error:
+            raise ScramFailed(str(error)) from error
+
+    def first(self) -> bytes:
+        """Returns the data for the hello."""
+        return _bytes(self._client.get_client_first())
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Returns the client's proof. Takes some milliseconds of processor time.
+
+        Raises:
+            ScramFailed: The challenge is malformed, belongs to another login, or asks for more
+                iterations than a client should spend on a stranger.
+        """
+        try:
+            self._client.set_server_first(_text(challenge))
+            if int(self._client.iterations) > ITERATIONS_MAX:
+                raise ScramFailed(f"{self._client.iterations} iterations are too many")
+            return _bytes(self._client.get_client_final())
+        except ScramException as error:
+            raise ScramFailed(str(error)) from error
+
+    def check(self, proof: bytes) -> None:
+        """Checks the server's proof.
+
+        Raises:
+            ScramFailed: The proof is wrong: the server does not have the user's verifier.
+        """
+        try:
+            self._client.set_server_final(_text(proof))
+        except ScramException as error:
+            raise ScramFailed(str(error)) from error
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ScramFailed("not UTF-8") from error
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode()

@@ -1,0 +1,10 @@
+"""Users, roles and grants: who may do what.
+
+* ``grant``: a right on the objects of one kind whose names match a pattern
+* ``role``: named sets of grants, and the built-in roles
+* ``user``: the stored row of a user
+* ``users``: all users and roles, and the access of each user
+* ``access``: the rights of one user, decided once for each object
+* ``login``: the login of one connection
+* ``login_delays``: delays after failed logins
+"""

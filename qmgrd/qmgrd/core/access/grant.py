@@ -1,0 +1,119 @@
+"""Grants: a right on the objects of one kind whose names match a pattern.
+
+    put     queue         ORDERS.*      names with * for any run of characters
+    publish topic         flights/#     a filter of topics
+    show    manager                     the queue manager itself, which has no name
+
+A pattern matches names of the queue manager's own queues (SYSTEM.) only if it begins with SYSTEM.
+as well, and names with an @ only if it contains an @. So ``put queue *`` allows neither puts to
+queues of other queue managers nor access to dead letters.
+
+For topics, the filter of the grant must contain the requested topic or filter: a grant on ``a/+``
+does not allow a subscription to ``a/#``.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import GRANTED_KINDS, GRANTED_RIGHTS, Kind, Right
+from qmgr_protocol.topic import MANY, MARK, ONE, filter_of
+from qmgrd.core.catalogue.templates import fits
+
+PATTERN_MAX = 200
+_PATTERN = re.compile(rf"[A-Za-z0-9._*:~@-]{{1,{PATTERN_MAX}}}")
+_REMOTE = "@"
+
+
+class Grant(NamedTuple):
+    """A right on the objects of *kind* whose names match *pattern*.
+
+    Invariant: ``pattern`` is empty exactly if ``kind`` is MANAGER.
+    """
+
+    right: Right
+    kind: Kind
+    pattern: str = ""
+
+    def covers(self, name: str) -> bool:
+        """Returns whether the grant is valid for the object *name* of its kind.
+
+        For topics, *name* is a topic or a filter. ``*`` stands for all objects of another kind.
+        """
+        pattern = self.pattern
+        if self.kind is Kind.MANAGER:
+            return True
+        if self.kind is Kind.TOPIC:
+            return contains(tuple(pattern.split(MARK)), tuple(name.split(MARK)))
+        if _REMOTE in name and _REMOTE not in pattern:
+            return False
+        return fits(pattern, name)
+
+    def encode(self) -> list[str]:
+        """Returns the grant as it is stored and sent."""
+        return [self.right.value, self.kind.value, self.pattern]
+
+
+def decode(row: Any) -> Grant:
+    """Returns the grant that :meth:`Grant.encode` returned as *row*.
+
+    Raises:
+        ValueError: The row is invalid.
+        RequestError: The pattern is invalid.
+    """
+    right, kind, pattern = row
+    return check(right, kind, pattern)
+
+
+def check(right: str, kind: str, pattern: str) -> Grant:
+    """Returns the grant with these values.
+
+    Raises:
+        RequestError: VALUE_INVALID if the right or the kind cannot be granted. NAME_INVALID or
+            TOPIC_INVALID if the pattern is invalid.
+    """
+    if right not in GRANTED_RIGHTS:
+        raise _invalid(f"{right[:80]!r} is not a right", GRANTED_RIGHTS)
+    if kind not in GRANTED_KINDS:
+        raise _invalid(f"{kind[:80]!r} is not a kind of object", GRANTED_KINDS)
+    found = Grant(Right(right), Kind(kind), pattern)
+    allowed = GRANTED_KINDS[kind]
+    if found.right not in allowed:
+        raise _invalid(
+            f"the right to {right} does not exist for kind {kind}", [x.value for x in allowed]
+        )
+    if found.kind is Kind.MANAGER:
+        if pattern:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"a right on the queue manager itself has no name, but {pattern[:80]!r} is given",
+            )
+    elif found.kind is Kind.TOPIC:
+        filter_of(pattern)
+    elif not _PATTERN.fullmatch(pattern):
+        raise RequestError(
+            ErrorCode.NAME_INVALID,
+            f"{pattern[:80]!r} is not a valid pattern: use 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - "
+            "@ : ~ and * for any run of these",
+        )
+    return found
+
+
+def _invalid(why: str, valid: Iterable[str]) -> RequestError:
+    return RequestError(ErrorCode.VALUE_INVALID, f"{why}; use one of {', '.join(valid)}")
+
+
+def contains(outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
+    """Returns whether the filter *outer* matches each topic that *inner* matches.
+
+    A topic is a filter that matches only itself.
+    """
+    for at, level in enumerate(outer):
+        if level == MANY:
+            return True
+        if at >= len(inner) or inner[at] == MANY:
+            return False
+        if level not in (ONE, inner[at]):
+            return False
+    return len(outer) == len(inner)

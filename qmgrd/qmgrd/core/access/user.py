@@ -1,0 +1,77 @@
+"""The stored row of a user, and of a role."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from qmgr_protocol import verifier as verifiers
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.verifier import Verifier
+from qmgrd.core.access import grant as grants_
+from qmgrd.core.access.grant import Grant
+
+ROLES_MAX = 32  # roles of one user
+GRANTS_MAX = 1_000  # grants of one user or role
+_FIELDS = ("verifier", "roles", "grants", "enabled", "created_us", "altered_us")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user, or a role: a role has no verifier and no roles of its own."""
+
+    name: str
+    verifier: Verifier | None = None  # None if the user cannot log in with a password
+    roles: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    is_enabled: bool = True
+    created_us: int = 0
+    altered_us: int = 0  # time of the last change of the verifier
+    more: dict[str, Any] = field(default_factory=dict)  # fields of a newer version
+
+    def encode(self) -> bytes:
+        """Returns the stored row."""
+        values = (
+            "" if self.verifier is None else str(self.verifier),
+            list(self.roles),
+            [grant.encode() for grant in self.grants],
+            self.is_enabled,
+            self.created_us,
+            self.altered_us,
+        )
+        row: bytes = pack(self.more | dict(zip(_FIELDS, values, strict=True)))
+        return row
+
+    def with_grants(self, added: list[Grant]) -> "User":
+        """Returns the user with further grants. A grant exists only once."""
+        return replace(self, grants=tuple(dict.fromkeys((*self.grants, *added))))
+
+    def without_grants(self, removed: list[Grant]) -> "User":
+        """Returns the user without these grants."""
+        return replace(self, grants=tuple(x for x in self.grants if x not in removed))
+
+
+def decode(name: str, row: bytes) -> User:
+    """Returns the user *name* whose stored row is *row*.
+
+    Raises:
+        ValueError, TypeError, RequestError: The row is invalid.
+    """
+    facts = unpack(row)
+    if type(facts) is not dict:
+        raise ValueError("not a map")
+    verifier, roles, grants, enabled, created_us, altered_us = (
+        facts.pop(key, None) for key in _FIELDS
+    )
+    if type(created_us) is not int or type(altered_us) is not int or type(enabled) is not bool:
+        raise ValueError("a time or a flag is invalid")
+    if not all(type(role) is str for role in roles):
+        raise ValueError("a role is not a string")
+    return User(
+        name,
+        verifiers.parse(verifier) if verifier else None,
+        tuple(roles),
+        tuple(map(grants_.decode, grants)),
+        enabled,
+        created_us,
+        altered_us,
+        facts,
+    )
