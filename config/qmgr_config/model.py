@@ -281,8 +281,21 @@ class UnitConfig(Section):
     """The maximum number of open units of work of a connection."""
 
 
+class LoginConfig(Section):
+    """[link.logins.NAME]"""
+
+    user: Annotated[str, AfterValidator(_checked_name)]
+    """The user as which this queue manager logs in at the other one."""
+
+    password_file: Path
+    """A file with the password of that user. The daemon reads it at each connection."""
+
+
 class LinkConfig(Section):
     """[link]"""
+
+    logins: dict[str, LoginConfig] = {}
+    """The logins of links, by the name of the other queue manager."""
 
     inbound: Literal["defined", "any"] = "defined"
     """Whether only queue managers defined with "qmctl link allow" may open links to this one."""

@@ -16,6 +16,7 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.scram import ClientLogin
 from qmgr_protocol.version import VERSION
 from qmgrd.core.access.login import Login, Logins, Origin
 from qmgrd.core.broker import Broker
@@ -28,6 +29,7 @@ from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
 from qmgrd.net.dialler import dial
 from qmgrd.net.large_frames import LargeFrames
+from qmgrd.net.link_login import link_login
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import SocketSession, write_all
@@ -284,7 +286,9 @@ class Daemon:
             elif not isinstance(effect, Dial):
                 self._snapshots.take(effect)
 
-    def _make_peer(self, session: SocketSession, dial: Dial | None = None) -> Peer:
+    def _make_peer(
+        self, session: SocketSession, dial: Dial | None = None, own_login: ClientLogin | None = None
+    ) -> Peer:
         self._connections += 1
         return Peer(
             self._connections,
@@ -296,6 +300,7 @@ class Daemon:
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
             login=None if dial else self._login(session),
+            own_login=own_login,
         )
 
     def _login(self, session: SocketSession) -> Login:
@@ -342,12 +347,20 @@ class Daemon:
         if self._admission.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
             why = "a message of this peer caused an internal error; see the log"
         else:
-            why = await dial(
-                effect.address,
-                lambda: SocketSession(self, lambda new: self._make_peer(new, effect)),
-            )
+            why = await self._connect(effect)
         if why:
             self._in_turn(lambda broker: broker.dial_failed(effect, why))
+
+    async def _connect(self, effect: Dial) -> str:
+        """Connects to the peer of a link. Returns the reason for a failure, or ""."""
+        try:
+            login = link_login(self.config.link.logins.get(effect.link))
+        except ValueError as error:
+            return f"{effect.address}: {error}"
+        return await dial(
+            effect.address,
+            lambda: SocketSession(self, lambda new: self._make_peer(new, effect, login)),
+        )
 
     def _in_turn(self, call: Callable[[Broker], None]) -> None:
         self._turns.intake.event(0, call)

@@ -310,8 +310,10 @@ class Broker:
 
     def _handle(self, session: Session, message: Arrived) -> None:
         kind = type(message)
-        if session.access is not None:
+        access = session.access
+        if access is not None:
             self._guard.check(session, message)
+        self.context.gives_hints = access is None or access.is_administrator
         if kind not in _COUNTED:
             self._handlers[kind](session, message)
             return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
+from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import (
     CreditExceeded,
@@ -17,6 +18,7 @@ from qmgr_protocol.errors import (
     RemoteProtocolError,
     StateViolation,
 )
+from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
 from qmgrd.core.access.login import OPEN, Decision, Login, Welcomed
 from qmgrd.core.context.context import Dial
@@ -38,13 +40,10 @@ JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into 
 _OWN = frozenset({m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway, m.Ping, m.Pong})
 
 
-class LoginUnasked(RemoteProtocolError):
-    """The peer of a link asks for a login, but the link has no user."""
+class LoginFailed(RemoteProtocolError):
+    """The login of a link at its peer failed, for a reason that this end found."""
 
-    code = ErrorCode.LOGIN_REQUIRED
-
-    def __init__(self) -> None:
-        super().__init__("the peer asks for a login, and this link has no user")
+    code = ErrorCode.LOGIN_FAILED
 
 
 class Peer:
@@ -67,6 +66,7 @@ class Peer:
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
         login: Login | None = None,
+        own_login: ClientLogin | None = None,
     ) -> None:
         """Begins with a new connection.
 
@@ -78,6 +78,7 @@ class Peer:
             admit: A function that returns the refusal of a peer with this hello, or None. It is
                 called once the peer has logged in.
             login: The login of the peer. Without it, every peer may do everything.
+            own_login: The login of this queue manager at the peer that a link dialled, or None.
         """
         self.number = number
         self.dial = dial
@@ -87,6 +88,7 @@ class Peer:
         self._tokens = tokens
         self._admit = admit
         self._login = login
+        self._own_login = own_login
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
@@ -110,21 +112,22 @@ class Peer:
 
     def hello(self) -> bytes:
         """Returns the first bytes that a link sends."""
-        own = self._welcome
-        return self._connection.send(
-            m.Hello(
-                m.MAGIC,
-                m.VERSION,
-                m.VERSION,
-                "queue-manager",
-                own.name,
-                own.features,
-                own.store_id,
-                own.boot,
-                own.software,
-                own.frame_max_bytes,
-            )
+        own, login = self._welcome, self._own_login
+        hello = m.Hello(
+            m.MAGIC,
+            m.VERSION,
+            m.VERSION,
+            "queue-manager",
+            own.name,
+            own.features,
+            own.store_id,
+            own.boot,
+            own.software,
+            own.frame_max_bytes,
         )
+        if login is not None:
+            hello = hello._replace(auth_method=scram.METHOD, auth_data=login.first())
+        return self._connection.send(hello)
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
         """Processes received *data*. Returns the bytes to write at once.
@@ -157,7 +160,7 @@ class Peer:
         if type(message) is m.AuthAnswer:
             return self._authenticate(message, now_ms)
         if type(message) is m.AuthChallenge:
-            raise LoginUnasked
+            return self._prove(message)
         if type(message) is m.Welcome:
             self._report(self._dialled(message))
         elif type(message) is m.Goaway:
@@ -194,6 +197,16 @@ class Peer:
         if login is None or hello is None:
             raise StateViolation("AuthAnswer", "no challenge was sent")
         return self._decide(hello, login.answer(answer, now_ms))
+
+    def _prove(self, challenge: m.AuthChallenge) -> bytes:
+        """Answers the challenge of a peer that a link dialled."""
+        if self._own_login is None:
+            raise LoginFailed("the peer asks for a login, and this link has none")
+        try:
+            answer = self._own_login.answer(challenge.data)
+        except ScramFailed as error:
+            raise LoginFailed(f"the peer's challenge is invalid: {error}") from error
+        return self._connection.send(m.AuthAnswer(answer))
 
     def _decide(self, hello: m.Hello, decision: Decision) -> bytes:
         if isinstance(decision, m.AuthChallenge):
@@ -240,6 +253,12 @@ class Peer:
     def _dialled(self, welcome: m.Welcome) -> Event:
         dial = self.dial
         assert dial is not None
+        if self._own_login is not None:
+            try:
+                self._own_login.check(welcome.auth_data)
+            except ScramFailed as error:
+                why = f"the peer did not prove that it knows this queue manager: {error}"
+                raise LoginFailed(why) from error
         self.peer_name = welcome.name
         return lambda broker: broker.dialled(dial, self.number, welcome)
 

@@ -71,7 +71,7 @@ class Users:
         """
         found = self.users.get(name)
         if found is None:
-            hint = _hint(name, self.users)
+            hint = _hint(name, self.users if self._context.gives_hints else ())
             raise RequestError(
                 ErrorCode.USER_UNKNOWN, f"user {name[:80]} does not exist here{hint}"
             )
@@ -255,11 +255,6 @@ class Users:
         after = subject.without_grants(grants)
         self._put_subject(after, is_role=is_role)
         return after
-
-    def forget_decisions(self) -> None:
-        """Makes all users decide again. Call this if a name comes to stand for another object."""
-        for access in self.accesses.values():
-            access.decided.clear()
 
     # Storing
 

@@ -103,10 +103,11 @@ class Catalogue:
             is_subscription = topic_names.is_subscription(name)
             if not is_subscription:
                 names.split(name)
-            self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
+            known = self.queues if self._context.gives_hints else ()
+            self._context.count_read(min(len(known), LOOKED_AT_MAX), 0)
             if is_subscription:
-                raise no_subscription(name, self.queues)
-            raise no_queue(name, self.queues)
+                raise no_subscription(name, known)
+            raise no_queue(name, known)
         return found
 
     def find(self, name: str) -> Queue | Remote | ProxySubscription:

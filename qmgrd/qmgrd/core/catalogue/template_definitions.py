@@ -75,7 +75,8 @@ class TemplateDefinitions:
         templates = self._catalogue.templates
         if templates.get(pattern) is None:
             self._context.count_read(min(len(templates), LOOKED_AT_MAX), 0)
-            raise no_template(pattern, (template.pattern for template in templates))
+            known = (template.pattern for template in templates)
+            raise no_template(pattern, known if self._context.gives_hints else ())
         removed = templates.remove(pattern)
         try:
             for template in templates:  # Names that do not match the pattern are not affected.

@@ -112,6 +112,7 @@ class Context:
         self.dirty_queues: dict[int, Queue] = {}
         self.awake_queues: dict[int, Queue] = {}  # queues that may have messages for a consumer
         self.wrote = False  # whether this turn wrote rows other than those of queues
+        self.gives_hints = True  # whether errors suggest names that the requester may not see
         self.is_maintenance = False  # whether the daemon only answers requests
         self.aside = Aside()
         self.working: WorkId | None = None  # current work of the turn, if the work has a name

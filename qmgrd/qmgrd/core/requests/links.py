@@ -5,6 +5,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.link_definitions import LinkDefinitions, has_dialling
 from qmgrd.core.catalogue.link_facts import describe
@@ -88,13 +89,13 @@ class LinkAdmin:
         peers = self._context.peers
         allowed = peers.allowed(ALLOWED_MAX)
         self._context.count_read(len(links) + len(inbound) + len(allowed), 0)
-        value = {
-            "links": links,
-            "inbound": inbound,
+        value: dict[str, Any] = {
+            "links": _shown(session, links, "link"),
+            "inbound": _shown(session, inbound, "peer"),
             "inbound_count": count,
-            "allowed": allowed,
+            "allowed": _shown(session, allowed, "peer"),
             "allowed_count": peers.allowed_count,
-            "refused": peers.refusals(),
+            "refused": _shown(session, peers.refusals(), "peer"),
         }
         self._ok(session, message.request_id, value)
 
@@ -182,3 +183,8 @@ class LinkAdmin:
         else:
             link.start()
         self._ok(session, message.request_id, self._row(link))
+
+
+def _shown(session: Session, rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
+    """Returns the rows whose link or queue manager, named in *field*, the user may see."""
+    return [row for row in rows if session.shows(Kind.LINK, row[field])]

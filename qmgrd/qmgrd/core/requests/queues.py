@@ -6,6 +6,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue import system
 from qmgrd.core.catalogue.attribute import INHIBITS
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -111,6 +112,7 @@ class QueueAdmin:
         names, further = page(self._catalogue.names, message.after, message.limit)
         rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
         self._context.count_read(len(rows), 0)
+        rows = [row for row in rows if session.shows(Kind.QUEUE, row["queue"])]
         self._ok(session, message.request_id, {"queues": rows, "next": further})
 
     def queue_show(self, session: Session, message: m.QueueShow) -> None:

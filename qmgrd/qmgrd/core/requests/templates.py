@@ -3,6 +3,7 @@
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.template_definitions import TemplateDefinitions, describe
 from qmgrd.core.context.context import Context
@@ -50,7 +51,10 @@ class TemplateAdmin:
 
     def template_list(self, session: Session, message: m.TemplateList) -> None:
         """Lists the templates in the order of patterns."""
-        self._ok(session, message.request_id, {"templates": self._definitions.list()})
+        rows = [
+            row for row in self._definitions.list() if session.shows(Kind.TEMPLATE, row["pattern"])
+        ]
+        self._ok(session, message.request_id, {"templates": rows})
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:
         self._context.send(session.connection, m.Ok(request_id, value))

@@ -9,6 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.system import PUBLICATIONS
@@ -83,6 +84,7 @@ class TopicAdmin:
             names, further, lambda name: self._row(found[name]), self._context.budget
         )
         self._context.count_read(2 * len(rows), 0)
+        rows = _shown(session, rows)
         self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
 
     def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
@@ -147,13 +149,15 @@ class TopicAdmin:
         further = found[-1] if len(names) > len(found) else None
         rows, further = shown(found, further, self._topics.show, self._context.budget)
         self._context.count_read(2 * len(rows), 0)
+        rows = [row for row in rows if session.shows(Kind.TOPIC, row["topic"])]
         self._ok(session, message.request_id, {"topics": rows, "next": further})
 
     def topic_show(self, session: Session, message: m.TopicShow) -> None:
         """Shows the attributes in force for a topic, and its subscriptions."""
         matched = self._topics.match(message.topic)
         self._context.count_read(len(matched) // 10, 0)
-        found = nsmallest(FIRST_SHOWN, (one.name for one in matched))
+        visible = (one.name for one in matched if session.shows(Kind.SUBSCRIPTION, one.name))
+        found = nsmallest(FIRST_SHOWN, visible)
         row = self._topics.show(message.topic)
         row |= {"subscriptions": len(matched), "first_subscriptions": found}
         self._ok(session, message.request_id, row)
@@ -180,7 +184,7 @@ class TopicAdmin:
                     "failed": entry.failed,
                 }
             )
-        value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": rows}
+        value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": _shown(session, rows)}
         self._ok(session, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
@@ -239,6 +243,7 @@ class TopicAdmin:
                 rows.append(row)
         else:
             further = None
+        rows = _shown(session, rows)
         self._ok(session, message.request_id, {"parked": rows, "next": further})
 
     def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
@@ -316,3 +321,8 @@ def _uid(trailer: bytes) -> str:
     if len(trailer) < 9:
         return trailer.hex()
     return str(records.decode_uid(trailer))
+
+
+def _shown(session: Session, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the rows whose subscription the user may see."""
+    return [row for row in rows if session.shows(Kind.SUBSCRIPTION, row["subscription"])]
