@@ -7,9 +7,11 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Fields
+from qmgr_protocol.verifier import of_nobody
 from qmgrd.core.growth import GROWING
 
 GROUP_ID = b"G" * 24
+VERIFIER = str(of_nobody(b"secret", "root"))
 SPARE = 40  # number of queues, links and subscriptions that may be deleted
 # The daemon does not store the contents of a unit before its commit.
 FILLING: frozenset[type[Any]] = GROWING | {m.Put, m.UnitCommit, m.LinkOpen}
@@ -23,6 +25,7 @@ LIMITS = frozenset(
         ErrorCode.PRODUCERS_EXHAUSTED,
         ErrorCode.QUEUES_EXHAUSTED,
         ErrorCode.SUBSCRIPTIONS_EXHAUSTED,
+        ErrorCode.USERS_EXHAUSTED,
     }
 )
 
@@ -52,6 +55,11 @@ REQUESTS: dict[type[Any], Callable[[int], tuple[Any, ...]]] = {
     m.TopicSet: lambda n: (f"new/{n:040}", {"redelivery_limit": n % 10}),
     m.Republish: lambda n: (False, b"", _where(n)),
     m.CursorCommit: lambda n: (f"NEW{n}", 0),
+    m.UserCreate: lambda n: (f"NEW{n}", {"roles": ["administrator"], "verifier": VERIFIER}),
+    m.UserAlter: lambda n: ("root", {"roles": ["administrator", "monitor"][: 1 + n % 2]}),
+    m.RoleCreate: lambda n: (f"NEW{n}",),
+    m.GrantCreate: lambda n: ("root", "", ["put"], "queue", f"NEW.{n:040}"),
+    m.GrantDelete: lambda n: ("root", "", ["get"], "queue", f"SPARE.{n % SPARE}"),
 }
 
 
@@ -63,6 +71,9 @@ def prepare(ask: Callable[..., Any]) -> None:
         ask(m.LinkCreate, name, {"addresses": [f"{name}:1"], "stopped": True})
     for name in ("SUB:kept", *(f"SPARE:{n}" for n in range(SPARE))):
         ask(m.Subscribe, "kept/topic", name)
+    ask(m.UserCreate, "root", {"roles": ["administrator"], "verifier": VERIFIER})
+    for number in range(SPARE):
+        ask(m.GrantCreate, "root", "", ["get"], "queue", f"SPARE.{number}")
 
 
 def grouped(number: int) -> bytes:

@@ -282,7 +282,10 @@ class UnitConfig(Section):
 
 
 class LoginConfig(Section):
-    """[link.logins.NAME]"""
+    """[[link.logins]]"""
+
+    manager: Annotated[str, AfterValidator(_checked_name)]
+    """The name of the other queue manager, which is also the name of the link."""
 
     user: Annotated[str, AfterValidator(_checked_name)]
     """The user as which this queue manager logs in at the other one."""
@@ -294,8 +297,8 @@ class LoginConfig(Section):
 class LinkConfig(Section):
     """[link]"""
 
-    logins: dict[str, LoginConfig] = {}
-    """The logins of links, by the name of the other queue manager."""
+    logins: tuple[LoginConfig, ...] = ()
+    """The logins of links at other queue managers."""
 
     inbound: Literal["defined", "any"] = "defined"
     """Whether only queue managers defined with "qmctl link allow" may open links to this one."""

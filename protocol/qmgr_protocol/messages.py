@@ -151,7 +151,14 @@ class Hello(NamedTuple):
     session: UpTo64Bytes = b""
 
 
-@message(2, moves=(Move(State.GREETING, Side.LISTENER, State.OPEN),), left_out_from="session")
+@message(
+    2,
+    moves=(
+        Move(State.GREETING, Side.LISTENER, State.OPEN),
+        Move(State.ANSWERED, Side.LISTENER, State.OPEN),
+    ),
+    left_out_from="session",
+)
 class Welcome(NamedTuple):
     """Answers a hello with the identity of the listener and the limits of this connection.
 
@@ -176,14 +183,14 @@ class Welcome(NamedTuple):
     auth_data: AuthData = b""
 
 
-@message(10, moves=(Move(State.GREETING, Side.LISTENER, State.GREETING),))
+@message(10, moves=(Move(State.GREETING, Side.LISTENER, State.CHALLENGED),))
 class AuthChallenge(NamedTuple):
     """Asks the dialler to prove who it is. It answers with an AuthAnswer."""
 
     data: AuthData
 
 
-@message(11, moves=(Move(State.GREETING, Side.DIALLER, State.GREETING),))
+@message(11, moves=(Move(State.CHALLENGED, Side.DIALLER, State.ANSWERED),))
 class AuthAnswer(NamedTuple):
     """Answers an AuthChallenge."""
 
@@ -196,6 +203,10 @@ class AuthAnswer(NamedTuple):
         Move(State.IDLE, Side.LISTENER, State.CLOSED),
         Move(State.GREETING, Side.LISTENER, State.CLOSED),
         Move(State.GREETING, Side.DIALLER, State.CLOSED),
+        Move(State.CHALLENGED, Side.LISTENER, State.CLOSED),
+        Move(State.CHALLENGED, Side.DIALLER, State.CLOSED),
+        Move(State.ANSWERED, Side.LISTENER, State.CLOSED),
+        Move(State.ANSWERED, Side.DIALLER, State.CLOSED),
         Move(State.OPEN, Side.DIALLER, State.CLOSED),
         Move(State.OPEN, Side.LISTENER, State.CLOSED),
     ),
@@ -963,7 +974,7 @@ class JobCancel(NamedTuple):
 class UserCreate(NamedTuple):
     """Creates a user. OK value: its row.
 
-    attributes: verifier (text: see section 13), roles (array of names), enabled (flag).
+    attributes: verifier (text: see section 17), roles (array of names), enabled (flag).
     """
 
     request_id: Id
@@ -1051,7 +1062,7 @@ _GRANT_NEEDS = Need(Right.ADMIN, Kind.USER, "user"), Need(Right.ADMIN, Kind.ROLE
 class GrantCreate(NamedTuple):
     """Grants rights to a user or to a role: one of the two is given. OK value: its row.
 
-    kind, pattern: The kind of objects, and the names of the objects. See section 13.
+    kind, pattern: The kind of objects, and the names of the objects. See section 17.
     """
 
     request_id: Id

@@ -1,13 +1,12 @@
 """The two sides and the states of a connection.
 
-                 Hello sent              Welcome
-    dialler   IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway──▶ CLOSED
-                                │ Goaway                                  ▲
-                                └─────────────────────────────────────────┤
-                 Hello received          Welcome sent                     │
-    listener  IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway───────┘
+                 Hello                Welcome
+    IDLE ──────────────▶ GREETING ──────────────────▶ OPEN ──Goaway──▶ CLOSED
+                            │ AuthChallenge            ▲
+                            ▼              AuthAnswer  │ Welcome
+                        CHALLENGED ──────────────▶ ANSWERED
 
-In GREETING, the listener may send one AuthChallenge, and the dialler answers it.
+Both ends pass through the same states. A Goaway leads from each state to CLOSED.
 
 Each message declares its allowed senders and states (messages.py). transitions.py contains the
 complete table and its rules.
@@ -29,6 +28,8 @@ class State(Enum):
 
     IDLE = "idle"
     GREETING = "greeting"
+    CHALLENGED = "challenged"
+    ANSWERED = "answered"
     OPEN = "open"
     CLOSED = "closed"
 

@@ -354,7 +354,7 @@ class Daemon:
     async def _connect(self, effect: Dial) -> str:
         """Connects to the peer of a link. Returns the reason for a failure, or ""."""
         try:
-            login = link_login(self.config.link.logins.get(effect.link))
+            login = link_login(self.config.link.logins, effect.link)
         except ValueError as error:
             return f"{effect.address}: {error}"
         return await dial(

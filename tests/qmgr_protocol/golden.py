@@ -80,6 +80,11 @@ _PUBLISHED = (
     + pack({"retries": 1})
 )
 
+_VERIFIER = (
+    "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:"
+    "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+)
+
 MESSAGES: dict[str, m.Message] = {
     "Hello": m.Hello(m.MAGIC, 1, 1, "client", "orders-service-7"),
     "Hello of a queue manager": m.Hello(
@@ -90,6 +95,30 @@ MESSAGES: dict[str, m.Message] = {
     ),
     "Welcome": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0"),
     "Welcome with a session": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0", session=SESSION),
+    "Hello with a login": m.Hello(
+        m.MAGIC,
+        1,
+        1,
+        "client",
+        "orders-service-7",
+        auth_method="scram-sha-256",
+        auth_data=b"n,,n=orders,r=rOprNGfwEbeRWgbNEkqO",
+    ),
+    "Welcome after a login": m.Welcome(
+        1,
+        "QM1",
+        STORE_ID,
+        3,
+        session=SESSION,
+        auth_data=b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+    ),
+    "AuthChallenge": m.AuthChallenge(
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    ),
+    "AuthAnswer": m.AuthAnswer(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    ),
     "Goaway": m.Goaway(ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000),
     "Ping": m.Ping(123_456),
     "Pong": m.Pong(123_456),
@@ -192,6 +221,24 @@ MESSAGES: dict[str, m.Message] = {
     "JobList": m.JobList(15),
     "JobShow": m.JobShow(15, (3 << 40) + 1),
     "JobCancel": m.JobCancel(15, (3 << 40) + 1),
+    "UserCreate": m.UserCreate(
+        30, "orders", {"verifier": _VERIFIER, "roles": ["producer"], "enabled": True}
+    ),
+    "UserAlter": m.UserAlter(30, "orders", {"enabled": False}),
+    "UserDelete": m.UserDelete(30, "orders"),
+    "UserList": m.UserList(30, "orders", 100),
+    "UserShow": m.UserShow(30, "orders"),
+    "UserShow with its verifier": m.UserShow(30, "orders", True),
+    "RoleCreate": m.RoleCreate(30, "shipping"),
+    "RoleDelete": m.RoleDelete(30, "shipping"),
+    "RoleList": m.RoleList(30),
+    "RoleShow": m.RoleShow(30, "shipping"),
+    "GrantCreate": m.GrantCreate(30, "orders", "", ["put", "browse"], "queue", "ORDERS.*"),
+    "GrantCreate to a role": m.GrantCreate(30, "", "shipping", ["show"], "manager"),
+    "GrantDelete": m.GrantDelete(30, "orders", "", ["browse"], "queue", "ORDERS.*"),
+    "AccessExplain": m.AccessExplain(
+        30, "orders", "QueueMove", {"queue": "ORDERS", "target": "OLD_ORDERS"}
+    ),
     "TemplateSet": m.TemplateSet(11, "APP.*", {"retry_factor": 1.5}),
     "TemplateDelete": m.TemplateDelete(11, "APP.*"),
     "TemplateList": m.TemplateList(11),

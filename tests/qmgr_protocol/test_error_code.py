@@ -27,6 +27,7 @@ NOUNS = {
     12: "topics and subscriptions",
     13: "history",
     14: "items set aside",
+    15: "users and roles",
 }
 # Reason codes of MQ that several codes share
 SHARED = {
@@ -34,6 +35,12 @@ SHARED = {
         "QUEUE_IS_REMOTE",
         "QUEUE_IS_TRANSMISSION",
         "QUEUE_IS_SUBSCRIPTION",
+    },
+    "2035 MQRC_NOT_AUTHORIZED": {
+        "NOT_AUTHORIZED",
+        "LOGIN_REQUIRED",
+        "LOGIN_FAILED",
+        "USER_UNKNOWN",
     },
     "2085 MQRC_UNKNOWN_OBJECT_NAME": {"QUEUE_UNKNOWN", "TOPIC_UNKNOWN"},
     "2362 MQRC_BACKOUT_THRESHOLD_REACHED": {

@@ -44,10 +44,10 @@ def test_empty_session_is_left_out() -> None:
     """An older peer does not know the field, so an empty session is omitted."""
     for message in (m.Hello(m.MAGIC, 1, 1, "client", "a"), m.Welcome(1, "QM1", b"S" * 16, 1)):
         array = layout.to_array(message)
-        assert len(array) == len(message)
+        assert len(array) == 1 + message._fields.index("session")
         assert layout.parse(list(array)) == message
         resumed = message._replace(session=b"secret")
-        assert layout.to_array(resumed) == (*array, b"secret")
+        assert tuple(layout.to_array(resumed))[: len(array) + 1] == (*array, b"secret")
         assert layout.parse([*array, b"secret"]) == resumed
 
 

@@ -17,10 +17,12 @@ from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES as ATTRS
 from qmgr_protocol.limits import SUBSCRIPTION_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute
 from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol.need import EACH, GRANTED_KINDS, Kind, Right
 from qmgr_protocol.record import encode_uid
 from qmgr_protocol.states import Side, State
 from qmgr_protocol.topic import filter_of, fits, levels_of
 from qmgr_protocol.transitions import FROM_DIALLER, FROM_LISTENER, QUEUE_MANAGER_ONLY, TRANSITIONS
+from qmgrd.core.access.role import BUILT_IN
 from qmgrd.core.catalogue import topics
 from qmgrd.core.layout.bounds import Bounds
 from tests.qmgr_protocol.talk import dissected, talk
@@ -103,15 +105,50 @@ def errors() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_errors_are_those_of_the_catalogue(request: pytest.FixtureRequest) -> None:
-    before, mark, rest = text().partition("<!-- made by tests/qmgr_protocol: errors -->\n")
-    table, end, after = rest.partition("<!-- /errors -->\n")
+def rights() -> str:
+    """Returns the table of the rights that requests need."""
+    lines = ["| request | right | on | |", "|---|---|---|---|"]
+    for kind, found in sorted((x.kind.__name__, x) for x in OPERATIONS.values()):
+        for need in found.request.needs if found.request is not None else ():
+            if need.right is Right.CONNECT:
+                continue
+            named = f"{need.kind.value} `{need.field}`"
+            if need.kind is Kind.MANAGER:
+                named = "the queue manager"
+            elif need.kind is Kind.PEER:
+                named = "peer of the name in the hello"
+            elif need.field == EACH:
+                named = f"each {need.kind.value}: others are not listed"
+            note = f"if `{need.when}` is true" if need.when else ""
+            note = "empty: all" if need.or_all else note
+            cells = f"`{kind}`", f"`{need.right.value}`", named, note
+            lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {"errors": errors, "rights": rights}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_table_is_what_the_code_declares(name: str, request: pytest.FixtureRequest) -> None:
+    before, mark, rest = text().partition(f"<!-- made by tests/qmgr_protocol: {name} -->\n")
+    table, end, after = rest.partition(f"<!-- /{name} -->\n")
     assert mark
     assert end
+    made = TABLES[name]()
     if request.config.getoption("rewrite", default=False):
-        table = errors()
+        table = made
         DOCUMENT.write_text(before + mark + table + end + after)
-    assert table == errors()
+    assert table == made
+
+
+def test_grants_are_those_of_the_code() -> None:
+    """The table of section 17 has each kind of object with the rights that can be granted."""
+    kinds, _, roles = section(17).partition("| role | rights |")
+    found = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows(kinds)}
+    for kind, possible in GRANTED_KINDS.items():
+        assert found[f"`{kind}`"] == [right.value for right in possible], kind
+    assert {f"`{name}`" for name in BUILT_IN} <= {row[0] for row in rows(roles)}
 
 
 def test_classes_have_the_words_of_the_catalogue() -> None:

@@ -14,7 +14,7 @@ from qmgr_protocol.transitions import (
     moves,
 )
 
-HANDSHAKE = {m.Hello, m.Welcome, m.Goaway}
+HANDSHAKE = {m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway}
 ORDER = list(State)
 
 

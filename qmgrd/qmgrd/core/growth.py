@@ -51,6 +51,10 @@ def _is_allowed(broker: "Broker", message: m.LinkAllow) -> bool:
     return broker.context.peers.is_allowed(message.manager)
 
 
+def _has_user(broker: "Broker", message: m.GrantCreate) -> bool:
+    return message.user in broker.users.users or message.role in broker.users.roles
+
+
 def _has_template(broker: "Broker", message: m.TemplateSet) -> bool:
     return broker.catalogue.templates.get(message.pattern) is not None
 
@@ -82,6 +86,7 @@ _KNOWN = dict(
         _row(m.Subscribe, Growth.NOTHING, _has_subscription),
         _row(m.TopicSet, Growth.OPERATES, _has_topic),
         _row(m.CursorCommit, Growth.NOTHING, _has_cursor),
+        _row(m.GrantCreate, Growth.OPERATES, _has_user),
     ]
 )
 

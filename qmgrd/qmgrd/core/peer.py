@@ -20,7 +20,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
-from qmgrd.core.access.login import OPEN, Decision, Login, Welcomed
+from qmgrd.core.access.login import OWNER, Decision, Login, Welcomed
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -187,7 +187,7 @@ class Peer:
         if refusal is not None:
             return self._leave(refusal)
         if self._login is None:
-            return self._welcome_peer(hello, Welcomed(OPEN))
+            return self._welcome_peer(hello, Welcomed(OWNER))
         return self._decide(hello, self._login.begin(hello, now_ms))
 
     def _authenticate(self, answer: m.AuthAnswer, now_ms: int) -> bytes:

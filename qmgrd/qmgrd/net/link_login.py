@@ -1,5 +1,6 @@
 """The login of a link at the queue manager that it dials."""
 
+from collections.abc import Sequence
 from secrets import token_urlsafe
 
 from qmgr_config.model import LoginConfig
@@ -8,12 +9,13 @@ from qmgr_protocol.scram import ClientLogin, ScramFailed
 NONCE_BYTES = 18
 
 
-def link_login(config: LoginConfig | None) -> ClientLogin | None:
-    """Returns a new login for one connection, or None if the link has no login.
+def link_login(logins: Sequence[LoginConfig], link: str) -> ClientLogin | None:
+    """Returns a new login for one connection of *link*, or None if the link has no login.
 
     Raises:
         ValueError: The password file cannot be read, or the password is not valid.
     """
+    config = next((login for login in logins if login.manager == link), None)
     if config is None:
         return None
     path = config.password_file

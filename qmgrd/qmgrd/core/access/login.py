@@ -121,9 +121,8 @@ class Login:
 
     def answer(self, answer: m.AuthAnswer, now_ms: int) -> Welcomed | m.Goaway:
         """Decides on a connection that answered the challenge."""
-        server, self._server = self._server, None
-        if server is None:
-            return m.Goaway(ErrorCode.STATE_VIOLATION, "AuthAnswer without a challenge")
+        server = self._server
+        assert server is not None, "the protocol allows an answer only after a challenge"
         name, address, delays = server.user, self._origin.address, self._logins.delays
         used, proof = self._verifier, b""
         with suppress(ScramFailed):
