@@ -59,26 +59,26 @@ MEANINGS = {
 class Finding(NamedTuple):
     """A fault in a store."""
 
-    fault: str  # a key of MEANINGS
-    key: bytes  # key of the row; may be empty
+    fault: str  # the kind of fault, a key of MEANINGS
+    key: bytes  # the key of the row; may be empty
     what: str
 
     @property
     def means(self) -> str:
-        """The consequence of the fault."""
+        """The consequence of the fault for the operator."""
         return MEANINGS[self.fault]
 
 
 @dataclass
 class Findings:
-    """All faults that were found.
+    """All faults found in a store.
 
     Invariant: ``counts`` includes the findings that were not kept.
     """
 
     kept: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    # Called with the number of further rows read.
+    # A function that receives the number of further rows read.
     looked_at: Callable[[int], object] = lambda rows: None
 
     def add(self, fault: str, key: bytes, what: str) -> None:

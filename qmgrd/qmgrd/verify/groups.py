@@ -1,4 +1,6 @@
-"""The groups of a queue: the row of each group agrees with its messages and its position.
+"""The groups of a queue.
+
+The row of each group agrees with its messages and its position in the line.
 
     group, number ──▶ message                  each leads to one of that group and number
          │
@@ -10,8 +12,8 @@
                                                stopped; another one if the whole rest can be
                                                delivered
 
-The messages of groups and the group rows are in the same order. So both are read in parallel, in
-constant memory. The check of each message includes its index row (index.py).
+The messages of groups and the group rows are in the same order. Therefore, both are read in
+parallel, in constant memory. The check of each message includes its index row (index.py).
 """
 
 from collections.abc import Iterator
@@ -46,7 +48,7 @@ class GroupTally:
     last: int = 0  # number of the message that is marked as the last
 
     def add(self, number: int, position: bytes, *, is_last: bool) -> None:
-        """Counts a message. Numbers must ascend."""
+        """Counts a message. Messages must be added in ascending order of their numbers."""
         self.count += position[keys.LANE_AT] == keys.LANE_GROUPED
         self.waiting += position[keys.LANE_AT] == keys.LANE_DELAYED
         self.lowest = self.lowest or number
@@ -117,7 +119,7 @@ class _GroupsCheck:
     # Messages
 
     def _members(self) -> Iterator[tuple[bytes, GroupTally]]:
-        """Yields each group with its found messages, in order."""
+        """Yields each group and the messages found for it, in order."""
         for group_id, members in groupby(self._leading(), lambda member: member[0]):
             seen = GroupTally()
             for _, number, position in members:
@@ -207,9 +209,7 @@ class _GroupsCheck:
         return False
 
     def _check_chain(self) -> None:
-        """Finds groups with a second position in the line, and incomplete groups listed as
-        complete.
-        """
+        """Finds groups that are twice in the line, and incomplete groups listed as complete."""
         for space in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE):
             prefix = keys.of_queue(space, self._id)
             for key, group_id in self._tx.scan(prefix, keys.after(prefix)):

@@ -1,4 +1,4 @@
-"""Checks that the puts of a link arrive.
+"""Checks that the puts of a link arrive at the peer.
 
 While puts are in flight, a timer checks two things. A stalled path is closed. If a slow path
 holds up a put that all other paths wait for, an idle path sends a copy.

@@ -13,9 +13,9 @@
     product   := factor {(* | / | %) factor}
     factor    := (+ | -) factor | literal | name | ( condition )
 
-Each rule returns a part and its kind. So the parser refuses conditions that can never be true, such
-as a sum with a text. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of the result,
-because a sum of n numbers is a closure that is nested n times.
+Each rule returns a part and its kind. Therefore, the parser can refuse conditions that can never be
+true, such as a sum with a string. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of
+the result, because a sum of n numbers is a closure that is nested n times.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ from qmgrd.core.selector.lexer import END, NAME, NUMBER, TEXT, Token, invalid, t
 from qmgrd.core.selector.pattern import PatternInvalid, like, steps
 from qmgrd.core.selector.value import Expression
 
-DEPTH_MAX = 32  # limit of nested parentheses, NOT and signs
-TERMS_MAX = 256  # limit of names and values, except values after IN
-IN_MAX = 256  # limit of values after one IN
+DEPTH_MAX = 32  # maximum depth of nested parentheses, NOT and signs
+TERMS_MAX = 256  # maximum number of names and values, except values after IN
+IN_MAX = 256  # maximum number of values after one IN
 
 # Kinds of parts, in addition to NAME, NUMBER and TEXT.
 BOOLEAN, CONDITION = "boolean", "condition"
@@ -42,8 +42,8 @@ class Part(NamedTuple):
     """The result of a rule."""
 
     kind: str
-    token: Token  # first word of the part
-    run: Expression  # function that evaluates the part; a condition returns a boolean or NULL
+    token: Token  # the first word of the part
+    run: Expression  # the function that evaluates the part; a condition returns a boolean or NULL
 
     def __str__(self) -> str:
         if self.kind in (NUMBER, CONDITION) and self.token.kind != NUMBER:
@@ -55,10 +55,11 @@ class Parsed(NamedTuple):
     """A condition and its cost."""
 
     condition: Condition
-    terms: int  # number of names and values, except values after IN
-    like_steps: int  # steps of all LIKE per character of a text
-    orders: int  # number of order comparisons of two facts, which may both be long texts
-    rests: int  # number of remainders
+    terms: int  # the number of names and values, except values after IN
+    like_steps: int  # the number of steps of all LIKE per character of a string
+    # The number of order comparisons of two names, whose values may both be long strings.
+    orders: int
+    rests: int  # the number of remainders
 
 
 def parse(text: str) -> Parsed:
@@ -77,7 +78,7 @@ def parse(text: str) -> Parsed:
 
 
 def _condition(part: Part) -> Condition:
-    """Returns *part* as a condition. Raises if *part* is a number or a text."""
+    """Returns *part* as a condition. Raises if *part* is a number or a string."""
     if part.kind in (NUMBER, TEXT):
         raise invalid(part.token.column, f"expected a condition, found {part}")
     return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
@@ -144,7 +145,7 @@ class _Parser:
         return part
 
     def condition(self) -> Part:
-        """Parses one or more parts that are joined by OR."""
+        """Parses one or more parts joined by OR."""
         return self._joined("OR", self._conjunct, conditions.some)
 
     def _conjunct(self) -> Part:
@@ -249,7 +250,7 @@ class _Parser:
         return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
 
     def _element(self) -> Part:
-        """Parses a name, a text or a number. The token of a number includes its sign."""
+        """Parses a name, a string or a number. The token of a number includes its sign."""
         sign = self._take("+", "-")
         token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
@@ -318,7 +319,7 @@ class _Parser:
         return Part(token.kind, token, values.literal(token.value))
 
     def _fact(self, token: Token) -> Part:
-        """Returns the fact that *token* names."""
+        """Returns the part for the name in *token*."""
         self._count(token)
         name = str(token.value)
         return Part(NAME, token, values.fact(name))

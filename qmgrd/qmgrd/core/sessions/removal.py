@@ -18,7 +18,7 @@ class Removal:
         self._jobs = jobs
 
     def remove(self, name: str) -> int:
-        """Deletes the queue or subscription *name* at once. Returns the number of its messages.
+        """Deletes the queue or subscription *name* immediately. Returns the number of its messages.
 
         Its consumers end. A job removes its messages.
         """

@@ -36,7 +36,8 @@ class UnansweredRequests:
     def asked(self, message: m.Received) -> None:
         """Counts a message from the peer."""
         kind = type(message)
-        asked: Any = message  # Type checkers do not follow a test of its kind in a variable.
+        # Type checkers do not narrow the type of a message by a test stored in a variable.
+        asked: Any = message
         if kind is m.Settle:
             self._settles.append(asked.settle_id)
         elif kind in _REQUESTS:
