@@ -29,7 +29,10 @@ from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.snapshot.remote import RemoteFailed
 
 UPLOAD_MAX_S = 86_400.0  # an upload that made no progress for longer than this is dead
-_MORE = "the directory contains more than a snapshot, or is a link; remove it by hand if unneeded"
+_MORE = (
+    "the directory contains more than a snapshot, or is a link; "
+    "remove it by hand if you do not need it"
+)
 
 
 class Pruning(NamedTuple):

@@ -2,7 +2,7 @@
 
 The row of each group agrees with its messages and its position in the line.
 
-    group, number ──▶ message                  each leads to one of that group and number
+    group, number ──▶ message                  each row refers to a message of that group and number
          │
          └── counted ──▶ row of the group      counts, numbers, the last one
                             │   ▲
@@ -178,9 +178,9 @@ class _GroupsCheck:
         due = group_index.find(self._tx, prefix, row.due)
         has_turn = due is not None and due[0] == keys.LANE_GROUPED and not row.is_stopped
         if has_turn != bool(row.place):
-            turn = "has a turn" if row.place else "has no turn"
+            turn = "is in line" if row.place else "is not in line"
             can = "can" if has_turn else "cannot"
-            what = f"{turn} in its row, but number {row.due} {can} be delivered"
+            what = f"{turn} according to its row, but number {row.due} {can} be delivered"
             self._report("group-row", group_id, what)
         elif row.place and self._tx.get(chain := keys.chain(self._id, row.place)) != group_id:
             self._report("chain-missing", group_id, "is not found at its position", chain)
@@ -195,7 +195,7 @@ class _GroupsCheck:
                 verb = "is" if row.is_listed else "is not"
                 self._report("group-row", group_id, f"{verb} listed as complete in its row")
         elif is_complete and self._tx.get(key := keys.complete(self._id, row.place)) != group_id:
-            self._report("complete-missing", group_id, "is missing from the complete ones", key)
+            self._report("complete-missing", group_id, "is missing from the complete groups", key)
 
     def _is_being_listed(self) -> bool:
         """Returns whether a job is still listing the groups that an older version wrote."""
@@ -216,7 +216,7 @@ class _GroupsCheck:
                 self._found.looked_at(1)
                 place = self._place(group_id, is_listed=space == keys.SPACE_COMPLETE)
                 if place not in (None, key[keys.POSITION_AT :]):
-                    self._report("chain-orphan", group_id, "has no turn there", key)
+                    self._report("chain-orphan", group_id, "is not in line there", key)
 
     def _place(self, group_id: bytes, *, is_listed: bool) -> bytes | None:
         """Returns the position of a group by its row, or None if the group was already reported."""

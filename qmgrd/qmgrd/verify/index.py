@@ -192,7 +192,7 @@ class IndexCheck:
         for row, _ in self._tx.scan(prefix, keys.after(prefix)):
             place = row[-keys.PLACE.size :]
             if not any(self._is_correlated(row, bytes([lane]) + place) for lane in _GOT):
-                where = f"leads to {place.hex()}, but no such message exists there"
+                where = f"refers to {place.hex()}, but no such message exists there"
                 self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
 
     def _is_correlated(self, row: bytes, position: bytes) -> bool:

@@ -68,8 +68,7 @@ class LinkDefinitions:
         if name == self._context.name:
             raise RequestError(
                 ErrorCode.PEER_WRONG,
-                f"{name} is this queue manager itself; name the link after the queue manager that "
-                "it leads to",
+                f"{name} is this queue manager itself; name the link after the other queue manager",
             )
         limit = self._context.config.limits.links_max
         if len(self._catalogue.links) >= limit:

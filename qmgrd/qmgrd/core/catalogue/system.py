@@ -29,7 +29,7 @@ def check_free(name: str) -> None:
 
 def no_puts(name: str, queue: str) -> RequestError:
     """Returns the error for a put by a client or a link on the system queue *queue*."""
-    what = name if name == queue else f"{name} leads to {queue}, which"
+    what = name if name == queue else f"{name} refers to {queue}, which"
     return RequestError(
         ErrorCode.QUEUE_IS_SYSTEM,
         f"{what} accepts messages only from the queue manager; put on another queue",

@@ -44,7 +44,7 @@ class Token(NamedTuple):
         if self.kind == END:
             return "the end"
         if self.kind == TEXT:
-            return f"the text {shown}"
+            return f"the string {shown}"
         return f"the name {shown}" if self.text[0] == QUOTE else f"'{shown}'"
 
 
@@ -80,7 +80,7 @@ def tokenize(text: str) -> list[Token]:
 
 def _no_word(text: str, offset: int) -> RequestError:
     if text[offset] == "'":
-        return invalid(offset + 1, "text without a closing '; write '' for ' inside a text")
+        return invalid(offset + 1, "string without a closing '; write '' for ' inside a string")
     if text[offset] == QUOTE:
         return invalid(offset + 1, 'name without a closing "; write "" for " inside a name')
     return invalid(offset + 1, f"invalid character {text[offset]!r}")

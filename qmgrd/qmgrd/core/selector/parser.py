@@ -194,7 +194,7 @@ class _Parser:
             if sign.kind in ("=", "<>"):
                 _need(part, f"'{sign.text}' compares values", NUMBER, TEXT, BOOLEAN)
             else:
-                _need(part, f"'{sign.text}' compares numbers or texts", NUMBER, TEXT)
+                _need(part, f"'{sign.text}' compares numbers or strings", NUMBER, TEXT)
         _need_like(left, right, sign.text, sign.column)
         if sign.kind not in ("=", "<>"):
             self._count_order(left, right)
@@ -219,7 +219,7 @@ class _Parser:
         self._expect("AND", "AND and a second bound")
         high = self._sum()
         value, from_, to = (
-            _need(found, "BETWEEN compares numbers or texts", NUMBER, TEXT)
+            _need(found, "BETWEEN compares numbers or strings", NUMBER, TEXT)
             for found in (part, low, high)
         )
         for one, other in ((part, low), (part, high), (low, high)):
@@ -228,7 +228,7 @@ class _Parser:
         return (conditions.not_between if is_not else conditions.between)(value, from_, to)
 
     def _in(self, part: Part) -> Condition:
-        value = _need(part, "IN requires a number or a text", NUMBER, TEXT)
+        value = _need(part, "IN requires a number or a string", NUMBER, TEXT)
         texts: set[str] = set()
         numbers: set[int | float] = set()
         facts: list[Expression] = []
@@ -254,7 +254,7 @@ class _Parser:
         sign = self._take("+", "-")
         token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
-            raise self.unexpected("a number" if sign else "a text, a number or a name")
+            raise self.unexpected("a number" if sign else "a string, a number or a name")
         if token.kind == NAME:
             return self._fact(token)
         if sign and not isinstance(token.value, str):
@@ -264,10 +264,10 @@ class _Parser:
 
     def _like(self, part: Part) -> Condition:
         value = self._name(part, "LIKE")
-        pattern, escape = self._expect(TEXT, "a text"), ""
+        pattern, escape = self._expect(TEXT, "a string"), ""
         self._count(pattern)
         if self._take("ESCAPE"):
-            token = self._expect(TEXT, "a text of one character")
+            token = self._expect(TEXT, "a string of one character")
             escape = str(token.value)
             if len(escape) != 1:
                 raise invalid(token.column, f"ESCAPE requires one character, found {token}")
