@@ -5,7 +5,7 @@ One turn, as its caller sees it:
     begin(tx, now) ─▶ opened, received, closed, dialled ... in order of arrival ─▶ end() ─▶ Outcome
 
 Between begin and end, every change is written in the turn's transaction. The outcome must not leave
-the process before that transaction is durable (see turn.py). The memory holds a cache of the store
+the process before that transaction is durable (see turn.py). Memory contains a cache of the store
 and the state of open connections. After any failure, a new Broker starts from the store.
 """
 
@@ -65,7 +65,7 @@ class RequestNotAllowed(RemoteProtocolError):
     code = ErrorCode.NOT_AUTHORIZED
 
     def __init__(self, request: str) -> None:
-        super().__init__(f"{request} is not allowed to this peer")
+        super().__init__(f"this peer must not send {request}")
 
 
 class Broker:
@@ -431,7 +431,7 @@ class Broker:
             self.closed(connection, "shutdown")
 
     def mark_clean(self) -> None:
-        """Records in this last turn that no lease is open."""
+        """Records, in this last turn, that no lease is open."""
         if self._unclean:
             for queue in self.catalogue.by_id.values():
                 # Messages from before the crash may still be stored.

@@ -71,7 +71,8 @@ def _row(kind: type[Kind], growth: Growth, exists: Callable[["Broker", Kind], bo
     return kind, (growth, exists)
 
 
-# For requests on an object that may already exist: the growth if it exists, and the check for this.
+# For requests on an object that may already exist: the growth if it exists, and a function that
+# checks whether it exists.
 _KNOWN = dict(
     [
         _row(m.ProducerOpen, Growth.NOTHING, _has_producer),

@@ -22,7 +22,7 @@ from qmgrd.core.layout.kv import Transaction
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Reads all definitions. After an unclean stop, older messages count as maybe delivered.
+    """Reads all definitions. After an unclean stop, older messages count as possibly delivered.
 
     Raises:
         RowDamaged: The checksum of a row is wrong, or a row is missing and no row was set aside.

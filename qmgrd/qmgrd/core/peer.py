@@ -52,7 +52,7 @@ class Peer:
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
     ) -> None:
-        """Begins with a new connection.
+        """Creates the peer of a new connection.
 
         Args:
             number: The number of the connection. It is never used again in this process.
@@ -80,7 +80,7 @@ class Peer:
         self._is_announced = False
         # Whether the peer has sent a goodbye, which shows that it knows the protocol.
         self._is_refused = False
-        self.partial_bytes = 0  # received bytes of an incomplete frame
+        self.partial_bytes = 0  # the received bytes of an incomplete frame
         self._heartbeats = 0  # the number of heartbeats in the last read
         self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)

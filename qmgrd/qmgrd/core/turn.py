@@ -181,8 +181,9 @@ class Turns:
         return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
-        """Runs the last turns, which close connections, end leases and mark the store as cleanly
-        closed.
+        """Runs the last turns.
+
+        They close connections, end leases and mark the store as cleanly closed.
         """
         self.intake.event(0, lambda broker: broker.shutdown())
         outcomes = [self.run(now)]

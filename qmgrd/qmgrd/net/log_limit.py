@@ -41,9 +41,7 @@ class LogLimit:
         lines_max: int = LINES_MAX,
         **facts: Any,
     ) -> None:
-        """Logs *event* with *subject* and *facts*, or only counts it if *subject* was logged too
-        often.
-        """
+        """Logs *event*, or only counts the line if *subject* was logged too often."""
         key = event, *map(str, subject.values())
         known = self._subjects.get(key)
         if known is None:

@@ -58,9 +58,7 @@ class Unsent:
         self._bytes += size_bytes
 
     def room_bytes(self, now_ms: int) -> int:
-        """Returns how many bytes may be written before peers read data, or 0 while the room is
-        tight.
-        """
+        """Returns how many bytes may be written before peers read; 0 while the room is tight."""
         if self._bytes > self._count_at or (self.is_room_short and now_ms >= self._count_ms):
             self._count(now_ms)
         return 0 if self.is_room_short else self.bytes_max - self._bytes

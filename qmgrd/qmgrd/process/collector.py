@@ -1,4 +1,4 @@
-"""Prevents long pauses of the daemon by Python's garbage collector.
+"""Shortens the pauses that Python's garbage collector causes in the daemon.
 
 A full collection examines every object, so its time grows with the number of queues, topics and
 leases. Objects that survive one collection are excluded (frozen) from the next ones, which then

@@ -31,7 +31,7 @@ class TurnTimes:
         return longest_us
 
     def histogram(self) -> list[list[int]]:
-        """Returns [upper bound in microseconds, number of turns] for each non-empty class, shortest
-        first.
+        """Returns [upper bound in microseconds, turns] of each class that is not empty, in
+        order.
         """
         return [[1 << n, count] for n, count in enumerate(self._counts) if count]

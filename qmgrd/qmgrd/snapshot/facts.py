@@ -27,8 +27,7 @@ def describe(data: Path) -> dict[str, Any]:
 
     Raises:
         StoreUnreadable: The file is not a data file, or it is damaged.
-        RowDamaged: One of the rows that are read is damaged. The file may not be a store of
-            qmgrd.
+        RowDamaged: A row that this function reads is damaged. The file may not be a store of qmgrd.
     """
     image = open_image(data)
     try:
@@ -42,7 +41,7 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
     """Returns the same description of an open store.
 
     Raises:
-        RowDamaged: One of the rows that are read is damaged.
+        RowDamaged: A row that this function reads is damaged.
     """
     store = rows.get(tx, keys.STORE)
     store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
@@ -120,7 +119,9 @@ def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
 
 
 def _lost(tx: Transaction) -> Lost:
-    """Returns, by queue id, the ranges of arrivals whose non-persistent messages a restart lost."""
+    """Returns, by queue id, the arrival ranges in which a restart lost the non-persistent
+    messages.
+    """
     found: Lost = {}
     for _, row in rows.scan(tx, keys.SPACE_JOB):
         job = unpack(row)

@@ -86,8 +86,7 @@ def map_bytes(path: Path) -> int:
 
 
 def readers(lock: Path) -> list[tuple[int, int]]:
-    """Returns the process id and transaction id of each reader in the lock file *lock*, if it
-    exists.
+    """Returns the process and transaction ids of the readers in the lock file *lock*, if it exists.
 
     In a store at rest, these readers are processes that were killed. LMDB removes their entries
     when it opens the store.
@@ -103,7 +102,7 @@ def readers(lock: Path) -> list[tuple[int, int]]:
 
 
 def freed_since(file: BinaryIO, transaction: int) -> tuple[int, int]:
-    """Returns the number of pages freed in or after *transaction*, and the last transaction.
+    """Returns the number of pages freed in or after *transaction*, and the last transaction's id.
 
     *file* must be unbuffered, and no transaction may commit to it during the call.
     """

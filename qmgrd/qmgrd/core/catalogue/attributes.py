@@ -164,9 +164,7 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
 
 
 def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
-    """Returns the error for an unknown *attribute*, which names the closest or all known
-    attributes.
-    """
+    """Returns the error for an unknown *attribute*. It names the closest or all attributes."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known) or 'none'}"
     return RequestError(

@@ -68,8 +68,7 @@ class Catalogue:
         self.remotes = Remotes()
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
-        """Returns the local or transmission queue *name*, or the queue to which the alias *name*
-        points.
+        """Returns the local or transmission queue *name*, or the target of the alias *name*.
 
         Args:
             gets: Whether the caller receives messages. An alias can have its own get inhibit.
@@ -212,8 +211,7 @@ class Catalogue:
         return self.own_queue(system.PUBLICATIONS), topic
 
     def storing_queue(self, name: str) -> Queue:
-        """Returns the queue that stores puts on *name*, which is its link's queue for a remote
-        queue.
+        """Returns the queue that stores puts on *name*. For a remote queue, it is the link's queue.
 
         Raises:
             RequestError: The codes of :meth:`find`.
@@ -275,7 +273,8 @@ class Catalogue:
         Args:
             name: The name of the queue.
             row: The stored row.
-            unclean: Whether the last run was killed. Older messages then count as maybe delivered.
+            unclean: Whether the last run was killed. Older messages then count as possibly
+                delivered.
         """
         if row["kind"] in KINDS:
             found: Queue | Remote | Alias | ProxySubscription = named(name, row)

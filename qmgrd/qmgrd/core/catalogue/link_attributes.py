@@ -37,7 +37,7 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
     """Returns the *given* attributes of a link after checking them.
 
     Raises:
-        RequestError: VALUE_INVALID, also for an attribute that is not in *known*.
+        RequestError: VALUE_INVALID if a value is not valid or an attribute is not in *known*.
     """
     for attribute, value in given.items():
         if attribute not in known:

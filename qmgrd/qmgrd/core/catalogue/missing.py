@@ -8,9 +8,8 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown queue *name*.
-
-    It suggests the closest of the *known* names.
+    """Returns the error for an unknown queue *name*, which suggests the closest of the *known*
+    names.
     """
     similar = nearest(name, known)
     hint = f"did you mean {similar}? if not, create it" if similar else "create it"

@@ -49,10 +49,10 @@ def route_to(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, 
 
 
 def check_proxies(catalogue: "Catalogue", topic: str) -> None:
-    """Raises QUEUE_FULL if a link that carries publications to *topic* has no room for another one.
+    """Checks that each link that carries publications to *topic* has room for another one.
 
     Raises:
-        RequestError: Also LINK_UNKNOWN.
+        RequestError: QUEUE_FULL or LINK_UNKNOWN.
     """
     for found in catalogue.topics.proxies_of(topic):
         queue = link_to(catalogue, found.manager).queue

@@ -51,7 +51,7 @@ class Templates:
         return len(self._by_pattern)
 
     def __iter__(self) -> Iterator[Template]:
-        """Yields the templates in order of their patterns."""
+        """Yields the templates in the order of their patterns."""
         for pattern in sorted(self._by_pattern):
             yield self._by_pattern[pattern]
 

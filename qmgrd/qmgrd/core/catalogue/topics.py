@@ -162,9 +162,9 @@ class Topics:
         return set().union(*map(self.intervals.look_up, known))
 
     def undefine(self, topic: str) -> set[int]:
-        """Deletes the definition of *topic*, which then inherits.
+        """Deletes the definition of *topic*, which then inherits its attributes.
 
-        Returns intervals like :meth:`define`.
+        Returns the intervals of republishing whose use may have changed.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.

@@ -143,7 +143,8 @@ class LinkPeers:
 
         Args:
             has_link: Whether a link to *name* exists. If so, the error advises the operator to
-                accept the new store with that link. Otherwise the operator allows the new store id.
+                accept the new store with that link. Otherwise, the error advises the operator to
+                allow the new store id.
 
         Raises:
             RequestError: PEER_STORE_CHANGED if the name is pinned to a different store.

@@ -86,9 +86,7 @@ class Producer:
             del self.stamps[0]
 
     def check(self, first_id: int, count: int) -> None:
-        """Checks that *count* ids, starting at *first_id*, do not exceed the window of the
-        producer.
-        """
+        """Checks that *count* ids from *first_id* up do not exceed the producer's window."""
         last_id = first_id + count - 1
         self.inbox.check(last_id)
         unseen = last_id - self.seen
@@ -140,8 +138,7 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:
-    """Returns the time of the producer's last use from its stored row, or None if the row is
-    damaged.
+    """Returns the time of last use in a producer's stored row, or None if the row is damaged.
 
     A damaged row must not be evicted. Without the row, the producer would begin again, and repeated
     puts would be stored twice.

@@ -1,4 +1,4 @@
-"""Removes a group that cannot be consumed from its queue, member by member in order.
+"""Removes from its queue a group that cannot be consumed, member by member in order.
 
     a member failed too often ──▶ parked ──▶ the group is complete or was closed ──▶ backout queue
     incomplete for too long ─────────────────────────────────────────▶ discarded, or dead letters

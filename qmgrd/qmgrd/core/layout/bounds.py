@@ -18,7 +18,7 @@ class Bounds:
     leases_max: int
     message_max_bytes: int = 0  # the message size limit, in addition to limits.message_max_bytes
     put_inhibit: bool = False  # whether puts are refused
-    get_inhibit: bool = False  # whether nothing is delivered
+    get_inhibit: bool = False  # whether deliveries are stopped
     exclusive: bool = False  # whether only one connection at a time may consume from the queue
     transfer_in: bool = True  # whether messages may arrive over links
     priority_default: int = 4  # the priority of messages that use the queue's priority

@@ -112,7 +112,7 @@ def seal(key: bytes, row: bytes) -> bytes:
 
 
 def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
-    """Returns the row that *value*, stored under *key*, contains.
+    """Returns the row in *value*, which is stored under *key*.
 
     Args:
         key: The key of the row.

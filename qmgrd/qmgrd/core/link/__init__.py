@@ -1,4 +1,4 @@
-"""A link to another queue manager. It sends the messages of a transmission queue in sequence.
+"""A link sends the messages of a transmission queue to another queue manager, in sequence.
 
 * The sending end: `link.py` is the link with its state. `path.py` is one of its connections, and
   `flight.py` has the puts in flight over a path. `outbox.py` is the transmission queue as a window

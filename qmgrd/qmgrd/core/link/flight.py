@@ -31,7 +31,7 @@ class Sent(NamedTuple):
 class Flight:
     """The puts in flight over a path, in order.
 
-    ``messages`` and ``bytes`` are their total numbers.
+    ``messages`` and ``bytes`` are the totals of these puts.
     """
 
     __slots__ = ("bytes", "puts", "sent", "taken")
@@ -54,8 +54,7 @@ class Flight:
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
     def remove_received(self, taken: int) -> list[Sent]:
-        """Removes and returns the puts that the peer has received once it has *taken* records in
-        total.
+        """Removes and returns the puts received by a peer that has *taken* records in total.
 
         Raises:
             FieldInvalid: *taken* exceeds the number of records sent.

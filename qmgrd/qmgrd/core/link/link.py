@@ -112,7 +112,7 @@ class Link:
     def altered(self) -> None:
         """Applies a changed row.
 
-        Closes the connections and dials again, unless the link is stopped.
+        The link closes its connections and dials again, unless it is stopped.
         """
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
         self._create_paths()
@@ -344,9 +344,7 @@ class Link:
             path.start()
 
     def _unblock(self) -> None:
-        """Sends all messages after the commit id again, except those that the peer holds or
-        processes.
-        """
+        """Sends all messages after the commit id again, except those that the peer already has."""
         self._hold(None)
         self.pump.go_back(self.outbox.commit_id)
 

@@ -132,7 +132,10 @@ class LinkOutbox(Outbox):
         return entries.uid_trailer(entry) if known else None
 
     def describe(self, seq_id: int) -> dict[str, Any]:
-        """Describes the message with id *seq_id*, with None if it was deleted."""
+        """Describes the message with id *seq_id*.
+
+        All values are None if the message was deleted.
+        """
         value = self._context.tx.get(self._key(seq_id))
         if value is None:
             return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}

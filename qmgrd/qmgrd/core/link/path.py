@@ -24,7 +24,7 @@ from qmgrd.core.queue.queue import Queue
 BUDGET_MIN_BYTES = 64 * 1024  # number of bytes that may be in flight over a new path
 FETCH_REQUEST = 2  # the id of the fetch request; request 1 opens the path
 FETCH_RETRY_MS = 1_000
-LATE_MS = 500  # time by which a late put takes longer than over another path
+LATE_MS = 500  # a put that takes this much longer than over another path is late
 PUT_BYTES = 1024 * 1024
 PATIENCE_MAX = 6  # maximum number of doublings of the stall time
 

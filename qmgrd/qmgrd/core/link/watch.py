@@ -48,7 +48,9 @@ class Watch:
         self.set()
 
     def _send_what_is_late(self) -> None:
-        """Sends the put for which all paths wait over an idle path, if its own path is silent."""
+        """Sends the put that all other paths wait for over an idle path, if its own path is
+        silent.
+        """
         link, due_ms = self._link, self._link.pump.due_ms
         idle = [path for path in link.up_paths if path.oldest is None]
         if due_ms is None or not idle or link.queue.bounds.get_inhibit:

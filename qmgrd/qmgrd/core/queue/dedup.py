@@ -100,7 +100,7 @@ class OriginTable:
         return arrival < self.born and entries.decode(value).volatile
 
     def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
-        """Returns the position of the message with that encoded UID, or None."""
+        """Returns the position of the message with the given encoded UID, or None."""
         position = tx.get(self.index_key(trailer, target))
         if position is None or len(position) != keys.POSITION.size:
             return None

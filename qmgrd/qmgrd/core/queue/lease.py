@@ -151,7 +151,7 @@ class Consumer:
         self.lacks_room = False  # whether the next message is longer than this maximum
 
     def look_again(self, priority: int, arrival: int) -> None:
-        """Remembers to examine an available message if the message is before the position."""
+        """Stores an available message for examination if it is before the position."""
         if self.prefix:
             self._look_again_in_index(priority, arrival)
             return
@@ -163,7 +163,7 @@ class Consumer:
             self.heads[priority] = arrival
 
     def _look_again_in_index(self, priority: int, arrival: int) -> None:
-        """Remembers to examine an available message, for a consumer that selects in an index."""
+        """Stores an available message for examination by a consumer that selects in an index."""
         if len(self.again) < AGAIN_MAX:
             self.again[9 - priority, arrival] = None
         else:

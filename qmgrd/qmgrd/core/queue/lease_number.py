@@ -1,6 +1,6 @@
 """Lease numbers.
 
-Each proves that its message was delivered to the session that presents the number.
+A lease number proves that its message was delivered to the session that presents the number.
 
     number (64 bits) = tag XOR (checksum << 12 | count)
 

@@ -103,8 +103,8 @@ def compile_weight(where: str) -> int:
 def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
     """Returns the cost of examining the message of an entry, in rows of the store.
 
-    A turn and a request have limits on rows. Therefore, a costly selector, such as one with many
-    LIKE on long strings, examines fewer messages per turn.
+    The number of rows per turn and per request is limited. Therefore, a costly selector, such as
+    one with many LIKE on long strings, examines fewer messages per turn.
     """
     if selector is None:
         return 1

@@ -162,7 +162,8 @@ def _scan(
             tags, tags_last = numbers.tags(queue.id, arrival), last
         number = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
         lease = (number, lessee, until_ms, found, arrival, length, key, index + trailer, is_plain)
-        leases[arrival] = own[arrival] = new(Lease, lease)  # This is faster than Lease(*lease).
+        # This expression is faster than Lease(*lease).
+        leases[arrival] = own[arrival] = new(Lease, lease)
         # Most messages have not been delivered before.
         is_new = not delivered and arrival >= maybe_before
         state = more if is_new else state_of(delivered, arrival, maybe_before) | more

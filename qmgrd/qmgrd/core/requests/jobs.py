@@ -79,7 +79,8 @@ class JobAdmin:
         """Returns the source queue, and the selection of its messages.
 
         Raises:
-            RequestError: Also JOBS_EXHAUSTED and SELECTOR_INVALID.
+            RequestError: The queue cannot have such a job, the selector is not valid, or too many
+                jobs are running.
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:

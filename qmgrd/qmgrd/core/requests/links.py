@@ -144,8 +144,7 @@ class LinkAdmin:
         link.fetched(session, message)
 
     def _fetched_link(self, session: Session) -> Link:
-        """Returns the link over which a queue manager may fetch, given the name and store that it
-        claims.
+        """Returns the link over which a queue manager that claims a name and a store may fetch.
 
         Raises:
             RequestError: PEER_STORE_CHANGED (checked first), LINK_UNKNOWN or LINK_DOWN.

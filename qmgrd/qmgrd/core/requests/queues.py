@@ -206,9 +206,7 @@ class QueueAdmin:
         self._ok(session, message.request_id, value)
 
     def _found(self, queue: Queue, message: m.Browse, prefix: bytes) -> Iterator[Found]:
-        """Returns the messages of *queue* in the order and from the position that *message*
-        requests.
-        """
+        """Returns the messages of *queue* in the order and from the position of *message*."""
         tx, after, number = self._context.tx, None, 0
         if message.after is not None:
             after, number = (message.after[0], message.after[1]), _number(message.after)

@@ -203,9 +203,7 @@ class TopicAdmin:
         )
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
-        """Returns the key and entry of a publication that a subscription has not consumed, else
-        None.
-        """
+        """Returns the key and entry of a publication on *queue*, or None if it was consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
         # The default priority at the time of the put is unknown.

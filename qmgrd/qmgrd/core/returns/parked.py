@@ -95,9 +95,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
 
 
 class Parked(NamedTuple):
-    """A row of the index: the publication, the subscription, and the key of the subscription's
-    entry.
-    """
+    """A row of the index: the publication, the subscription, and the key of its entry there."""
 
     row: bytes
     arrival: int

@@ -102,9 +102,7 @@ class Returns:
             self.count(lease.lessee.queue, 0, 1)
 
     def count(self, queue: Queue, consumed: int, failed: int) -> None:
-        """Counts results in the breaker of *queue*, and reports changes of the breaker to
-        operators.
-        """
+        """Counts results in the breaker of *queue*. Reports changes of the breaker to operators."""
         context = self._context
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:

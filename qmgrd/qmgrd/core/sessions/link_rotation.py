@@ -1,6 +1,6 @@
 """Makes links send in rotation.
 
-The first link for which this turn has no time is first in the next.
+The next turn starts with the first link for which this turn had no time.
 """
 
 from collections.abc import Mapping

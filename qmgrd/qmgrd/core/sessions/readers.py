@@ -62,7 +62,7 @@ class Readers:
     def close(self, queue: Queue, reader: Reader) -> None:
         """Frees a reader's groups.
 
-        Other readers can begin them once the reader's leases are settled.
+        Other readers can begin these groups once the reader's leases are settled.
         """
         for group_id in queue.groups.held_groups.close(reader):
             queue.groups.mark_changed(group_id)

@@ -20,7 +20,7 @@ class Removal:
     def remove(self, name: str) -> int:
         """Deletes the queue or subscription *name* immediately. Returns the number of its messages.
 
-        Its consumers end. A job removes its messages.
+        The consumers of the queue end. A job removes its messages.
         """
         queue = self._catalogue.queues[name]
         self._catalogue.remove_queue(name)

@@ -34,7 +34,7 @@ class UnansweredRequests:
         return len(self._requests) + len(self._settles)
 
     def asked(self, message: m.Received) -> None:
-        """Counts a message from the peer."""
+        """Counts a message that the peer sent."""
         kind = type(message)
         # Type checkers do not narrow the type of a message by a test stored in a variable.
         asked: Any = message
@@ -44,7 +44,7 @@ class UnansweredRequests:
             self._requests.add(asked[0])
 
     def answered(self, message: m.Message) -> None:
-        """Counts a message to the peer."""
+        """Counts a message that is sent to the peer."""
         kind = type(message)
         answer: Any = message
         if kind is m.Settled:

@@ -1,4 +1,4 @@
-"""The groups of a queue that a consumer can begin, in order of their places: two ranges of rows.
+"""The groups of a queue that a consumer can begin, in the order of their places, as two ranges.
 
     chain     place ──▶ group    groups that are not stopped and whose due member is available
     complete  place ──▶ group    groups of the chain whose remaining members are all available
@@ -43,7 +43,7 @@ def take_out(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow) -> 
 def behind(
     tx: Transaction, queue_id: int, heads: list[int], *, is_complete: bool
 ) -> Iterator[Turn]:
-    """Yields the groups in order of their places, starting at the positions *heads*.
+    """Yields the groups in the order of their places, starting at the positions *heads*.
 
     Args:
         tx: The transaction of the turn.

@@ -1,4 +1,4 @@
-"""The groups of one reader that have an available member, in order of their places.
+"""The groups of one reader that have an available member, in the order of their places.
 
 A reader in pinned order can hold many groups at the same time. The next member is the first of all
 members of these groups, by priority and arrival number. Therefore, a long group does not delay the

@@ -103,7 +103,7 @@ class Groups:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether :meth:`refresh` has nothing to change."""
+        """Whether :meth:`refresh` would change nothing."""
         waiting = self._touched or self.ripe or self._is_freed or self.has_new_bounds
         return not (waiting or self.held_groups.freed or self.held_groups.idle)
 
@@ -205,7 +205,7 @@ class Groups:
         self.held_groups.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
-        """Removes a member at *position*. Returns False if the message was not a member."""
+        """Removes a member at *position*. Returns False if the message is not a member."""
         prefix = group_index.prefix_of(self._id, member.group_id)
         if group_index.find(tx, prefix, member.number) != position:
             return False

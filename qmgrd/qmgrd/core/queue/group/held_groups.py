@@ -84,7 +84,7 @@ class HeldGroup:
     """A group that a reader holds.
 
     Invariant: all members in ``out`` and ``going`` are leased, and no member is in both. ``out`` is
-    in order of numbers.
+    in the order of the numbers.
     """
 
     __slots__ = ("going", "has_ended", "is_delivered", "next", "out", "reader", "serial")

@@ -83,7 +83,7 @@ def find(tx: Transaction, prefix: bytes, number: int) -> bytes | None:
 
 
 def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and positions in order of numbers, as if each member had its own row.
+    """Yields keys and positions in the order of the numbers, as if each member had its own row.
 
     Args:
         tx: The transaction of the turn.

@@ -125,7 +125,7 @@ class GroupRow:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no members are delivered now."""
+        """Whether the delivery of members is stopped now."""
         return self.is_paused or self.parked_number > 0
 
     @property

@@ -88,7 +88,7 @@ class _Round(Following):
     # In the order of places
 
     def _take_first(self) -> None:
-        """Leases ungrouped messages and members of groups in order of their places."""
+        """Leases ungrouped messages and members of groups in the order of their places."""
         while self._has_room:
             own = self._reader.line.first()
             found = self._first_group(NO_PLACE if own is None else own[0])
