@@ -8,9 +8,7 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown queue *name*, which suggests the closest of the *known*
-    names.
-    """
+    """Returns the error for an unknown queue *name*. It suggests the closest *known* name."""
     similar = nearest(name, known)
     hint = f"did you mean {similar}? if not, create it" if similar else "create it"
     return RequestError(ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint}")

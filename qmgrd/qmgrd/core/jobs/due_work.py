@@ -26,7 +26,7 @@ SLICE_ROWS = 500
 ROWS_EACH = 4
 # Minimum and maximum time until the daemon checks a leased or sent message again.
 POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
-NO_PLACE_MS = 10_000  # time until the next try if no dead-letter queue accepts a message
+NO_PLACE_MS = 10_000  # time until the next attempt if no dead-letter queue accepts a message
 
 
 class DueWork:

@@ -69,8 +69,7 @@ class Queue:
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
-        # Whether the queue has a single order and no gets. The queue of publications is such a
-        # queue.
+        # Whether the queue has a single order and no gets, like the queue of publications.
         self.is_transmission = is_transmission
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
         # The references of a subscription to publications; None for other queues.
