@@ -10,7 +10,7 @@ CLASSES = 40  # number of classes; the last one begins at three days
 
 
 class TurnTimes:
-    """The durations of turns since the start, and the longest turn since the last read of it."""
+    """The durations of turns since the start, and the longest turn since it was last read."""
 
     __slots__ = ("_counts", "_longest_us")
 

@@ -139,7 +139,10 @@ class Jobs:
         return job
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
-        """Starts to remove a group from *queue*, but later if too many groups are leaving."""
+        """Starts to remove a group from *queue*.
+
+        If too many groups are leaving, waits before it starts.
+        """
         if (queue.id, group_id) in self._ending:
             return
         if len(self._ending) >= group_watch.ENDING_MAX:

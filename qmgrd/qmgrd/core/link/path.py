@@ -6,8 +6,8 @@
        └────────────────────┴───────────────┴─────────────┘  lost or stalled: dials again later
 
 Heartbeats end a connection whose peer is silent. A path also ends if its peer answers heartbeats
-but accepts no messages: messages in flight must be received within ``link.stall_ms``. The limit
-doubles after each stall.
+but does not accept messages. Messages in flight must be received within ``link.stall_ms``. The
+limit doubles after each stall.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Reads a queue without leases, one page at a time.
 
 A cursor contains a place, which is a priority and an arrival number. Therefore, a cursor remains
-valid when messages are put or consumed between pages, and the queue stores no state for the cursor.
+valid when messages are put or consumed between pages, and the queue does not store state for it.
 A browse by priority misses new messages with a higher priority than its cursor. A browse in order
 of arrival misses no messages, because no message arrives at or below ``Queue.arrived``.
 """
