@@ -1,7 +1,7 @@
 """The daemon's side of one connection, without I/O: handshake, heartbeats, credit.
 
-A peer object replies at once only to messages that need no durable storage: the handshake and
-pings. All other messages go into the intake, and a turn replies to them.
+A peer object replies immediately only to messages that need no durable storage, which are the
+handshake and pings. All other messages go into the intake, and a turn replies to them.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
-UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
-HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
-JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
+# The limit on waiting messages, in windows: credits and cancels have no reply.
+UNANSWERED_FACTOR = 4
+HEARTBEATS_MAX = 100  # the maximum number of pings and pongs in one read
+JOINED_MAX_RECORDS = 256  # the maximum number of records when puts are joined into one
 _OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
 
 
@@ -51,33 +52,36 @@ class Peer:
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
     ) -> None:
-        """Begins with a new connection.
+        """Creates the peer of a new connection.
 
         Args:
-            number: The number of the connection, never used again in this process.
+            number: The number of the connection. It is never used again in this process.
             welcome: The reply to a peer's hello, apart from the session. The hello of a link
                 has the same name and store.
-            dial: The reason why a link dialled, or None if the peer dialled.
+            dial: The link that dialled, or None if the peer dialled.
             admit: A function that returns the refusal of a peer with this hello, or None.
         """
         self.number = number
         self.dial = dial
-        self.goaway: m.Goaway | None = None  # goodbye that ended the connection, from either side
+        # The goodbye that ended the connection, sent by either side.
+        self.goaway: m.Goaway | None = None
         self.peer_name = ""
-        self.session_id = b""  # session id of the peer that dialled: resumed by its token, or new
+        # The session id of the peer that dialled; the session is new, or resumed by its token.
+        self.session_id = b""
         self._tokens = tokens
         self._admit = admit
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
         self._side = Side.DIALLER if dial else Side.LISTENER
-        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # share of a turn
+        # The connection's share of a turn.
+        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._is_announced = False
         # Whether the peer has sent a goodbye, which shows that it knows the protocol.
         self._is_refused = False
-        self.partial_bytes = 0  # received bytes of an incomplete frame
-        self._heartbeats = 0  # number of heartbeats in the last read
+        self.partial_bytes = 0  # the received bytes of an incomplete frame
+        self._heartbeats = 0  # the number of heartbeats in the last read
         self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
@@ -89,7 +93,7 @@ class Peer:
         return self._connection.state is State.OPEN
 
     def hello(self) -> bytes:
-        """Returns the first bytes that a link sends."""
+        """Returns the hello that a link sends first."""
         own = self._welcome
         return self._connection.send(
             m.Hello(
@@ -107,10 +111,11 @@ class Peer:
         )
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
-        """Processes received *data*. Returns the bytes to write at once.
+        """Processes received *data*. Returns the bytes to write immediately.
 
         Raises:
-            RemoteProtocolError: The peer broke the protocol. Earlier messages still count.
+            RemoteProtocolError: The peer broke the protocol. Messages received before the error are
+                still processed.
         """
         answers: list[bytes] = []
         connection, self._heartbeats = self._connection, 0
@@ -131,7 +136,10 @@ class Peer:
         return b"".join(answers) if answers else b""
 
     def _answer(self, message: m.Received) -> bytes:
-        """Processes a message that is not for the broker. Returns the bytes to write at once."""
+        """Processes a message that is not for the broker.
+
+        Returns the bytes to write immediately.
+        """
         if type(message) is m.Hello:
             return self._greet(message)
         if type(message) is m.Welcome:
@@ -172,7 +180,7 @@ class Peer:
         """Returns a goodbye if the peer cannot receive the longest possible frame, or None."""
         if hello.role == "queue-manager":
             return None  # No message is delivered to a peer that dialled for a link.
-        # Several messages may share a frame.
+        # A frame may contain several messages.
         needed = max(self._limits.message_max_bytes, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
         if hello.frame_max_bytes >= needed:
             return None
@@ -207,7 +215,7 @@ class Peer:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether reading should pause because too many messages of this peer wait for a turn."""
+        """Whether reading should pause because too many messages from this peer wait for a turn."""
         return self._intake.is_ahead(self._pending)
 
     @property
@@ -217,7 +225,7 @@ class Peer:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """The messages and bytes that have arrived from this peer and wait for a turn."""
+        """The number of messages and bytes from this peer that wait for a turn."""
         pending = self._pending
         return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 
@@ -235,7 +243,7 @@ class Peer:
         Raises:
             LivenessExpired: The peer has been silent for too long.
         """
-        # The listener's times apply to both ends. Until a link knows them, it uses its own.
+        # The listener's intervals apply to both ends. A link uses its own until it knows them.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
         return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)

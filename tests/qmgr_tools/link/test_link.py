@@ -141,7 +141,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["create", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
         (["create", "NYC"], 2, "ADDRESS is missing"),
         (["create", "NYC", "h:1", "--passive"], 2, "addresses and --passive exclude each other"),
-        (["create", "OWN", "h:1"], 6, "name the link after the queue manager that it leads to"),
+        (["create", "OWN", "h:1"], 6, "name the link after the other queue manager"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
         (["alter", "NYC"], 2, "no address and no option"),
         (["alter", "NYC", "--connections", "17"], 2, "at most 16"),

@@ -21,7 +21,7 @@ _KNOWN = {
     "remote": ("put_inhibit",),
     "alias": (ALIAS_OF, *INHIBITS),
 }
-_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # fields of a row that are not attributes
+_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # the fields of a row that are not attributes
 _OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Publishers must not wait for subscribers.
 
 
@@ -72,7 +72,7 @@ def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the given attributes that a row stores. An inhibit is stored only if it is set."""
+    """Returns those given attributes that a row stores. An inhibit is stored only if it is set."""
     return {key: value for key, value in given.items() if key not in INHIBITS or value}
 
 
@@ -107,15 +107,15 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def given_of(row: dict[str, Any]) -> list[str]:
-    """Returns the attributes that were given for the queue of *row*. All others are defaults."""
+    """Returns the attributes that were set for the queue of *row*. All others have defaults."""
     known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
     return [attribute for attribute in known if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
-    """Returns whether a definition with *given* would create a queue with the same *row*.
+    """Returns whether a definition with *given* would create a queue with the row *row*.
 
-    An inhibit that *given* does not mention makes no difference, because an operator set it on
+    An inhibit that *given* does not contain makes no difference, because an operator set it on
     purpose.
     """
     own = own_of(row)
@@ -164,7 +164,7 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
 
 
 def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
-    """Returns the error for an unknown *attribute*, with the closest or all known attributes."""
+    """Returns the error for an unknown *attribute*. It names the closest or all attributes."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known) or 'none'}"
     return RequestError(

@@ -58,20 +58,20 @@ class Catalogue:
         self.queues: dict[str, Queue | Remote | Alias | ProxySubscription] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
-        self.routes: dict[str, Link] = {}  # links by the target of their routes
+        self.routes: dict[str, Link] = {}  # links, by the target of their routes
         self.templates = Templates()
         self.topics = Topics(context)
         self.references = References()
         self._rows: dict[str, dict[str, Any]] = {}
-        self.names: list[str] = []  # sorted
+        self.names: list[str] = []  # the names in order
         self.aliases = Aliases()
         self.remotes = Remotes()
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
-        """Returns the local or transmission queue *name*, or the queue to which that alias points.
+        """Returns the local or transmission queue *name*, or the target of the alias *name*.
 
         Args:
-            gets: Whether the caller receives messages. An alias may have its own get inhibit.
+            gets: Whether the caller receives messages. An alias can have its own get inhibit.
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
@@ -157,7 +157,7 @@ class Catalogue:
         if topic_names.is_topic(name):
             return self._publications(name[1:])
         found = self.queues.get(name)
-        if type(found) is not Queue:  # Most names are queues, so one check is enough for them.
+        if type(found) is not Queue:  # Most names refer to queues, for which one check is enough.
             found = self._open_to_puts(name)
         if isinstance(found, Remote):
             if found.target in system.ATTRIBUTES:
@@ -183,7 +183,9 @@ class Catalogue:
         return queue, target
 
     def _open_to_puts(self, name: str) -> Queue | Remote | ProxySubscription:
-        """Returns the destination of *name*, unless its alias or remote queue is inhibited."""
+        """Returns the destination of *name*, unless the alias or remote queue *name* is
+        inhibited.
+        """
         known = self.named(name)
         found = self._resolved(known)
         for each in (known, found):
@@ -209,8 +211,7 @@ class Catalogue:
         return self.own_queue(system.PUBLICATIONS), topic
 
     def storing_queue(self, name: str) -> Queue:
-        """Returns the queue that stores puts on *name*. For a remote queue, this is its link's
-        queue.
+        """Returns the queue that stores puts on *name*. For a remote queue, it is the link's queue.
 
         Raises:
             RequestError: The codes of :meth:`find`.
@@ -221,10 +222,10 @@ class Catalogue:
         return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Defines a queue and returns its row. A repeated identical definition changes nothing.
+        """Defines a queue and returns its row. Repeating an identical definition has no effect.
 
         Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS if the queue has other
+            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS if the queue exists with other
                 attributes, LINK_UNKNOWN for a remote queue, or QUEUES_EXHAUSTED.
         """
         target, manager = names.split(name)
@@ -247,7 +248,7 @@ class Catalogue:
         return self.show_queue(name)
 
     def check_room(self) -> None:
-        """Raises QUEUES_EXHAUSTED if the limit of queues is reached."""
+        """Raises QUEUES_EXHAUSTED if the maximum number of queues is reached."""
         limit = self._context.config.limits.queues_max
         count = len(self.names) - len(system.ATTRIBUTES.keys() & self.queues.keys())
         if count >= limit:
@@ -267,13 +268,13 @@ class Catalogue:
         self._context.wrote = True
 
     def add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
-        """Adds the queue *name* with its stored *row*. If this raises an error, nothing has
-        changed.
+        """Adds the queue *name* with its stored *row*. If an error is raised, nothing has changed.
 
         Args:
             name: The name of the queue.
             row: The stored row.
-            unclean: Whether the last run was killed. Older messages then count as maybe delivered.
+            unclean: Whether the last run was killed. Older messages then count as possibly
+                delivered.
         """
         if row["kind"] in KINDS:
             found: Queue | Remote | Alias | ProxySubscription = named(name, row)
@@ -333,7 +334,7 @@ class Catalogue:
         queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Changes attributes of a queue permanently. Returns the changed ones as [old, new].
+        """Changes attributes of a queue permanently. Returns [old, new] for each changed attribute.
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN or VALUE_INVALID.

@@ -1,4 +1,4 @@
-"""The attributes of a link (the peer's addresses, connections, order, routes) and their checks."""
+"""The attributes of a link (addresses of the peer, connections, order, routes) and their checks."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -8,7 +8,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import ADDRESSES_MAX, ANY_ROUTE, CONNECTIONS_MAX, ROUTES_MAX
 from qmgrd.core.catalogue.attributes import unknown
 
-# The defaults; addresses have none.
+# The default of each attribute except the addresses.
 DEFAULTS: dict[str, Any] = {
     "connections": 1,
     "ordered": False,
@@ -37,7 +37,7 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
     """Returns the *given* attributes of a link after checking them.
 
     Raises:
-        RequestError: VALUE_INVALID, also for an attribute that is not in *known*.
+        RequestError: VALUE_INVALID if a value is not valid or an attribute is not in *known*.
     """
     for attribute, value in given.items():
         if attribute not in known:

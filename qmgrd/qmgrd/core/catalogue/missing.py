@@ -1,4 +1,4 @@
-"""Errors for names that do not exist or are of another kind, with the most similar name."""
+"""Errors for names that do not exist or are of another kind. The errors suggest a similar name."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -8,14 +8,17 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown queue *name*, with the closest of the *known* names."""
+    """Returns the error for an unknown queue *name*. It suggests the closest *known* name."""
     similar = nearest(name, known)
     hint = f"did you mean {similar}? if not, create it" if similar else "create it"
     return RequestError(ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint}")
 
 
 def no_subscription(name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown subscription, with the closest of the *known* names."""
+    """Returns the error for an unknown subscription.
+
+    It suggests the closest of the *known* names.
+    """
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
     similar = nearest(name, durable)
     hint = f"; did you mean {similar}?" if similar else ""
@@ -39,7 +42,7 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
 
     Args:
         name: The name of the link.
-        leads_here: Whether the queue manager of that name may open links to this one.
+        leads_here: Whether the queue manager *name* may open links to this one.
     """
     if leads_here:
         return RequestError(
@@ -51,7 +54,10 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
 
 
 def no_template(pattern: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown template, with the closest of the *known* patterns."""
+    """Returns the error for an unknown template.
+
+    It suggests the closest of the *known* patterns.
+    """
     similar = nearest(pattern, known)
     hint = f"; did you mean {similar}?" if similar else ""
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"template {pattern} does not exist{hint}")

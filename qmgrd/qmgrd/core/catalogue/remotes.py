@@ -29,5 +29,5 @@ class Remotes:
         return self._names.keys()
 
     def of(self, manager: str) -> Iterable[str]:
-        """Returns the names of the remote queues and proxies for *manager*, the oldest first."""
+        """Returns the names of the remote queues and proxies for *manager*, oldest first."""
         return self._names.get(manager, {}).keys()

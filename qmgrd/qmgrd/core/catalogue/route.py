@@ -2,8 +2,8 @@
 
 A message from a link may be addressed to a queue of a third queue manager. It is forwarded over the
 link to that queue manager, or over a link with a route to it, if that link allows ``transit``. The
-note of the message lists the queue managers that it passed. If the message reaches one of them
-again, or a seventeenth, it becomes a dead letter.
+note of the message lists the queue managers that the message has passed. If the message reaches one
+of them again, or a seventeenth, it becomes a dead letter.
 """
 
 from collections.abc import Iterator
@@ -49,10 +49,10 @@ def route_to(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, 
 
 
 def check_proxies(catalogue: "Catalogue", topic: str) -> None:
-    """Raises QUEUE_FULL if a link that carries publications to *topic* has no room for more.
+    """Checks that each link that carries publications to *topic* has room for another one.
 
     Raises:
-        RequestError: Also LINK_UNKNOWN.
+        RequestError: QUEUE_FULL or LINK_UNKNOWN.
     """
     for found in catalogue.topics.proxies_of(topic):
         queue = link_to(catalogue, found.manager).queue
@@ -96,7 +96,7 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
 def may_forward(name: str, own: str) -> bool:
     """Returns whether the queue manager *own* may forward a message to *name*.
 
-    This is the case if *name* belongs to another queue manager or is a topic.
+    A message may be forwarded if *name* belongs to another queue manager or is a topic.
     """
     if topics.is_topic(name):
         return True
@@ -105,7 +105,7 @@ def may_forward(name: str, own: str) -> bool:
 
 
 def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestError | None]]:
-    """Yields runs of *put* that may be forwarded, and each record that may not, with the reason.
+    """Yields runs of *put* that may be forwarded, and each record that may not be, with the reason.
 
     Args:
         put: The put that arrived over the link of *peer*.
@@ -134,7 +134,9 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
 
 
 def arrived(put: m.Put) -> m.Put:
-    """Returns *put* for a queue of this queue manager, without the list of passed managers."""
+    """Returns *put* for a queue of this queue manager, without the list of the managers it
+    passed.
+    """
     extras = [[index, _arrived(extra)] for index, extra in put.extras]
     return put._replace(extras=extras) if extras else put
 

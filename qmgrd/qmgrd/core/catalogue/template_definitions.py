@@ -89,7 +89,9 @@ class TemplateDefinitions:
         self._context.wrote = True
 
     def list(self) -> list[dict[str, Any]]:
-        """Returns all templates in order of their patterns, with the number of their queues."""
+        """Returns all templates in the order of their patterns, each with the number of its
+        queues.
+        """
         templates = self._catalogue.templates
         self._context.count_read(len(templates), 0)
         return [describe(template, templates.count(template.pattern)) for template in templates]

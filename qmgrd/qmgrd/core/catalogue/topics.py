@@ -25,7 +25,7 @@ from qmgrd.core.limits.page import below_of
 from qmgrd.core.limits.sorted_map import SortedMap
 
 TOPICS_MAX = 10_000  # maximum number of topics with a definition
-VISITS_PER_ROW = 10  # visited nodes and results that take as long as one row of the store
+VISITS_PER_ROW = 10  # number of visited nodes and results that take as long as one row of the store
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": 5,
     "republish": "manual",
@@ -42,9 +42,9 @@ class Topics:
         self.rows = SortedMap[str, dict[str, Any]]()  # definitions, by topic
         self.intervals = RepublishIntervals(self)
         self.tree: TopicTree[Subscription] = TopicTree()
-        self.subscriptions = SortedMap[str, Subscription]()  # subscriptions by name
+        self.subscriptions = SortedMap[str, Subscription]()  # subscriptions, by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
-        # Ids of subscriptions with messages that may wait for the subscriber's return.
+        # Queue ids of subscriptions whose messages may be waiting for the subscriber's return.
         self.awaited: set[int] = set()
         self.next_out = 0  # the first publication that has not been completely sent to subscribers
 
@@ -78,7 +78,7 @@ class Topics:
 
     def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
         found = tree.match(topics.levels_of(topic))
-        if tree.visited:  # Otherwise the result was cached.
+        if tree.visited:  # Otherwise, the result was cached.
             self._context.count_read(1 + tree.visited // VISITS_PER_ROW, 0)
             tree.visited = 0
         return found
@@ -88,7 +88,7 @@ class Topics:
         return self._match(self.proxies, topic) if self.proxies else ()
 
     def check_filter(self, filter_: tuple[str, ...]) -> None:
-        """Raises FILTERS_EXHAUSTED if *filter_* would make a topic visit too many nodes."""
+        """Raises FILTERS_EXHAUSTED if *filter_* could make a topic visit too many nodes."""
         limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
         if reach > limit:
             raise RequestError(
@@ -162,8 +162,9 @@ class Topics:
         return set().union(*map(self.intervals.look_up, known))
 
     def undefine(self, topic: str) -> set[int]:
-        """Deletes the definition of *topic*, which then inherits. Returns the same as
-        :meth:`define`.
+        """Deletes the definition of *topic*, which then inherits its attributes.
+
+        Returns the intervals of republishing whose use may have changed.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.

@@ -1,8 +1,8 @@
 """Evicts the oldest messages of a queue when a put finds it full.
 
 The oldest message of the lowest priority is evicted first. Delayed messages are evicted only when
-no other messages are left. Leased messages are never evicted. Messages for which no dead-letter
-queue has room are not evicted either.
+no other messages are left. Leased messages are never evicted. A message is not evicted either if no
+dead-letter queue has room for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,10 +21,10 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue
 
-EVICTED_MAX = 1_000  # limit of messages that one put evicts
-STUCK_MAX = 8  # limit of messages refused by dead-letter queues before eviction stops
-# A function that makes a message a dead letter, given its queue, key, entry and cause. It returns
-# the name of the queue that accepted the message, or "" if no queue did.
+EVICTED_MAX = 1_000  # maximum number of messages that one put evicts
+STUCK_MAX = 8  # number of messages refused by dead-letter queues after which eviction stops
+# A function that makes a message a dead letter, given its queue, key, entry and cause. The function
+# returns the name of the queue that accepted the message, or "" if no queue did.
 Bury: TypeAlias = Callable[[Queue, bytes, bytes, Cause], str]
 
 
@@ -106,7 +106,7 @@ def _oldest(
 def _from_the_least(queue: Queue, tx: Transaction) -> Rows:
     """Yields the messages that may be evicted, in the order of eviction."""
     for priority, head in enumerate(queue.positions.ready):
-        # Messages before the position are leased, or belong to a stopped group.
+        # Messages before the position are leased or belong to a stopped group.
         grouped_head = min(queue.positions.grouped[priority], queue.positions.stopped[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             arrival = keys.place(key)[1]

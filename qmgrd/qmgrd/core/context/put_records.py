@@ -1,4 +1,4 @@
-"""The entry point to a queue: every put of a client or a link calls this module.
+"""The entry point to a queue. Every put of a client or a link calls this module.
 
 Most queues refuse a put that does not fit. A queue with a different overflow policy first evicts
 its oldest messages (eviction.py).
@@ -34,7 +34,7 @@ def put_records(
         queue: The queue that receives the records.
         batch: The records, with or without UIDs.
         target: The destination queue of the records on a transmission queue; otherwise "".
-        extras: The additional facts that a link sent with a record, by index of the record.
+        extras: The additional fields that a link sent with a record, by index of the record.
     """
     extras = extras or {}
     if queue.bounds.overflow == "refuse":

@@ -1,4 +1,7 @@
-"""Cuts pages from ordered lists. The cost depends on the length of the page, not of the list."""
+"""Cuts pages from ordered lists.
+
+The cost depends on the length of the page, not on the length of the list.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +15,7 @@ Row = TypeVar("Row")
 
 
 def page(ordered: Sequence[Key], after: Key, limit: int) -> tuple[list[Key], Key | None]:
-    """Returns up to *limit* keys after *after*. Also returns the last key if more keys follow."""
+    """Returns up to *limit* keys after *after*, and the last of them if more keys follow."""
     at = bisect_right(ordered, after)
     found = list(ordered[at : at + limit])
     return found, found[-1] if len(ordered) > at + limit else None
@@ -35,6 +38,6 @@ def shown(
 
 
 def below_of(topics: Sequence[str], topic: str) -> Iterator[str]:
-    """Yields the topics below *topic* from the sorted *topics*. *topic* need not be in the list."""
+    """Yields those of the sorted *topics* that are below *topic*, which need not be in the list."""
     end = topic + chr(ord(MARK) + 1)
     yield from topics[bisect_left(topics, topic + MARK) : bisect_left(topics, end)]

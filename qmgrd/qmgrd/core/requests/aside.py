@@ -17,7 +17,7 @@ class AsideAdmin:
         self._parts.context.send(session.connection, m.Ok(request_id, value))
 
     def aside_list(self, session: Session, message: m.AsideList) -> None:
-        """Lists the items in the order of their numbers, a page at a time."""
+        """Lists the items in the order of their numbers, one page at a time."""
         context = self._parts.context
         numbers = [number for number in context.aside.items if number > message.after]
         page = numbers[: message.limit]

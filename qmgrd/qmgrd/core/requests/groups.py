@@ -21,10 +21,10 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session
 
-MEMBERS_MAX = 1_000  # number of members shown at once
+MEMBERS_MAX = 1_000  # maximum number of members shown in one reply
 GAPS_MAX = 100
-LOOKED_AT_MAX = 10_000  # number of groups examined per page, if complete groups are left out
-SKIPPED_MAX = 500  # number of members that a skip turns into dead letters
+LOOKED_AT_MAX = 10_000  # number of groups examined per page if complete groups are omitted
+SKIPPED_MAX = 500  # maximum number of members that a skip turns into dead letters
 
 
 class GroupAdmin:
@@ -125,7 +125,7 @@ class GroupAdmin:
             )
         return queue, row
 
-    # The state of a group
+    # The description of a group
 
     def _describe(self, queue: Queue, group_id: bytes, row: GroupRow) -> dict[str, Any]:
         hold = queue.groups.held_groups.by_group.get(group_id)
@@ -181,7 +181,9 @@ class GroupAdmin:
         }
 
     def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
-        """Returns the gap at which the group waits, if it is in the first MEMBERS_MAX members."""
+        """Returns the gap at which the group waits, if it is among the first MEMBERS_MAX
+        members.
+        """
         wanted = row.due
         for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
             self._context.count_read(1, 0)
@@ -260,9 +262,9 @@ class GroupAdmin:
         return not was_closed
 
     def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
-        """Returns the highest number that is stored or has left the group, even by expiry.
+        """Returns the highest number of all members, including those that have left or expired.
 
-        If there are too many messages to examine, returns the highest number ever stored.
+        If the group has too many messages to examine, returns the highest number ever stored.
         """
         if row.count + row.waiting > LOOKED_AT_MAX:
             return row.highest
@@ -293,7 +295,7 @@ class GroupAdmin:
         return row.due + 1 if number == row.due else number
 
     def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
-        """Makes dead letters of the members from *due* up to, but not including, *number*."""
+        """Makes dead letters of the members from *due* up to but not including *number*."""
         tx = self._context.tx
         start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
         members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
@@ -334,9 +336,7 @@ _DONE = {
 
 
 def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:
-    """Raises DUPLICATE_UNCOMMITTED if a unit puts a number in between, which would not be
-    delivered.
-    """
+    """Raises DUPLICATE_UNCOMMITTED if an open unit puts a number that the skip would pass."""
     number = queue.groups.pending.first(group_id, above, below)
     if number:
         raise RequestError(

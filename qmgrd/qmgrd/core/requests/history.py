@@ -1,4 +1,4 @@
-"""Handles requests about history from exports (each with a cursor) and operators."""
+"""Handles requests about history, from exports (each with a cursor) and from operators."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class HistoryAdmin:
         self._journal = context.journal
 
     def history_read(self, session: Session, message: m.HistoryRead) -> None:
-        """Sends rows of history."""
+        """Sends rows of history to an export."""
         context, journal = self._context, self._journal
         _check_position(journal, message.after)
         until, bytes_max = message.until or journal.next, min(message.bytes_max, READ_MAX_BYTES)
@@ -31,7 +31,7 @@ class HistoryAdmin:
         self._ok(session, message.request_id, self._identity() | {"rows": rows})
 
     def history_show(self, session: Session, message: m.HistoryShow) -> None:
-        """Sends the extent of the journal and its cursors."""
+        """Sends the extent of the journal and the list of its cursors."""
         journal = self._journal
         cursors = [self._row(name) for name in sorted(journal.cursors)]
         self._ok(

@@ -72,14 +72,15 @@ class JobAdmin:
         self._ok(session, message.request_id, self._jobs.find(message.job).describe())
 
     def job_cancel(self, session: Session, message: m.JobCancel) -> None:
-        """Ends a job without undoing what it did."""
+        """Ends a job without undoing its work."""
         self._ok(session, message.request_id, self._jobs.cancel(message.job).describe())
 
     def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
         """Returns the source queue, and the selection of its messages.
 
         Raises:
-            RequestError: Also JOBS_EXHAUSTED and SELECTOR_INVALID.
+            RequestError: The queue cannot have such a job, the selector is not valid, or too many
+                jobs are running.
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
@@ -139,7 +140,7 @@ def is_itself(name: str, source: str) -> RequestError:
 
 
 def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
-    """Returns the facts that a job on *queue* needs. The job ignores messages that arrive later.
+    """Returns the fields that a job on *queue* needs. The job ignores messages that arrive later.
 
     Args:
         delayed: The number of delayed messages that the job includes.

@@ -17,7 +17,7 @@ from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.session import Session
 
 USERS_SHOWN_MAX = 5
-SHOWN_MAX = 1_000  # number of inbound links shown
+SHOWN_MAX = 1_000  # maximum number of inbound links shown
 ALLOWED_MAX = 10_000  # the highest possible value of link.peers_max
 
 
@@ -54,7 +54,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, self._row(link) | {"changed": changed})
 
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
-        """Deletes a link that no remote queue uses. Links from its peer stay allowed."""
+        """Deletes a link that no remote queue uses. Links from its peer remain allowed."""
         link = self._links.find(message.link)
         users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
@@ -105,7 +105,7 @@ class LinkAdmin:
     def link_allow(self, session: Session, message: m.LinkAllow) -> None:
         """Allows a queue manager to open links to this one.
 
-        A new store id closes its connections.
+        If the store id changes, the connections of the queue manager are closed.
         """
         name, peers = message.manager, self._context.peers
         if peers.allow(name, message.store_id):
@@ -144,8 +144,7 @@ class LinkAdmin:
         link.fetched(session, message)
 
     def _fetched_link(self, session: Session) -> Link:
-        """Returns the link over which a queue manager may fetch, by the name and store that it
-        claims.
+        """Returns the link over which a queue manager that claims a name and a store may fetch.
 
         Raises:
             RequestError: PEER_STORE_CHANGED (checked first), LINK_UNKNOWN or LINK_DOWN.

@@ -29,7 +29,7 @@ from qmgrd.core.sessions.units import Units
 
 Kind = TypeVar("Kind", bound=m.Request | SettlePart)
 _Arrived = TypeVar("_Arrived", bound=Arrived)
-# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+# Any stands for the message type of each row, because the type differs from row to row.
 _Row: TypeAlias = tuple[type[object], Callable[[Session, Any], None]]
 
 

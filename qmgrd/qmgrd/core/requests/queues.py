@@ -46,7 +46,7 @@ class QueueAdmin:
         self._delivery = delivery
         self._streams = streams
         self._removal = Removal(catalogue, delivery, jobs)
-        self._facts = facts  # known only to the shell: uptime, processor time, connections
+        self._facts = facts  # what only the shell knows: uptime, processor time, connections
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:
         self._context.send(session.connection, m.Ok(request_id, value))
@@ -75,9 +75,9 @@ class QueueAdmin:
         self._ok(session, message.request_id, row | {"changed": changed})
 
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
-        """Deletes a queue at once.
+        """Deletes a queue immediately. Deleting an alias keeps its target.
 
-        A job removes its messages. Deleting an alias keeps its queue.
+        A job then removes the messages of the queue.
         """
         found = self._catalogue.named(message.queue)
         system.check_deletable(message.queue)
@@ -107,7 +107,7 @@ class QueueAdmin:
         self._ok(session, message.request_id, {"messages": count})
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
-        """Lists a page of queues in the order of names."""
+        """Lists a page of queues in the order of their names."""
         names, further = page(self._catalogue.names, message.after, message.limit)
         rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
         self._context.count_read(len(rows), 0)
@@ -148,8 +148,9 @@ class QueueAdmin:
         self._ok(session, message.request_id, value)
 
     def snapshot(self, session: Session, message: m.Snapshot) -> None:
-        """Makes the shell take a snapshot of this turn. The shell replies when the snapshot is
-        written.
+        """Makes the shell take a snapshot of this turn.
+
+        The shell replies once the snapshot is written.
         """
         directory = message.directory
         if not (directory.startswith("/") or _URL.match(directory)):
@@ -205,7 +206,7 @@ class QueueAdmin:
         self._ok(session, message.request_id, value)
 
     def _found(self, queue: Queue, message: m.Browse, prefix: bytes) -> Iterator[Found]:
-        """Returns the messages of *queue* in the order and from the position in *message*."""
+        """Returns the messages of *queue* in the order and from the position of *message*."""
         tx, after, number = self._context.tx, None, 0
         if message.after is not None:
             after, number = (message.after[0], message.after[1]), _number(message.after)

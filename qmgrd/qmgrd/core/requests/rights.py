@@ -12,7 +12,7 @@ RIGHTS[SettlePart] = RIGHTS[m.Settle]
 
 
 def allowed(kind: type[Arrived]) -> bool:
-    """Returns whether a peer may send requests of *kind*. Without authentication, it always may.
+    """Returns whether a peer may send requests of *kind*. Without authentication, every peer may.
 
     Raises:
         KeyError: The message has no right, which is a bug.

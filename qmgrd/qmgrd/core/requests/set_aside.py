@@ -1,4 +1,4 @@
-"""Sets aside work that failed twice, and retries or drops it on request of an operator."""
+"""Sets aside work that failed twice, and retries or drops it at an operator's request."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from qmgrd.core.limits.work import WorkId
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 
-LOOKED_AT_MAX = 10_000  # messages of a queue that are searched for damaged ones
-RESTART = "read at the next start"  # time of the retry of a row that only a start reads
+LOOKED_AT_MAX = 10_000  # maximum number of messages of a queue that are searched for damaged ones
+RESTART = "read at the next start"  # the time of the retry for a row that only a start reads
 
 
 class Parts(NamedTuple):
-    """The parts of a queue manager that can have items set aside."""
+    """The parts of a queue manager whose work can be set aside."""
 
     context: Context
     catalogue: Catalogue
@@ -28,7 +28,7 @@ class Parts(NamedTuple):
 
 
 def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
-    """Sets *work* aside in a turn without other work.
+    """Sets *work* aside in a turn that does no other work.
 
     Args:
         parts: The parts of the queue manager whose turn is open.
@@ -47,7 +47,10 @@ def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
 
 
 def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
-    """Sets aside the message or job that makes *work* fail. Returns whether no mark is needed."""
+    """Sets aside the message or job that makes *work* fail.
+
+    Returns whether that makes a mark needless.
+    """
     if work.kind == "job" and isinstance(work.key, int):
         parts.jobs.set_aside(work.key, why)
     elif work.kind == "message" and isinstance(work.key, bytes):
@@ -62,7 +65,7 @@ def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
 
 
 def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
-    """Sets aside the unreadable messages of *queue*. Returns whether there were any."""
+    """Sets aside the unreadable messages of *queue*. Returns whether any were found."""
     context, count, left = parts.context, 0, LOOKED_AT_MAX
     for lane_ in keys.LANES_READY:
         prefix = keys.lane(queue.id, lane_)

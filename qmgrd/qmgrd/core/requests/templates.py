@@ -49,7 +49,7 @@ class TemplateAdmin:
         self._pass.start(lambda: self._ok(session, message.request_id, value))
 
     def template_list(self, session: Session, message: m.TemplateList) -> None:
-        """Lists the templates in the order of patterns."""
+        """Lists the templates in the order of their patterns."""
         self._ok(session, message.request_id, {"templates": self._definitions.list()})
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:

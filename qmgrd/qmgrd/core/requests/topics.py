@@ -26,8 +26,8 @@ from qmgrd.core.returns.parked import Parked
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.subscriptions import Subscriptions
 
-LOOKED_AT_MAX = 5_000  # number of parked publications examined per page
-FIRST_SHOWN = 20  # number of subscriptions of a topic that are shown
+LOOKED_AT_MAX = 5_000  # the number of parked publications examined per page
+FIRST_SHOWN = 20  # the maximum number of a topic's subscriptions that are shown
 _LANES = {
     keys.LANE_READY: "ready",
     keys.LANE_GROUPED: "ready",
@@ -70,7 +70,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, {"messages": count})
 
     def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
-        """Lists a page of subscriptions in the order of names."""
+        """Lists a page of subscriptions in the order of their names."""
         found: Mapping[str, Subscription] = self._topics.subscriptions
         order = self._topics.subscriptions.order
         if message.topic:
@@ -184,7 +184,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
-        """Returns the arrival number and topic of the publication with the encoded UID *uid*.
+        """Returns the number and topic of the publication with the encoded UID *uid*.
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN.
@@ -203,7 +203,7 @@ class TopicAdmin:
         )
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
-        """Returns key and entry of an unconsumed publication on a subscription, else None."""
+        """Returns the key and entry of a publication on *queue*, or None if it was consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
         # The default priority at the time of the put is unknown.

@@ -35,7 +35,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.transfer import Destination, transfer
 
-UNKNOWN = "?"  # the origin of a copy without a note
+UNKNOWN = "?"  # the origin of a copy that has no note
 _FAILURES = frozenset(
     {
         ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -55,14 +55,15 @@ class DeadLetters:
         self._catalogue = catalogue
 
     def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
-        """Moves the message under *key* off *queue*. Returns the new queue's name, or "" if none
-        accepts it.
+        """Moves the message under *key* to a dead-letter queue.
+
+        Returns its name, or "" if none accepts it.
 
         An unreadable message is set aside.
 
         Args:
-            only: The only queue that may receive the message, because it has other members of its
-                group.
+            only: The only queue that may receive the message, because it already has other members
+                of the group.
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
@@ -72,7 +73,7 @@ class DeadLetters:
             lane.set_aside(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
-            # The message was lost in a restart.
+            # A restart lost the message.
             lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
@@ -119,9 +120,9 @@ class DeadLetters:
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Destination, entry: entries.Entry) -> str:
-        """Returns the queue from which the copy of that message at *place* came, or "".
+        """Returns the queue from which the copy of a message at *place* came, or "".
 
-        Copies from different queues are separate work items.
+        Copies from different queues are separate items of work.
         """
         trailer, queue = entries.uid_trailer(entry), place.queue
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
@@ -131,8 +132,9 @@ class DeadLetters:
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Adds a *record* that was on no queue here. Its note has *header*; *extra* comes from a
-        link.
+        """Adds a *record* that was not on any queue here.
+
+        Its note has *header*; *extra* comes from a link.
 
         Raises:
             RequestError: No queue accepts the record. It is not stored.
@@ -179,18 +181,17 @@ class DeadLetters:
         return [DEAD_LETTERS]
 
     def has_way(self, queue: Queue, code: int) -> bool:
-        """Returns whether a queue for dead letters of *queue* exists, even if it is full."""
+        """Returns whether *queue* has a queue for its dead letters, even if that queue is full."""
         if queue.references is not None:
             return True
         for name in self._ways(queue, code):
-            with suppress(RequestError):  # No queue has that name.
+            with suppress(RequestError):  # No queue has the name of the backout queue.
                 if self._catalogue.storing_queue(name) is not queue:
                     return True
         return False
 
     def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
-        """Returns the number of failures after which a message is not delivered again, and the
-        error code.
+        """Returns after how many failures a message is not delivered again, and the error code.
 
         For a subscription, the number is its redelivery limit, or that of the topic, plus 1. 0
         means never.

@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-TEXT_MAX = 4_096  # limit of characters of a selector
+TEXT_MAX = 4_096  # maximum number of characters in a selector
 INTEGER_MAX = 2**63 - 1
 FLOAT_MAX = 1.7976931348623157e308
-SHOWN_MAX = 40  # limit of characters of a word in an error text
+SHOWN_MAX = 40  # maximum number of characters of a word shown in an error message
 KEYWORDS = frozenset(
     ("AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE")
 )
-QUOTE = '"'  # character around a name that always means a header
+QUOTE = '"'  # the character around a name that always refers to a header
 
-# Kinds of tokens. The kind of a keyword or operator is its text.
+# Kinds of tokens. The kind of a keyword or operator is the keyword or operator itself.
 NAME, TEXT, NUMBER, END = "name", "text", "number", "end"
 
 _NEXT = re.compile(
@@ -35,21 +35,21 @@ class Token(NamedTuple):
     """A word of a selector."""
 
     kind: str
-    text: str  # text of the word in the selector
-    column: int  # column of the first character, from 1
-    value: str | int | float = ""  # value of a literal, or the name of a fact
+    text: str  # the word as written in the selector
+    column: int  # the column of the first character, counted from 1
+    value: str | int | float = ""  # the value of a literal, or a name without its quotes
 
     def __str__(self) -> str:
         shown = self.text if len(self.text) <= SHOWN_MAX else f"{self.text[:SHOWN_MAX]}..."
         if self.kind == END:
             return "the end"
         if self.kind == TEXT:
-            return f"the text {shown}"
+            return f"the string {shown}"
         return f"the name {shown}" if self.text[0] == QUOTE else f"'{shown}'"
 
 
 def invalid(column: int, text: str) -> RequestError:
-    """Returns the error for a mistake at *column* of a selector."""
+    """Returns the error for a mistake at *column* in a selector."""
     return RequestError(ErrorCode.SELECTOR_INVALID, f"column {column}: {text}")
 
 
@@ -80,7 +80,7 @@ def tokenize(text: str) -> list[Token]:
 
 def _no_word(text: str, offset: int) -> RequestError:
     if text[offset] == "'":
-        return invalid(offset + 1, "text without a closing '; write '' for ' inside a text")
+        return invalid(offset + 1, "string without a closing '; write '' for ' inside a string")
     if text[offset] == QUOTE:
         return invalid(offset + 1, 'name without a closing "; write "" for " inside a name')
     return invalid(offset + 1, f"invalid character {text[offset]!r}")

@@ -13,9 +13,9 @@
     product   := factor {(* | / | %) factor}
     factor    := (+ | -) factor | literal | name | ( condition )
 
-Each rule returns a part and its kind. So the parser refuses conditions that can never be true, such
-as a sum with a text. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of the result,
-because a sum of n numbers is a closure that is nested n times.
+Each rule returns a part and its kind. Therefore, the parser can refuse conditions that can never be
+true, such as a sum with a string. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of
+the result, because a sum of n numbers is a closure that is nested n times.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ from qmgrd.core.selector.lexer import END, NAME, NUMBER, TEXT, Token, invalid, t
 from qmgrd.core.selector.pattern import PatternInvalid, like, steps
 from qmgrd.core.selector.value import Expression
 
-DEPTH_MAX = 32  # limit of nested parentheses, NOT and signs
-TERMS_MAX = 256  # limit of names and values, except values after IN
-IN_MAX = 256  # limit of values after one IN
+DEPTH_MAX = 32  # maximum depth of nested parentheses, NOT and signs
+TERMS_MAX = 256  # maximum number of names and values, except values after IN
+IN_MAX = 256  # maximum number of values after one IN
 
 # Kinds of parts, in addition to NAME, NUMBER and TEXT.
 BOOLEAN, CONDITION = "boolean", "condition"
@@ -42,8 +42,8 @@ class Part(NamedTuple):
     """The result of a rule."""
 
     kind: str
-    token: Token  # first word of the part
-    run: Expression  # function that evaluates the part; a condition returns a boolean or NULL
+    token: Token  # the first word of the part
+    run: Expression  # the function that evaluates the part; a condition returns a boolean or NULL
 
     def __str__(self) -> str:
         if self.kind in (NUMBER, CONDITION) and self.token.kind != NUMBER:
@@ -55,10 +55,11 @@ class Parsed(NamedTuple):
     """A condition and its cost."""
 
     condition: Condition
-    terms: int  # number of names and values, except values after IN
-    like_steps: int  # steps of all LIKE per character of a text
-    orders: int  # number of order comparisons of two facts, which may both be long texts
-    rests: int  # number of remainders
+    terms: int  # the number of names and values, except values after IN
+    like_steps: int  # the number of steps of all LIKE per character of a string
+    # The number of order comparisons of two names, whose values may both be long strings.
+    orders: int
+    rests: int  # the number of remainders
 
 
 def parse(text: str) -> Parsed:
@@ -77,7 +78,7 @@ def parse(text: str) -> Parsed:
 
 
 def _condition(part: Part) -> Condition:
-    """Returns *part* as a condition. Raises if *part* is a number or a text."""
+    """Returns *part* as a condition. Raises if *part* is a number or a string."""
     if part.kind in (NUMBER, TEXT):
         raise invalid(part.token.column, f"expected a condition, found {part}")
     return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
@@ -144,7 +145,7 @@ class _Parser:
         return part
 
     def condition(self) -> Part:
-        """Parses one or more parts that are joined by OR."""
+        """Parses one or more parts joined by OR."""
         return self._joined("OR", self._conjunct, conditions.some)
 
     def _conjunct(self) -> Part:
@@ -193,7 +194,7 @@ class _Parser:
             if sign.kind in ("=", "<>"):
                 _need(part, f"'{sign.text}' compares values", NUMBER, TEXT, BOOLEAN)
             else:
-                _need(part, f"'{sign.text}' compares numbers or texts", NUMBER, TEXT)
+                _need(part, f"'{sign.text}' compares numbers or strings", NUMBER, TEXT)
         _need_like(left, right, sign.text, sign.column)
         if sign.kind not in ("=", "<>"):
             self._count_order(left, right)
@@ -218,7 +219,7 @@ class _Parser:
         self._expect("AND", "AND and a second bound")
         high = self._sum()
         value, from_, to = (
-            _need(found, "BETWEEN compares numbers or texts", NUMBER, TEXT)
+            _need(found, "BETWEEN compares numbers or strings", NUMBER, TEXT)
             for found in (part, low, high)
         )
         for one, other in ((part, low), (part, high), (low, high)):
@@ -227,7 +228,7 @@ class _Parser:
         return (conditions.not_between if is_not else conditions.between)(value, from_, to)
 
     def _in(self, part: Part) -> Condition:
-        value = _need(part, "IN requires a number or a text", NUMBER, TEXT)
+        value = _need(part, "IN requires a number or a string", NUMBER, TEXT)
         texts: set[str] = set()
         numbers: set[int | float] = set()
         facts: list[Expression] = []
@@ -249,11 +250,11 @@ class _Parser:
         return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
 
     def _element(self) -> Part:
-        """Parses a name, a text or a number. The token of a number includes its sign."""
+        """Parses a name, a string or a number. The token of a number includes its sign."""
         sign = self._take("+", "-")
         token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
-            raise self.unexpected("a number" if sign else "a text, a number or a name")
+            raise self.unexpected("a number" if sign else "a string, a number or a name")
         if token.kind == NAME:
             return self._fact(token)
         if sign and not isinstance(token.value, str):
@@ -263,10 +264,10 @@ class _Parser:
 
     def _like(self, part: Part) -> Condition:
         value = self._name(part, "LIKE")
-        pattern, escape = self._expect(TEXT, "a text"), ""
+        pattern, escape = self._expect(TEXT, "a string"), ""
         self._count(pattern)
         if self._take("ESCAPE"):
-            token = self._expect(TEXT, "a text of one character")
+            token = self._expect(TEXT, "a string of one character")
             escape = str(token.value)
             if len(escape) != 1:
                 raise invalid(token.column, f"ESCAPE requires one character, found {token}")
@@ -318,7 +319,7 @@ class _Parser:
         return Part(token.kind, token, values.literal(token.value))
 
     def _fact(self, token: Token) -> Part:
-        """Returns the fact that *token* names."""
+        """Returns the part for the name in *token*."""
         self._count(token)
         name = str(token.value)
         return Part(NAME, token, values.fact(name))

@@ -2,7 +2,8 @@
 
 Consumers that accept any message or use a selector are in their queue's rotation. Consumers that
 ask for a correlation id, group or UID are not in the rotation: an index finds their messages. The
-pump serves them only when a matching message arrives, so thousands of them can wait at once.
+pump serves them only when a matching message arrives, so thousands of them can wait at the same
+time.
 """
 
 from collections.abc import Callable
@@ -113,7 +114,7 @@ class Delivery:
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
-        # Set even for a wait of 0 ms, because a message that this turn puts is still in time.
+        # Set even for a wait of 0 ms, because a message that is put in this turn is still in time.
         consumer.timer = self._context.timers.at(
             deadline_ms, lambda: self._wait_is_over(session, consumer)
         )
@@ -125,7 +126,7 @@ class Delivery:
         return self._readers.of_consumer(session, queue, message.order)
 
     def _forget_readers(self, session: Session, number: int) -> None:
-        """Forgets readers of deleted queues if one of them blocks reader *number*."""
+        """Forgets the readers of deleted queues if they prevent the use of reader *number*."""
         readers, by_id = session.readers, self._catalogue.by_id
         known = readers.get(number)
         limit = self._context.config.limits.consumers_per_connection_max
@@ -175,7 +176,7 @@ class Delivery:
         self.used(queue)
 
     def used(self, queue: Queue) -> None:
-        """Reports that the use of *queue* began or ended, or that the queue was altered."""
+        """Records that the use of *queue* began or ended, or that the queue was altered."""
         if queue.notices_use:
             for notice in self.on_use:
                 notice(queue)
@@ -195,15 +196,15 @@ class Delivery:
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
             return
-        if self._may_have(consumer):  # A message that this turn put is still in time.
-            consumer.wait_over = True  # The consumer searches the rest of the queue, in slices.
+        if self._may_have(consumer):  # A message that was put in this turn is still in time.
+            consumer.wait_over = True  # The consumer searches the rest of the queue in slices.
             consumer.queue.waiting.ending[consumer] = None
             self._context.wake(consumer.queue)
         else:
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Returns whether a message may exist for *consumer* that it has not examined yet."""
+        """Returns whether *consumer* may have messages that it has not examined yet."""
         queue = consumer.queue
         if consumer.seeks:
             return can_hand(queue) and consumer.prefix in queue.waiting.sought
@@ -235,13 +236,14 @@ class Delivery:
         """Ends a consumer or a get. The client may still settle its leased messages."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
-            return  # The consumer ended before the cancellation arrived, and its reply was sent.
+            # The consumer ended before the cancellation arrived, and its reply has been sent.
+            return
         self._leave(session, consumer)
         ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
         self._context.send(session.connection, ended)
 
     def pump(self, budget_rows: int) -> None:
-        """Delivers messages to consumers with credit, until the turn has used its rows."""
+        """Delivers messages to consumers that have credit, until the turn has used up its rows."""
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 

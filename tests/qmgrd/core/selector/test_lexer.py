@@ -110,7 +110,7 @@ def test_text_of_a_selector_has_a_limit() -> None:
     [
         ("", "the end"),
         ("a", "'a'"),
-        ("'x'", "the text 'x'"),
+        ("'x'", "the string 'x'"),
         ('"x"', 'the name "x"'),
         ("and", "'and'"),
         ("1.50", "'1.50'"),

@@ -1,7 +1,9 @@
-"""Decides whether a member may be put: each number once, and none after the last (BEHAVIOUR, D7).
+"""Decides whether a member may be put.
+
+Each number is put once, none after the last (BEHAVIOUR, D7).
 
 The number of a member remains in use after the member has left, as long as its group is remembered.
-So a repeated put does not add the member twice. Puts of open units of work also count.
+Therefore, a repeated put does not add the member twice. Puts of open units of work also count.
 """
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -21,8 +23,8 @@ class UncommittedMembers:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, dict[int, None]] = {}  # numbers by group
-        self._last: dict[bytes, int] = {}  # number of the last member by group
+        self._numbers: dict[bytes, dict[int, None]] = {}  # the numbers of the members by group
+        self._last: dict[bytes, int] = {}  # the number of the last member by group
 
     def __len__(self) -> int:
         """Returns the number of groups."""
@@ -45,12 +47,16 @@ class UncommittedMembers:
             self._numbers.pop(group_id, None)
 
     def first(self, group_id: bytes, above: int, below: int) -> int:
-        """Returns the lowest number of an open unit between *above* and *below*, or 0 if none."""
+        """Returns the lowest number between *above* and *below* in an open unit, or 0 if there is
+        none.
+        """
         numbers = self._numbers.get(group_id, {})
         return min((number for number in numbers if above < number < below), default=0)
 
     def error(self, queue: str, member: Member, *, is_last: bool) -> RequestError | None:
-        """Returns GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with a unit."""
+        """Returns GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with an open unit, else
+        None.
+        """
         group_id, number = member
         numbers = self._numbers.get(group_id)
         if numbers is None:
@@ -78,7 +84,7 @@ def check_number(member: Member) -> None:
 
 
 def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> None:
-    """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with the row of its group."""
+    """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with its group's row."""
     group_id, number = member
     if row.has_left(number):
         raise taken(queue, member, f"has already left the queue, and number {row.due} is due")
