@@ -1,4 +1,4 @@
-"""Filters of a query reduce the data that is read, with the same results as without pushdown."""
+"""Filters of a query reduce the data that is read, but not the results of the query."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Checks of the rows that a daemon sends against a TypedDict."""
+"""Checks whether the rows that a daemon sends match a TypedDict."""
 
 from types import UnionType
 from typing import Any, Literal, Required, Union, get_args, get_origin, get_type_hints, is_typeddict

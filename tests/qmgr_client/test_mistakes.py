@@ -1,4 +1,4 @@
-"""Mistakes of callers. The errors state the mistake, its location and the remedy."""
+"""Tests of callers' mistakes. Each error states the mistake, its location and the remedy."""
 
 import re
 from collections.abc import Callable, Iterator

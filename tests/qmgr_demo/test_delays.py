@@ -1,4 +1,4 @@
-"""The expected delays of each subscriber, by airport and carrier instead of topics."""
+"""Tests of the delays that each subscriber expects, by airport and carrier instead of topic."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A small run of the demo's network, which cuts and stalls paths of links."""
+"""A small run of the part of the demo that cuts and stalls the paths of links."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Open files: each file once per process, none of a parent process, and a limited number."""
+"""Tests of open files: one per file and process, none from a parent process, and only so many."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Connections: byte streams that keep their order, may be late or stall, and break at any byte.
+"""Connections: byte streams that keep their order, can be late or stall, and break at any byte.
 
     port A ──send──▶ Flow to B (in flight) ──deliver──▶ B.received
     port B ──send──▶ Flow to A (in flight) ──deliver──▶ A.received
@@ -19,7 +19,7 @@ class Port(Protocol):
         """Receives bytes from the other end."""
 
     def lost(self, why: str) -> None:
-        """Receives the information, once, that the connection is closed."""
+        """Learns, once, that the connection is closed."""
 
 
 class Flow:

@@ -1,4 +1,4 @@
-"""Sending of requests and puts: names are checked, and puts wait for room."""
+"""Tests of sending requests and puts: names are checked, and puts wait for room."""
 
 import asyncio
 from pathlib import Path

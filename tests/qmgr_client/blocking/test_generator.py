@@ -1,4 +1,4 @@
-"""The generator of the blocking client, which has the methods of the asyncio client."""
+"""Tests of the generator, and that the blocking client has all methods of the asyncio client."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""The messages that an ordered consumer drops after a message of the same group returned."""
+"""Tests that an ordered consumer drops messages after a message of the same group returned."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Credits and cancels: their number in transit is limited although they have no answers."""
+"""Tests that the number of credits and cancels in transit is limited, although none is answered."""
 
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m

@@ -1,4 +1,4 @@
-"""The text of dead letters with valid and invalid notes."""
+"""Tests of how dead letters with valid and invalid notes are shown."""
 
 import re
 

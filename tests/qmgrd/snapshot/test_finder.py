@@ -1,4 +1,4 @@
-"""Snapshots are found by path, list and pattern. Unreadable snapshots are named."""
+"""Tests that snapshots are found by path, list and pattern, and unreadable ones are named."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def refusal(*paths: Path | str) -> str:
 
 
 def change(directory: Path, **facts: Any) -> None:
-    """Changes the manifest of a snapshot and its checksum."""
+    """Changes the manifest of a snapshot, and the checksum in it."""
     path = directory / "manifest.json"
     manifest = {**json.loads(path.read_text()), **facts}
     path.write_text(json.dumps({**manifest, CHECKSUM: checksum(manifest)}))
@@ -162,7 +162,7 @@ def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) ->
     ],
 )
 def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: str) -> None:
-    """Otherwise Spark would leave out messages without an error."""
+    """Otherwise, Spark would omit messages without an error."""
     path = copy / "manifest.json"
     text = path.read_text()
     assert said in text

@@ -25,7 +25,7 @@ Patch = pytest.MonkeyPatch
 
 
 def marks(seed: int) -> list[pytest.MarkDecorator]:
-    """Returns the marks that exclude *seed* from shorter runs."""
+    """Returns the marks that exclude *seed* from the shorter runs."""
     return [pytest.mark.slow] * (seed > QUICK) + [pytest.mark.long] * (seed > SHORT)
 
 

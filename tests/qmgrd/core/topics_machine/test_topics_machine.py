@@ -73,7 +73,7 @@ def counts_go_on_once_sent_again(patch: Patch) -> None:
     decode = entries.decode
 
     class Kept:
-        """The view of entries in parked.py, in which no counts are reset."""
+        """The view of entries in parked.py, but counters are not reset."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(entries, name)
