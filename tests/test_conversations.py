@@ -1,4 +1,4 @@
-"""Replays all conversations. After an intended change: pytest --rewrite, then read the diff.
+"""Replays all conversations. After an intended change, run pytest --rewrite and read the diff.
 
 A conversation is a file of blocks. A block has optional comments, then input lines, a line of
 dashes, and the answers. The name of the folder selects the player that answers.

@@ -1,4 +1,4 @@
-"""The pitfalls of Spark data sources, tested without Spark."""
+"""Tests of the pitfalls of Spark data sources, tested without Spark."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Streams as Spark uses them, but without Spark: offsets, limits, restarts and pickled parts."""
+"""Tests of streams as Spark uses them, but without Spark: offsets, limits and restarts."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Streams of messages as Spark runs them: files, checkpoints, limits and errors."""
+"""Tests of streams of messages as Spark runs them: files, checkpoints, limits and errors."""
 
 from collections import Counter
 from collections.abc import Iterator

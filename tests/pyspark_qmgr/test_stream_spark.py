@@ -1,4 +1,4 @@
-"""Streams as Spark runs them: files, checkpoints and error reports."""
+"""Tests of streams as Spark runs them: files, checkpoints and error reports."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reports as a program, on one machine and on a cluster of two workers."""
+"""Tests of reports that run as a program, on one machine and on a cluster of two workers."""
 
 import json
 import subprocess

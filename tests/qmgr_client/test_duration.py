@@ -1,4 +1,4 @@
-"""Durations: milliseconds or a timedelta."""
+"""Tests of durations: milliseconds or a timedelta."""
 
 import inspect
 from collections.abc import Iterator

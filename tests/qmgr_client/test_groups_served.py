@@ -1,4 +1,4 @@
-"""Message groups in both clients, with a real daemon."""
+"""Tests of message groups in both clients, with a real daemon."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Functions that can be workers."""
+"""Tests of functions that can be workers."""
 
 from typing import Any
 

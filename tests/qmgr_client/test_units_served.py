@@ -1,4 +1,4 @@
-"""Units of work, ends of leases and fields of messages, with a real daemon."""
+"""Tests of units of work, ends of leases and fields of messages, with a real daemon."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

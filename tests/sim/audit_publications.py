@@ -1,7 +1,8 @@
 """Checks of publications: the number of holders of each, and whether it is parked.
 
-references, including those of ended subscriptions until a job removes them ─┐ the topic, if it
-retains the publication ├─▶ holders the delivery of its batch, while it runs ─┘
+references, including those of ended subscriptions until a job removes them ─┐
+the topic, if it retains the publication                                     ├─▶ holders
+the delivery of its batch, while it runs                                     ─┘
 """
 
 from collections import Counter

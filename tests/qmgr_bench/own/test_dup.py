@@ -1,4 +1,4 @@
-"""The check for duplicates makes no lookups, unlike the search that it replaced (A6, A7)."""
+"""Tests that the check for duplicates makes no lookups, unlike the earlier search (A6, A7)."""
 
 from pathlib import Path
 

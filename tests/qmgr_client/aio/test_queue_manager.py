@@ -1,4 +1,4 @@
-"""The methods of the asyncio client, with a real daemon."""
+"""Tests of the methods of the asyncio client, with a real daemon."""
 
 import asyncio
 from pathlib import Path

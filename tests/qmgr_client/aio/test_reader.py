@@ -1,4 +1,4 @@
-"""The reader of groups on the event loop, with a keeper on a real socket."""
+"""Tests of the reader of groups on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests and replies on the event loop, with a real daemon."""
+"""Tests of requests and replies on the event loop, with a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The methods for topics: their requests, and their effects on a real daemon."""
+"""Tests of the methods for topics: their requests, and their effects on a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Administration of topics and subscriptions, with a real daemon."""
+"""Tests of administration of topics and subscriptions, with a real daemon."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Units of work on the event loop, with a keeper on a real socket."""
+"""Tests of units of work on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator

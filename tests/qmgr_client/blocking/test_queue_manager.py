@@ -1,4 +1,4 @@
-"""The methods of the blocking client, with a real daemon in a thread."""
+"""Tests of the methods of the blocking client, with a real daemon in a thread."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The status message of an unfinished group."""
+"""Tests of the status message of an unfinished group."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Consumers: credit, lost connections and ends of leases."""
+"""Tests of consumers: credit, lost connections and ends of leases."""
 
 import pytest
 

@@ -51,7 +51,7 @@ def test_each_connection_resumes_the_session_of_the_last_welcome() -> None:
 
 
 def test_session_that_another_connection_resumed_is_over() -> None:
-    """If the client reconnected, it would fence the other connection, which would do the same."""
+    """Reconnecting would fence the other connection, which would reconnect in turn, without end."""
     pair = Scripted().connect()
     pair.say(m.Goaway(ErrorCode.SESSION_FENCED, "a newer connection has resumed this session"))
     assert pair.latest(Failed).error.code == ErrorCode.SESSION_FENCED

@@ -1,4 +1,4 @@
-"""The table of dead letters."""
+"""Tests of the table of dead letters."""
 
 from pathlib import Path
 

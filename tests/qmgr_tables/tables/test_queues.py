@@ -1,4 +1,4 @@
-"""The table of queues."""
+"""Tests of the table of queues."""
 
 import json
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""The table of snapshots."""
+"""Tests of the table of snapshots."""
 
 import json
 import shutil

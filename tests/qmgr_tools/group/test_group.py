@@ -1,4 +1,4 @@
-"""qmctl group ls and show against a real daemon."""
+"""Tests of qmctl group ls and show against a real daemon."""
 
 import re
 

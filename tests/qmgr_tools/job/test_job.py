@@ -1,4 +1,4 @@
-"""qmctl job against a real daemon."""
+"""Tests of qmctl job against a real daemon."""
 
 import pytest
 

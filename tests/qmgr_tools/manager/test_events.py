@@ -1,4 +1,4 @@
-"""qmctl events against a real daemon."""
+"""Tests of qmctl events against a real daemon."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""qmctl move and copy against a real daemon."""
+"""Tests of qmctl move and copy against a real daemon."""
 
 import json
 import os

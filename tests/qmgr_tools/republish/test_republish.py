@@ -1,4 +1,4 @@
-"""qmctl republish ls and show against a real daemon."""
+"""Tests of qmctl republish ls and show against a real daemon."""
 
 import pytest
 

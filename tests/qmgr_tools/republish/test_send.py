@@ -1,4 +1,4 @@
-"""qmctl republish send and delete against a real daemon."""
+"""Tests of qmctl republish send and delete against a real daemon."""
 
 from collections.abc import Iterator
 

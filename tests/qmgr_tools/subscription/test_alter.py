@@ -1,4 +1,4 @@
-"""qmctl sub create, alter, delete and healthy against a real daemon."""
+"""Tests of qmctl sub create, alter, delete and healthy against a real daemon."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""qmctl sub ls, show and lag against a real daemon."""
+"""Tests of qmctl sub ls, show and lag against a real daemon."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""qmctl topic ls, show, set and delete against a real daemon."""
+"""Tests of qmctl topic ls, show, set and delete against a real daemon."""
 
 import pytest
 

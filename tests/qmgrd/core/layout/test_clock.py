@@ -1,4 +1,4 @@
-"""The store's own clock."""
+"""Tests of the store's own clock."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -495,7 +495,7 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
 
 
 def test_connection_for_an_earlier_link_of_that_name_is_closed(app: Client, nyc: Nyc) -> None:
-    """It may lead to another queue manager, whose errors must not stop the new link."""
+    """The connection may lead to another manager, whose errors must not stop the new link."""
     earlier = nyc.dials[0]
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueDelete, queue)

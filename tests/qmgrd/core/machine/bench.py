@@ -43,7 +43,7 @@ class Bench:
         self.expected: dict[int, int] = {}  # expected number of messages of each get, by request
         self.seats: list[Seat] = []
         self.bodies = 0
-        # first message that was assumed, and a later one
+        # first message that was assumed for a delivery, and a later message
         self.guessed: list[tuple[Message, Message]] = []
         self.stamp_us = 0
         self.durable_us = 0  # last timestamp that survives a crash

@@ -1,4 +1,4 @@
-"""Bugs that the machine found, each as a plain test."""
+"""Tests of bugs that the machine found."""
 
 from typing import Any
 

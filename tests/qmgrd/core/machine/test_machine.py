@@ -1,4 +1,4 @@
-"""Runs the machine for about a minute, and checks that it finds planted bugs."""
+"""Runs the machine for about a minute, and checks that the machine finds planted bugs."""
 
 from collections.abc import Callable
 from typing import Any

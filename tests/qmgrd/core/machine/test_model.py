@@ -1,4 +1,4 @@
-"""Bugs of the model itself, each as the rules that revealed it."""
+"""Tests of bugs in the model itself, each as the rules that revealed the bug."""
 
 from tests.qmgrd.core.machine.machine import Machine
 from tests.qmgrd.core.machine.message import Wish

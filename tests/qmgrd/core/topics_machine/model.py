@@ -1,7 +1,7 @@
 """A model of publish and subscribe, written with plain lists.
 
-Each subscription has its own copies, which are ready, leased, delayed or parked. A topic has its
-retained publication. The model does not depend on the stored format.
+Each subscription has its own copies, which are ready, leased, delayed or parked. Each topic has its
+own retained publication. The model does not depend on the stored format.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Bugs that the machine found, each as a short test."""
+"""Tests of bugs that the machine found."""
 
 from collections.abc import Iterator
 

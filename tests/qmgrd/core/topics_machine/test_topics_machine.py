@@ -1,4 +1,4 @@
-"""Runs the machine of topics for some seconds, and checks that it finds planted bugs.
+"""Runs the machine of topics for some seconds, and checks that the machine finds planted bugs.
 
 QMGRD_TOPICS_SEEDS is the number of seeds, with 20 examples each. run.py runs as many as time
 allows.

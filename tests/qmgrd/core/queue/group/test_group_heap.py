@@ -43,7 +43,7 @@ def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int,
 
 
 def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
-    """Returns the expected order, in which each message is the first of those that may be next."""
+    """Returns the expected order, in which the first message that may be next always follows."""
     places = {
         (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
     }
