@@ -1,6 +1,6 @@
 """Finds phrases in our texts that docs/STYLE.md replaces with plainer ones.
 
-    python -m tests.english [--count] [PATH ...]     without a path: in the whole repository
+    python -m tests.english [--count] [PATH ...]     without a path: the whole repository
 
 The program reads pages, and the comments, docstrings and other strings in code. Pages that show
 such phrases as bad examples are skipped.

@@ -8,7 +8,7 @@ from qmgrd.core.layout.kv import Space, StoreFailed
 
 
 class MemoryStore:
-    """An ordered map whose write transaction can be undone, with hooks for faults.
+    """An ordered map whose write transaction can be undone.
 
     Invariant: outside a transaction, ``rows`` has the content that a restart would find.
     ``before_commit`` and ``after_commit`` are hooks for faults. An exception in ``before_commit``

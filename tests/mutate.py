@@ -33,7 +33,7 @@ class Module(NamedTuple):
 
     @property
     def package_path(self) -> str:
-        """Its path in the folder that contains all packages."""
+        """The path of the module in the folder that contains all packages."""
         return self.path.split("/", 1)[1]
 
 
@@ -132,7 +132,7 @@ def judge(name: str) -> bool:
 
 
 def main() -> int:
-    """Runs all modules; returns 0 if the tests of each kill a share of at least SHARE_MIN."""
+    """Runs all modules; returns 0 if each module's tests kill at least SHARE_MIN of its mutants."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
     parser.add_argument(
         "modules", nargs="*", choices=[*MODULES, []], help="modules to test (default: all)"

@@ -1,4 +1,4 @@
-"""Checks of the Dockerfile and its contents that do not need a container engine."""
+"""Checks of the Dockerfile and its contents. These checks do not need a container engine."""
 
 import fnmatch
 import json

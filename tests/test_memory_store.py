@@ -1,4 +1,4 @@
-"""Tests that the store in memory behaves like the one on disk, with faults where requested."""
+"""Tests that the store in memory behaves like the one on disk, and fails where a test wants it."""
 
 import tempfile
 from pathlib import Path

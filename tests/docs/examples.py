@@ -9,7 +9,7 @@ The kind of a fenced block defines its role:
 
 A block after `<!-- not run: why -->` is not run. All other blocks of a page run in order, in one
 shell, with a temporary directory for /tmp and free ports for 7470 and up. A line `...` matches any
-lines. Values that differ between runs (times, ids, sizes) are compared by their form.
+number of lines. Values that differ between runs (times, ids, sizes) are compared by their form.
 
 Steps follow each other without a pause, as if a user pasted the page: a command right after the
 start of a daemon waits for the daemon. The time limit is longer than the usual 3 s, because the

@@ -1,4 +1,4 @@
-"""Tests that the pages define each cited id, and that the tests that they name exist."""
+"""Tests that the pages define each cited id, and that the tests named on the pages exist."""
 
 import ast
 import io

@@ -207,7 +207,7 @@ class Siege:
             )
 
     def _check_links(self) -> None:
-        """Checks that links hold only ids after their commit id.
+        """Checks that a link holds ids only after its commit id.
 
         Holes are allowed only for expired or lost messages.
         """

@@ -141,7 +141,7 @@ class Maker:
         return self.rng.choice(list(layout.NUMBERS))
 
     def message(self, kind: type[Any]) -> Any:
-        """Returns a message of *kind* with fields in range, some of which are plausible."""
+        """Returns a message of *kind* whose fields are in range. Some values are plausible."""
         maker = self._makers.get(kind)
         if maker is not None:
             return maker()
@@ -211,7 +211,7 @@ class Maker:
         return m.Put(stream, first_id, seen, self.name(), records, self._extras(len(records)))
 
     def _extras(self, count: int) -> list[list[Any]]:
-        """Returns the extra fields of a link for *count* records, usually none."""
+        """Returns the extra fields of a link for *count* records. Usually, none are returned."""
         rng = self.rng
         if rng.random() < 0.9:
             return []
@@ -445,7 +445,7 @@ class Maker:
         return data if self.rng.random() < 0.5 else LENGTH.pack(len(data)) + data
 
     def _odd(self) -> bytes:
-        """Returns a frame that costs the receiver more than its size suggests."""
+        """Returns a frame whose handling costs more than its size suggests."""
         rng = self.rng
         if rng.random() < 0.2:
             return encode([21, 1, 1, 0, "Q1", [bytes(ODD_MAX_BYTES)]])

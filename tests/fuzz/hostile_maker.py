@@ -54,7 +54,7 @@ _OWN: dict[str, Sequence[Any]] = {
     "subscriptions": (["H:s1"], ["H:s2", ""]),
     "directory": ("relative", "", "/proc/hostile"),  # A snapshot cannot be written there.
     "cursor": ("H", "H.x", "", "bad name", "x" * 1_024),
-    "job": EDGES[6:10],  # Attackers must also not cancel the jobs of other clients.
+    "job": EDGES[6:10],  # Attackers must not cancel the jobs of other clients either.
     "connection": EDGES[7:10],  # Closing other connections is a matter of access rights.
 }
 _DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)

@@ -68,7 +68,7 @@ class Hostile:
         assert self._decoder.error is None, f"received {self._decoder.error}"
 
     def heard(self, message: Any) -> None:
-        """Remembers values from replies that are useful for attacks."""
+        """Remembers those values from replies that are useful for attacks."""
         if type(message) is m.Deliver:
             handles = [item[: m.HANDLE.size] for item in message.items]
             self.maker.handles += [(message.queue_id, handle) for handle in handles]
@@ -112,7 +112,7 @@ class FarStore:
 
     def __init__(self) -> None:
         self.trailers: dict[int, bytes | None] = {}
-        self.life = b""  # the sender's process run at the time of the last arrival
+        self.life = b""  # process run of the sender at the last arrival
 
     @property
     def commit_id(self) -> int:

@@ -53,7 +53,7 @@ def fuzz_selectors(seed: int) -> int:
     """Runs the round of *seed*; returns the number of strings that were valid selectors.
 
     Raises:
-        AssertionError: A text was refused without a proper reason.
+        AssertionError: A string was refused without a valid reason.
     """
     rng = Random(f"selectors {seed}")
     compiled = 0

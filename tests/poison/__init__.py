@@ -1,1 +1,1 @@
-"""Stores with one impossible row each. A queue manager must start from each and serve clients."""
+"""Stores with one impossible row each. A queue manager must still start and serve clients."""

@@ -35,7 +35,7 @@ def test_store_of_the_trials_has_rows_of_every_kind() -> None:
 
 
 def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plants a bug that one item of due work triggers each time."""
+    """Plants a bug that one item of due work triggers repeatedly."""
 
     def fail(self: DueWork, queue: object, key: bytes) -> None:
         raise KeyError("planted")

@@ -15,7 +15,7 @@ COMMAND = (sys.executable, "-m", "tests.process.group_app")
 
 
 class Application:
-    """A program that works with the daemon at an address. Each :meth:`ask` starts it if needed.
+    """A program that works with the daemon at an address. :meth:`ask` starts it if necessary.
 
     Invariant: ``at`` is the highest number that the program has reported since :meth:`begin`,
     across all restarts.
@@ -28,7 +28,7 @@ class Application:
         self._process: asyncio.subprocess.Process | None = None
 
     def begin(self) -> None:
-        """Resets the reported number before another group."""
+        """Resets the reported number before the next group."""
         self.at = 0
 
     async def start(self) -> None:

@@ -69,7 +69,7 @@ def keep() -> None:
 
 
 def repeat() -> None:
-    """Makes a commit leave some messages that its unit got on the queue, but report success."""
+    """Makes a commit leave some messages of its unit on the queue, but report success."""
     consume = settle.consume
 
     def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:

@@ -94,7 +94,7 @@ class Daemon:
         return [entry for entry in self.log if event in entry["event"]]
 
     def comes_to(self, event: str) -> bool:
-        """Waits until the daemon logs *event* or ends; returns whether the event was logged."""
+        """Waits until the daemon logs *event* or ends; returns whether it logged the event."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self.find(event) or self.process.poll() is not None, PATIENCE_S
@@ -136,7 +136,7 @@ class Daemon:
         return self.exit_code()
 
     def kill(self) -> None:
-        """Kills the daemon, like a power failure that preserves the disk's cache."""
+        """Kills the daemon, as in a power failure that preserves the disk's cache."""
         self.signal(signal.SIGKILL)
         self.exit_code()
 

@@ -177,7 +177,7 @@ class GroupLoad:
         self.given_up.append(f"{name}: {error}")
 
     async def _is_put(self, manager: QueueManager, queue: str, name: str) -> bool:
-        """Returns whether a group is complete. Its status does not exist then, nor before the put.
+        """Returns whether a group is complete. A complete group has no status message.
 
         If the daemon does not know the group, the result depends on its received and stored
         messages.

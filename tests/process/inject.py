@@ -1,7 +1,6 @@
 """The unchanged daemon with one failing system call: ``python -m tests.process.inject``.
 
-    for each call and error: the 1st call fails, then the 2nd, ... until the daemon makes no more
-such calls
+    for each call and error: the 1st call fails, then the 2nd, ... until each has failed once
 
 In each case, a daemon first runs on an empty directory (workload.py). strace injects the error. The
 daemon then runs again without strace. All acknowledged messages must exist once, and the store must
@@ -35,7 +34,7 @@ from tests.process.daemon import PATIENCE_S, Daemon
 from tests.process.workload import Fault, Workload
 
 INTERPRETER_STEP = 50  # One in 50 of the calls before the configuration is read fails.
-CPU_MAX_S = 10  # processor seconds of a run, which needs about one
+CPU_MAX_S = 10  # processor seconds that a run may use; it needs about one
 LOG_MAX_ENTRIES = 60
 EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
 

@@ -74,7 +74,7 @@ class Load:
             while self.ledger.lost or not await self._is_empty():
                 if time.monotonic() > since + self._stall_max_s:
                     break
-                await asyncio.sleep(0.5)  # Computing `lost` takes long for a million messages.
+                await asyncio.sleep(0.5)  # `lost` takes a long time to compute for a million UIDs.
                 if self.ledger.consumed != consumed:
                     consumed, since = self.ledger.consumed, time.monotonic()
             for consumer in consumers:

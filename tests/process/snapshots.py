@@ -43,11 +43,11 @@ BACKLOG_MAX = 5_000
 FAMILY_BACKLOG_MAX = 500
 SIZES = (0, 100, 1_000, 9_000)
 NEVER = 1 << 60
-RATIO_MAX = 1.5  # limit of the p99 of the put latency with snapshots, divided by the p99 without
+RATIO_MAX = 1.5  # limit of the p99 put latency with snapshots, divided by that without
 
 
 class Family:
-    """Units that put one message on each of some queues, and units that get one from each."""
+    """Units that put one message on each queue of a family, and units that get one from each."""
 
     def __init__(self, address: str) -> None:
         self.stopping = asyncio.Event()

@@ -1,7 +1,7 @@
 """Tests that the daemon stays up, with limited memory, under a small crowd of hostile connections.
 
-limits.buffers_max_bytes limits the memory, regardless of the number of connections. With these
-limits, a crowd of 200 reaches every limit. `python -m tests.process.crowd` runs the full crowd.
+limits.buffers_max_bytes limits the memory, regardless of the number of connections. With the limits
+set here, a crowd of 200 reaches every limit. `python -m tests.process.crowd` runs the full crowd.
 """
 
 from collections.abc import Iterator

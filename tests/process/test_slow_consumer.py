@@ -57,7 +57,7 @@ async def test_message_that_is_processed_for_long_stays_with_its_consumer(tmp_pa
 
 
 async def test_message_that_kills_its_consumer_is_removed_in_the_end(tmp_path: Path) -> None:
-    """With the defaults, messages that were only buffered, but never processed, do not fail."""
+    """With the defaults, buffered messages that were never processed do not fail."""
     daemon = Daemon(tmp_path).start()
     try:
         async with connect(daemon.address) as operator:

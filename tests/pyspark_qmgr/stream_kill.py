@@ -115,7 +115,7 @@ class Query:
         return -1
 
     def goes_on(self, batches: int) -> None:
-        """Waits until the query has written a batch after number *batches*.
+        """Waits until the query has written more than *batches* batches.
 
         Raises:
             Stuck: The query writes no batch.

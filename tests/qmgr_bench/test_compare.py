@@ -191,7 +191,7 @@ class Refusing:
 
 
 def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
-    """If no other row measures the peers, a peer also takes part in one of our rows."""
+    """If no other row measures the peers, a peer takes part in one of our rows."""
     with pytest.raises(LoadFailed, match="redis was asked"):
         run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 

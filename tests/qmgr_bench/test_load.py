@@ -13,7 +13,7 @@ MS = 1_000_000
 
 
 class Echo:
-    """A server that answers each byte with a byte, and records the maximum of unanswered bytes."""
+    """A server that answers each byte with a byte, and records the maximum number unanswered."""
 
     def __init__(self, pieces: int = 1) -> None:
         self.ours, self.theirs = socket.socketpair()

@@ -24,7 +24,7 @@ def test_queue_that_was_there_stays_and_is_empty(qm: Qmctl, queue: str, daemon: 
     row = measure(daemon.unix, work(queue))
     used_ms = qm("status", "-o", "json").json["cpu_ms"] - before_ms
     assert (row["messages"], row["put"]) == (50, None)
-    # The time before the measurement does not count.
+    # The time before the measurement is not included.
     assert row["daemon_cpu_us"] * 50 / 1_000 <= used_ms + 1
     shown = qm("queue", "show", queue, "-o", "json").json
     assert (shown["depth"], shown["acked"]) == (0, 50)

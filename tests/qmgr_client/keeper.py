@@ -254,7 +254,7 @@ class Keeper:
         return [m.Settled(settle.settle_id, exceptions)]
 
     def _end(self, settle: m.Settle, handle: bytes) -> int:
-        """Ends a lease. Returns the code of the exception, or 0."""
+        """Ends a lease. Returns the error code, or 0."""
         _, body = self.leased.get(handle, ("", b""))
         if handle not in self.leased or body in self.lost_leases:
             return ErrorCode.LEASE_LOST if settle.unit else 0

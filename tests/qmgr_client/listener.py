@@ -18,7 +18,7 @@ CLOSE_MAX_MS = 100
 
 
 class Talk:
-    """One connection, after the welcome was sent."""
+    """One connection after its welcome was sent."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -131,8 +131,8 @@ class Listener:
 async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
     """Listens on a unix socket in *directory*.
 
-    The listener only sends the answers that a test scripts. Clients therefore wait only briefly
-    when they close.
+    The listener sends no answers except those that a test scripts. Clients therefore wait only
+    briefly when they close.
     """
     listener = Listener(directory, welcome)
     accept: Callable[..., Any] = listener.accept

@@ -23,7 +23,7 @@ def fault(value: Any, hint: Any, path: str) -> str:
 
 
 def row_fault(row: Any, kind: Any, path: str = "") -> str:
-    """Returns the first fault of *row*, a dict, as a row of *kind*, or ""."""
+    """Returns the first fault of *row* if read as a row of *kind*, or ""."""
     if type(row) is not dict:
         return f"{path}: {row!r}"
     hints = get_type_hints(kind)

@@ -58,7 +58,7 @@ class Scripted:
         return self
 
     def opened(self, *held: Any) -> "Scripted":
-        """Connects, opens the producer, which has the stored ids *held*, and returns self."""
+        """Connects, opens the producer with the stored ids *held*, and returns self."""
         self.connect()
         self.answer_open(*held)
         return self

@@ -1,4 +1,4 @@
-"""Tests of addresses of queue managers."""
+"""Tests of the addresses of queue managers."""
 
 import pytest
 

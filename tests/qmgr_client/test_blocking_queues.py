@@ -60,7 +60,7 @@ def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
 
 
 def test_unit_that_is_backed_out_or_lost_was_never_there(client: Client, server: Server) -> None:
-    """G20, G21: Messages that it got return to their positions, with a higher backout count."""
+    """G20, G21: Its messages return to their positions, with a higher backout count."""
     client.admin.queue_create("Q")
     client.put_many("Q", [b"1", b"2"])
     with client.unit_of_work() as unit:
@@ -109,7 +109,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
     client.put("Q", b"x")
     with connect(server.address) as dying:
         assert dying.get("Q", lease_ms=LONG_MS) is not None
-    back = client.get("Q", wait_ms=LONG_MS, lease_ms=SOON_MS)  # immediately: the holder has left
+    back = client.get("Q", wait_ms=LONG_MS, lease_ms=SOON_MS)  # immediately, as the holder has left
     assert back is not None
     assert (back.delivered, back.failed) == (1, 0)
     late = client.get("Q", wait_ms=LONG_MS)  # after the lease of the silent client has ended
@@ -196,7 +196,7 @@ def test_times(client: Client) -> None:
 
 
 def test_selection(client: Client) -> None:
-    """A13: A get can select by ids and by headers."""
+    """A13: A get can select messages by id and by header."""
     for queue in ("Q", "BIG"):
         client.admin.queue_create(queue)
     uid = client.put("Q", b"plain").uid

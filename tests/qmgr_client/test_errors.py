@@ -1,4 +1,4 @@
-"""Tests of errors of the client."""
+"""Tests of the errors of the client."""
 
 from collections.abc import Callable
 from pathlib import Path

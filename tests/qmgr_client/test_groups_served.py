@@ -92,7 +92,7 @@ async def test_wrong_selection_inside_a_group_is_refused(tmp_path: Path) -> None
 
 
 async def test_number_is_put_once(tmp_path: Path) -> None:
-    """E19, E36: Numbers that are in use, after the end of the group, or invalid are refused."""
+    """E19, E36: A number is refused if it is in use, after the end of the group, or invalid."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
@@ -108,7 +108,7 @@ async def test_number_is_put_once(tmp_path: Path) -> None:
 
 
 async def test_backout_restores_both_ends(tmp_path: Path) -> None:
-    """E24: After 1, 2 (commit) and 3, 4 (backout), the next put is 3. Gets behave the same way."""
+    """E24: After 1, 2 (commit) and 3, 4 (backout), the next put is 3. Gets behave likewise."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -135,7 +135,7 @@ async def test_backout_restores_both_ends(tmp_path: Path) -> None:
 
 
 async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) -> None:
-    """E15, E16, E17: Such calls fail in logical order, and cause a warning in physical order."""
+    """E15, E16, E17: Such calls fail in logical order, and cause warnings in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:

@@ -14,7 +14,7 @@ from qmgr_protocol.record import Uid
 from tests.qmgr_client.served import serve
 
 INVOICE = uuid.UUID("c0ffee00-1234-5678-9abc-def012345678")
-LONG = "x" * 61  # With the prefix, this is longer than a name may be.
+LONG = "x" * 61  # With the prefix, this key is longer than the limit of a name.
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_priority_is_that_of_the_queue_where_the_put_leaves_it_to_that() -> None
 
 
 def test_message_of_no_group_is_a_group_of_one() -> None:
-    """E3: The implied header has an id of zeros and number 1, and marks the last message."""
+    """E3: The implied header has an id of zeros and number 1, and marks the message as the last."""
     alone = decode(item(encode(Outgoing(b"x"))), "Q", 3)
     assert (alone.group, alone.group_id, alone.group_number) == (None, bytes(24), 1)
     assert alone.group_last

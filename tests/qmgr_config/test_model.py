@@ -1,4 +1,4 @@
-"""Tests that config/qmgrd.toml, which documents the model for operators, agrees with the model."""
+"""Tests that config/qmgrd.toml, which describes the model to operators, agrees with the model."""
 
 import re
 import tomllib

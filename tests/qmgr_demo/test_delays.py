@@ -1,4 +1,4 @@
-"""Tests of the delays that each subscriber expects, by airport and carrier instead of topic."""
+"""Tests of the delays that each subscriber should get, by airport and carrier."""
 
 import json
 

@@ -32,7 +32,7 @@ def flown(leg: Leg, **changed: object) -> Flown:
 
 
 def audited(*order: int) -> Audit:
-    """Returns the audit of a day whose legs were consumed in *order*, which has indexes."""
+    """Returns the audit of a day whose legs were consumed in *order*, a list of indexes."""
     legs = day().legs
     return audit(legs, [flown(legs[place]) for place in order])
 

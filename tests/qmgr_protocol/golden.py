@@ -1,4 +1,4 @@
-"""The golden vectors, which are the contents of protocol/vectors/, and their form.
+"""The golden vectors in protocol/vectors/: their contents and their form.
 
 Bytes are written as {"hex": "..."} and integers beyond 2**53 as {"integer": "..."}, so that JSON in
 every language can represent them. `pytest tests/qmgr_protocol --rewrite` regenerates the files.

@@ -212,7 +212,7 @@ RECORD_FIELDS = st.builds(
 
 @st.composite
 def chunked(draw: st.DrawFn, data: st.SearchStrategy[bytes]) -> tuple[bytes, list[bytes]]:
-    """Returns bytes, and the same bytes in pieces."""
+    """Returns bytes, and the same bytes divided into pieces."""
     whole = draw(data)
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=12)))
     edges = [0, *cuts, len(whole)]

@@ -115,7 +115,7 @@ def test_nested_claims_cost_no_more_than_their_bytes() -> None:
 
 
 def test_nested_claims_in_a_small_value_cost_little() -> None:
-    """The decoder does not walk a small value, because its size limits such claims."""
+    """The decoder does not walk small values, because their size limits the claims."""
     assert least_time(REFUSED["300 nested claims in 500 bytes"]) < 0.03
 
 

@@ -26,7 +26,7 @@ def test_states_of_a_delivery_are_bits() -> None:
 
 @pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
 def test_request_names_its_request_first(kind: type[Any]) -> None:
-    """A listener can therefore refuse an unknown operation under its id."""
+    """Therefore a listener can refuse an unknown operation under the right id."""
     if "request_id" in kind._fields:
         assert kind._fields[0] == "request_id"
 

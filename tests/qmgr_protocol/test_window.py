@@ -91,7 +91,7 @@ def test_ids_never_come_round_again() -> None:
 
 
 class Stream:
-    """Both ends of a stream, the other data on each disk, and the wire."""
+    """Both ends of a stream, the other data on each disk, and the wire between them."""
 
     def __init__(self, total: int, seed: int) -> None:
         self.total = total
@@ -157,7 +157,7 @@ def test_every_message_arrives_once_over_cuts_and_crashes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_every_message_of_a_producer_arrives_once_though_frames_are_sent_again(seed: int) -> None:
-    """The receiver handles frames as the daemon does: each as a whole, with any overlap."""
+    """The receiver handles frames as the daemon does: each as a whole, even if ids overlap."""
     rng = random.Random(seed)
     total, window = 200, 16
     outbox, inbox = Outbox(window), Inbox(window)

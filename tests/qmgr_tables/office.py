@@ -59,7 +59,7 @@ def groups(manager: Manager) -> None:
 
 
 def uids(manager: Manager) -> None:
-    """Puts messages of several origins. Some are consumed and remembered."""
+    """Puts messages from several origins. Some are consumed and remembered."""
     app = manager.connect()
     app.ask(m.QueueCreate, "UIDS", {"dedup_retention_ms": 60_000})
     app.put_records("UIDS", *(record(b"", uid=("A", stamp)) for stamp in range(1, 301)))

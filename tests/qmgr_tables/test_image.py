@@ -1,4 +1,4 @@
-"""Tests of open files: one per file and process, none from a parent process, and only so many."""
+"""Tests of open files: one per file and process, none of a parent process, up to a limit."""
 
 import os
 import shutil

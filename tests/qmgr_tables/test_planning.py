@@ -1,4 +1,4 @@
-"""Tests of planning a query: finding, verifying, skipping and distributing snapshots."""
+"""Tests of how a query is planned: finding, verifying, skipping and distributing snapshots."""
 
 import logging
 import shutil

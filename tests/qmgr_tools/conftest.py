@@ -116,7 +116,7 @@ def qmctl(
 
 @pytest.fixture
 def qm(qmctl: Qmctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
-    """A function that runs qmctl like ``qmctl`` does, against the shared daemon."""
+    """A function like ``qmctl``, but for the shared daemon."""
     monkeypatch.setenv("QMCTL_CONNECT", daemon.unix)
     return qmctl
 

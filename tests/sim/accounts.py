@@ -15,7 +15,7 @@ from tests.sim.ledger import require
 if TYPE_CHECKING:
     from tests.sim.chance import Chance
 
-# share of queue managers that keep accounts on all queues until operators alter the queues
+# share of queue managers that keep accounts on all queues until operators change this
 KEPT = 0.5
 EXPORTED = 0.5  # share of these queue managers whose history is exported
 ALTERED = 0.3  # share of the worlds in which operators turn accounts on and off

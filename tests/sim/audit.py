@@ -1,4 +1,4 @@
-"""Checks that examine a store and a broker at rest, which means between two turns."""
+"""Checks that examine a store and a broker at rest, that is, between two turns."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -69,7 +69,7 @@ def audit(node: Node, watch: Watch) -> None:
 
 
 def contents_as_watched(node: Node, watch: Watch, stored: list[Stored]) -> None:
-    """Checks that exactly those messages are stored that arrived and did not leave."""
+    """Checks that the stored messages are exactly those that arrived and did not leave."""
     view = watch.of(node)
     seen = view.held.keys()
     found = {
@@ -175,7 +175,7 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
 
 
 def _is_stopped(node: Node, queue: Queue, entry: entries.Entry) -> bool:
-    """Returns whether a message is in a stopped group, which is searched when it resumes."""
+    """Returns whether a message is in a stopped group, which is searched when the group resumes."""
     group = index.selected_by(entries.front(node.store, entry))[1]
     row = group and queue.groups.row(node.store, group[0])
     return bool(row and row.is_stopped)
@@ -239,7 +239,7 @@ def within_budget(node: Node) -> None:
 
 
 def nothing_leaks(node: Node) -> None:
-    """Checks that a connection's state is freed when it ends, and checks the number of rows."""
+    """Checks that the state of a connection is freed when it ends, and counts rows."""
     broker, intake = node.turns.broker, node.turns.intake
     known = {*node.ports, 0}
     waiting = {number for number, pending in intake._pending.items() if pending.arrivals}

@@ -56,7 +56,7 @@ def _same(node: Node, law: str, found: dict[bytes, bytes], expected: dict[bytes,
 
 
 def rows_lead_to_messages(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Checks that each message has its rows, and each row its message."""
+    """Checks that each message has its rows, and that each row has its message."""
     remembered = uid_index_agrees(node, messages, dropped)
     schedule_agrees(node, messages, dropped, remembered)
     selection_agrees(node, messages, dropped)
@@ -147,7 +147,7 @@ def notes_agree(node: Node, messages: list[Stored], dropped: set[int]) -> None:
 
 
 def origin_table_covers(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Checks that no message on a queue has a timestamp above the entry of its origin."""
+    """Checks that no timestamp of a message on a queue is above the entry of its origin."""
     found = rows.scan(node.store, keys.SPACE_ORIGIN)
     table = {key: int.from_bytes(row, "big") for key, row in found}
     for queue_id, _, entry, _ in messages:

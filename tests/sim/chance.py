@@ -67,7 +67,7 @@ class Chance(Lab):
         self.askers: dict[str, Asker] = {}  # the operator of each queue manager
 
     def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
-        """Returns a new, running queue manager, which keeps accounts at random."""
+        """Returns a new, running queue manager, which may keep accounts."""
         return super().add(accounts.kept(config, self.chances), turns_type)
 
     @property
@@ -102,7 +102,7 @@ class Chance(Lab):
         return f"busy {busy}, asked {asked}, links {links}"
 
     def may_happen(self, strike: dict[str, Callable[..., bool]], faults: dict[str, float]) -> None:
-        """Sets the possible steps: the regular ones and *faults*, with their rates.
+        """Sets the possible steps: the regular steps, and *faults* with their rates.
 
         Args:
             strike: The function that performs each fault.
@@ -123,7 +123,7 @@ class Chance(Lab):
         self._sums = list(accumulate(rates.values()))
 
     def run(self) -> None:
-        """Runs all steps, heals, comes to rest and checks. Then repeats the end after a crash."""
+        """Runs all steps, heals, comes to rest and checks, then crashes and does the same again."""
         accounts.populate(self)
         if self.is_besieged:
             chances = Random(f"hostile/{self.seed}")

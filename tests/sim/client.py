@@ -17,7 +17,7 @@ REDIAL_MS = 100
 class Client:
     """A client of the queue manager *where*. Subclasses add behaviour.
 
-    Invariant: ``wire`` and ``connection`` both exist from a dial until the loss, and only then.
+    Invariant: ``wire`` and ``connection`` exist only from a dial until the loss of the connection.
     """
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:

@@ -62,7 +62,7 @@ class Habits:
     batch_max: int = 10
     gets: bool = False  # True if the consumer gets messages one at a time
     slow: float = 0.0  # fraction of the opportunities to settle that the consumer skips
-    release: float = 0.0  # fraction of settles that release
+    release: float = 0.0  # fraction of settles that are releases
     twice: float = 0.0  # fraction of settles that are sent twice
     drop: float = 0.0  # fraction of messages that the consumer forgets, so that their leases end
     renew: float = 0.0  # fraction of settles before which the consumer renews its leases
@@ -308,7 +308,7 @@ class Consumer(Client):
                 handed.deadline_ms = max(deadline_ms, handed.deadline_ms)
 
     def _may_be_taken_back(self, handle: Handle) -> bool:
-        """Returns whether a released message may have returned earlier with one before it."""
+        """Returns whether a released message may have returned earlier with a preceding one."""
         if self.habits.order == m.PHYSICAL:
             return False
         place, node = (handle.queue_id, handle.arrival), self.lab.nodes[self.where]

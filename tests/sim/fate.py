@@ -53,7 +53,7 @@ def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> boo
 
 
 def is_skipped(ledger: Ledger, put: Put, where: str, queue: str) -> bool:
-    """Returns whether an operator may have skipped a message of a group, at home or on *queue*."""
+    """Returns whether an operator may have skipped a number, at home or on *queue*."""
     assert put.member is not None
     group_id, number = put.member.group_id, put.member.number
     keys = (put.group, (where, queue, group_id))
@@ -175,7 +175,7 @@ def of_moved(
 def _has_cause(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, code: int
 ) -> bool:
-    """Returns whether a message has a cause to be a dead letter with code *code*."""
+    """Returns whether a message has a reason to be a dead letter with code *code*."""
 
     def attribute(name: str, default: Any) -> Any:
         return view.attribute(handle[0], name, default)

@@ -15,7 +15,7 @@ from tests.sim.ledger import Member, Put
 OPEN_MAX = 3  # maximum number of groups that a writer puts at the same time
 LENGTH_MAX = 12
 ENDED = 0.7  # fraction of groups that end with a last message
-TRIES_MAX = 4  # tries for a number in use, by an open unit of work or for good
+TRIES_MAX = 4  # number of tries for a number in use, by an open unit of work or permanently
 _SETTLED = ("acked", "GROUP_NUMBER_TAKEN")
 
 
@@ -48,7 +48,7 @@ class Group:
         return put.answer not in ("", "acked")
 
     def note(self, number: int, put: Put) -> None:
-        """Records the put of a number, which may be a repetition."""
+        """Records the put of a number, which may be a repeated put."""
         self.puts[number] = put
         self.tries[number] += 1
 

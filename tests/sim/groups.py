@@ -19,7 +19,7 @@ from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Group, Handed, Handle, Held, View
 
-# Reasons for which a message leaves a gap, at which its group must stop
+# Reasons why a missing message leaves a gap, at which its group must stop
 GAPS = ("expired", "lost", "rotten", "MESSAGE_EXPIRED")
 OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED")
 

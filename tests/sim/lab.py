@@ -37,7 +37,7 @@ class Lab:
         # listeners that are not queue managers
         self.strangers: dict[str, Callable[[], Dialler]] = {}
         self.silent_crashes = 0.0  # fraction of crashes that also stop the machine
-        self.left: list[tuple[str, m.Message]] | None = None  # messages sent, if recorded
+        self.left: list[tuple[str, m.Message]] | None = None  # sent messages, if recorded
         self.nodes: dict[str, Node] = {}
         self.wires: list[Wire] = []
         self.dials: list[tuple[Node, Dial]] = []
@@ -103,7 +103,7 @@ class Lab:
         ]
 
     def sweep(self) -> None:
-        """Forgets connections whose end both sides have noticed."""
+        """Forgets connections whose end was noticed by both sides."""
         if any(wire.flows[0].over for wire in self.wires):
             self.wires = [wire for wire in self.wires if not wire.over]
 
@@ -112,7 +112,7 @@ class Lab:
         flow.deliver(1 << 30)
 
     def settle(self) -> None:
-        """Runs everything that can run without time passing."""
+        """Runs everything that can happen while no time passes."""
         for _ in range(SETTLE_MAX):
             moved = False
             while self.dials:

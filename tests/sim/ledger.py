@@ -20,7 +20,7 @@ GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # queues on which groups are put
 KINDS = ("a", "b", "c")  # values that selectors test
 # lengths of correlation id, group flags and envelope, from byte 16 of a record on
 _LENGTHS = struct.Struct(">BBH")
-Holder = tuple[object, ...]  # a reader in order: a consumer, or the reader of a connection
+Holder = tuple[object, ...]  # a reader of groups: a consumer, or the reader of a connection
 GroupKey = tuple[str, str, bytes]  # queue manager, queue and group id
 
 
@@ -144,7 +144,7 @@ class Unit:
     # maps the handle of each message in the unit to its lease
     gets: dict[tuple[int, int], int] = field(default_factory=dict)
     ending: bool = False  # True if a commit or backout was sent, or the connection was lost
-    committing: bool = False  # True if the commit was sent with true counts
+    committing: bool = False  # True if the commit was sent with the true numbers
     entered: bool = False  # True if the commit was durable
     commit: tuple[bytes, int] = (b"", 0)  # producer and id of the commit
     answer: str = ""  # "" until the commit is answered, then "acked" or the code of the refusal
@@ -164,7 +164,7 @@ class Ledger:
     # Maps handles and leases that were released voluntarily to the requested delays.
     releases: dict[tuple[str, int, int, int], set[int]] = field(default_factory=dict)
     rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
-    # Handles and leases that returned unseen, or that had not started
+    # Handles and leases whose messages returned unseen, or whose leases had not started
     unread: set[tuple[str, int, int, int]] = field(default_factory=set)
     # Maps a handle to the leases that were released on their own connection, with an answer.
     failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)

@@ -96,7 +96,7 @@ class Net(Chance):
         return ups[source][: ups[source].index(met) + 1] + down[::-1]
 
     def behind(self, name: str, to: str) -> list[str]:
-        """Returns the queue managers that *name* reaches through *to*, except *to*."""
+        """Returns the queue managers that *name* reaches through *to*, except *to* itself."""
         return [far for far in self.nodes if far not in (name, to) and to in self.way(name, far)]
 
     def _define(self) -> None:
@@ -143,7 +143,7 @@ class Net(Chance):
         self.askers[name].want(partial(m.LinkCreate, link=to, attributes=attributes))
 
     def circles(self, name: str) -> set[str]:
-        """Returns the destinations for puts by *name* that cause a circular route."""
+        """Returns the destinations for puts by *name* that lead in a circle."""
         return {NOWHERE} if name in self.account.circle else set()
 
     def back_up(self, node: Node) -> None:

@@ -120,7 +120,7 @@ class Node:
         self.connections = 0
         self.wall_shift_us = 0  # manual changes of this machine's clock
         self.outcomes = 0
-        self.idle_turns = 0  # consecutive turns at one time that were requested without effect
+        self.idle_turns = 0  # consecutive turns at the same time that had no effect
         self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
 
@@ -165,7 +165,7 @@ class Node:
         self.poll_ms = self.lab.now_ms
 
     def _look(self) -> int:
-        """Returns the clock that measures turns. Each arrival and slice takes one step."""
+        """Returns the time by which turns are measured. Each arrival and slice takes one step."""
         self._clock_ns += LOOK_NS
         return self._clock_ns
 

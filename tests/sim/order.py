@@ -19,7 +19,7 @@ def stand(view: View, handle: Handle, held: Held) -> None:
 
 
 def leave(view: View, handle: Handle, held: Held) -> int:
-    """Removes a message from the waiting messages; returns how many precede it."""
+    """Removes a message from the waiting messages; returns the number of earlier ones."""
     line = view.waiting.get((handle[0], held.priority), [])
     at = bisect_left(line, handle[1])
     if at < len(line) and line[at] == handle[1]:

@@ -37,7 +37,7 @@ REMOTE = f"FLIGHTS@{HUB}"
 
 
 class Blind(Watch):
-    """A watch without invariants. Tests may restore stores or break rules, and do the checks."""
+    """A watch without invariants. Tests may restore stores or break rules, and check for errors."""
 
     def durable(self, node: Node, changes: list[Change]) -> None:
         del node, changes
@@ -94,7 +94,7 @@ class Caller:
                     self.messages.append(message)
 
     def settle_down(self) -> None:
-        """Connects if necessary, and runs everything that can run without time passing."""
+        """Connects if necessary, and runs everything that can happen while no time passes."""
         if self.wire is None:
             self.lab.connect(self, self.node)
         self.flush()
@@ -206,7 +206,7 @@ class Sender:
         """Ignores the loss."""
 
     def say(self, message: Any) -> None:
-        """Sends *message*, and runs everything that can run without time passing."""
+        """Sends *message*, and runs everything that can happen while no time passes."""
         self.wire.send(self, self.connection.send(message))
         self.pair.settle()
 

@@ -80,7 +80,7 @@ def _is_fetched(world: "World", name: str) -> bool:
 
 
 def _paths(world: "World", name: str) -> int:
-    """Returns the number of paths of *name*'s link, which the peer decides if it fetches."""
+    """Returns the number of paths of *name*'s link. If the peer fetches, the peer decides this."""
     dialler = peer_of(name) if _is_fetched(world, name) else name
     count: int = world.link_attributes[dialler]["connections"]
     return count

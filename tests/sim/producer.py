@@ -47,7 +47,7 @@ class Habits:
     timed: float = 0.0  # fraction of puts with a time to live, or a delay
     volatile: float = 0.0  # fraction of puts that are not persistent
     asked_for: float = 0.0  # fraction of puts that selectors of consumers match
-    grouped: float = 0.0  # fraction of puts on queues of groups that belong to a group
+    grouped: float = 0.0  # fraction of puts on group queues that belong to a group
     writers: dict[str, GroupWriter] = field(default_factory=dict)  # writer of groups for each queue
 
 
@@ -86,7 +86,7 @@ def _new_member(
     traits = traits._replace(member=member, is_again=is_again)
     put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     if is_again:
-        lab.watch.unordered.add(put.home)  # A link continues after it is refused a number in use.
+        lab.watch.unordered.add(put.home)  # A link continues after such a refusal.
     group.note(member.number, put)
     return put
 

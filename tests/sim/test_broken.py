@@ -1,4 +1,4 @@
-"""Tests that planted bugs in queue managers are found, so that the checks find other bugs as well.
+"""Tests that planted bugs in queue managers are found. Similar bugs are then found as well.
 
 Each test replaces one piece by a typical programming mistake. One of the first seeds must then
 break the invariant for that piece.
@@ -98,7 +98,7 @@ def test_refusal_is_forgotten_when_the_put_is_sent_again(monkeypatch: Patch) -> 
 
 
 def test_refused_id_is_missing_from_the_window(monkeypatch: Patch) -> None:
-    """A resent put is then judged again, and may be stored after it was refused."""
+    """A resent put is then judged again, and may be stored although it was refused."""
     put = streams.Streams._put_of_producer
 
     def forgetful(self: streams.Streams, session: Session, sender: Producer, message: Any) -> None:

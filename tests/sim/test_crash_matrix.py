@@ -60,7 +60,7 @@ class Bench(Pair):
         self.wander(chance.randrange(40))
 
     def put_some(self) -> None:
-        """Puts some messages in the application, which are then in flight."""
+        """Puts some messages through the application, which are then in flight."""
         self.app.settle_down() if self.app.wire is None else self.app.flush()
         for _ in range(self.chance.choice([1, 3, 10])):
             body = b"%d" % len(self.bodies) + bytes(self.chance.choice([0, 50, 3_000]))
@@ -194,7 +194,7 @@ def destination_after_a_user_has_consumed(bench: Bench) -> None:
     bench.consumed += bench.reader.get("FLIGHTS", 5)
     bench.hub.die()
     for flow in bench.flows_to(bench.edge):
-        flow.data.clear()  # A commit was not sent.
+        flow.data.clear()  # The commit was not sent.
 
 
 def destination_whose_commit_is_lost(bench: Bench) -> None:

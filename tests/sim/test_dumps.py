@@ -11,7 +11,7 @@ WORLDS, MATRIX = [*range(0, 200, 29), 190], range(0, 12, 5)
 
 
 def test_sampled_worlds_and_the_crash_matrix_leave_the_same_rows_as_before() -> None:
-    """To accept an intended change: ``python -m tests.sim.dumps > tests/sim/dumps.txt``."""
+    """To accept an intended change, run ``python -m tests.sim.dumps > tests/sim/dumps.txt``."""
     expected = set(dumps.FILE.read_text().splitlines())
     found = {dumps.world_line(seed) for seed in WORLDS}
     found |= {dumps.matrix_line(row, seed) for row in range(len(dumps.ROWS)) for seed in MATRIX}

@@ -1,6 +1,6 @@
 """Tests of links from end to end (docs/behaviour.md, B), with two production cores and a wire.
 
-tests/qmgrd/core tests each end separately. Here both ends are real, so they must agree.
+tests/qmgrd/core tests each end separately. Here, both ends are real and must agree.
 """
 
 from itertools import count
@@ -90,7 +90,7 @@ def test_gap_delays_no_message_behind_it_B7() -> None:
 
 
 def test_commits_are_occasional_B8() -> None:
-    """With N = 1000 and k = 50, N + N/k flows are sent. A commit per message would take 4 N."""
+    """With N = 1000 and k = 50, N + N/k flows are sent. A commit per message would need 4 N."""
     window = {"window_messages": 50, "commit_messages": 50, "commit_interval_ms": 60_000}
     pair = Pair(edge={"link": window}, hub={"link": window})
     pair.put(1_000)
@@ -375,7 +375,7 @@ def test_corrected_address_delivers_waiting_messages_once(host: str) -> None:
 def test_address_altered_with_messages_in_flight_loses_and_doubles_nothing_B16(
     over_there: str | None, crash: str | None
 ) -> None:
-    """The new address leads to the same queue manager, or to another one and later back."""
+    """The new address leads to the same queue manager, or first to another one and then back."""
     pair = Pair(hub=SELDOM)
     pair.strangers["lga"] = lambda: Stranger("LGA")
     bodies = pair.put(5)  # These messages arrived, but their commit was not sent.
@@ -405,7 +405,7 @@ def _alter(pair: Pair, host: str) -> None:
 
 
 def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
-    """Each put needs its own answer. A joint answer would only answer the first put."""
+    """Each put needs its own answer. A joint answer would answer only the first put."""
     pair = Pair(hub={"limits": {"put_window_messages": 8}})
     pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
     wire = pair.link_wire()
@@ -423,7 +423,7 @@ def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
 
 
 def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
-    """Crashes *node* at its *nth* commit from now on. The list shows whether this happened."""
+    """Crashes *node* at its *nth* commit from now on. The list shows whether the crash happened."""
     commits, crashed, before = count(1), list[bool](), node.store.before_commit
     assert before is not None
 

@@ -1,4 +1,4 @@
-"""Tests of the rules for peers: which may continue a stream, which are refused, and redialling.
+"""Tests of which peers may continue a stream, which are refused, and when links redial.
 
 The tests restore stores to earlier states, and let peers claim false identities.
 """
@@ -215,7 +215,7 @@ def test_late_opening_does_not_fence_a_newer_connection() -> None:
 
 
 def test_producer_whose_older_opening_arrives_late_continues() -> None:
-    """Otherwise, the client would assume another process with its id, and end permanently."""
+    """Otherwise, the client would assume that another process has its id, and end permanently."""
     pair = Pair(linked=False)
     caller = Caller(pair, pair.hub, "producer")
     caller.settle_down()

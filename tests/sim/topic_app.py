@@ -40,7 +40,7 @@ FRAME_MAX_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class Wanted:
-    """The filter and name of a subscription.
+    """The filter and name of a subscription. If unnamed, it ends with its connection.
 
     Without a name, the subscription ends with its connection.
     """

@@ -61,7 +61,7 @@ class Group:
     holder: Holder = ()  # last consumer of the group's messages
     is_parked: bool = False  # True if the group was parked at some time
     was_stopped: bool = False  # True if the group waited for an operator at some time
-    failed: int = 0  # number of messages that failed themselves and became dead letters
+    failed: int = 0  # number of messages that became dead letters because they failed themselves
 
 
 @dataclass(slots=True)

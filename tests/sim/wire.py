@@ -4,8 +4,8 @@
     port B ──send──▶ Flow to A (in flight) ──deliver──▶ A.received
 
 Only faults of TCP occur: bytes are never lost, duplicated or reordered inside a connection. A cut
-loses the bytes in flight from some byte on, and each end notices the cut at a different time. A
-dark wire drops all bytes without notice, like an unplugged cable.
+loses all bytes in flight after a certain byte. Each end notices the cut at a different time. A dark
+wire drops all bytes without notice, like an unplugged cable.
 """
 
 from random import Random
@@ -83,7 +83,7 @@ class Wire:
             other.end = other.end or "the peer closed the connection"
 
     def cut(self, random: Random) -> None:
-        """Breaks the connection. Each end receives the bytes in flight up to a random one."""
+        """Breaks the connection. Each end receives a random number of the bytes in flight."""
         for flow in self.flows:
             if flow.data:
                 del flow.data[random.randrange(len(flow.data) + 1) :]

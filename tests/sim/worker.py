@@ -4,7 +4,7 @@
                                                │                │
                                                └─▶ back out     └─▶ the final answer
 
-The worker has one unit at a time, on one stream. Sometimes it states wrong numbers of steps, keeps
+The worker has one unit at a time, on one stream. Sometimes it states a wrong number of steps, keeps
 a unit open for too long, or loses its connection during a unit.
 """
 
@@ -41,13 +41,13 @@ _STEPS = {
 class Habits:
     """The habits of a worker."""
 
-    puts: producer.Habits  # habits of its puts; their total is a number of units
+    puts: producer.Habits  # habits of its puts; their total is the number of units
     source: str
     lease_ms: int = 5_000
     steps_max: int = 5
     batch_max: int = 5
     backout: float = 0.0  # fraction of units that the worker backs out
-    wrong: float = 0.0  # fraction of commits that state wrong numbers of steps
+    wrong: float = 0.0  # fraction of commits that state a wrong number of steps
     idle: float = 0.0  # fraction of the opportunities to continue that the worker skips
     order: int = m.PHYSICAL  # physical or logical
 

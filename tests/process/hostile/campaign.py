@@ -23,7 +23,7 @@ NAME = "HOSTILE"
 WAIT_MS = 60_000
 LOOK_S = 0.1
 SETTLE_S = 3.0  # time that clients have to reconnect after a restart
-RSS_GUARD_MIB = 1_500  # The campaign kills a daemon with more memory, to protect the machine.
+RSS_GUARD_MIB = 1_500  # To protect the machine, the campaign kills a daemon that uses more memory.
 EXITS_MAX = 5  # number of unexpected exits after which an act is abandoned
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
 SETTINGS = {
@@ -114,7 +114,7 @@ class Act:
         self._log = directory / f"{NAME}.log"
         self._is_ours = True  # True if the daemon is down because of the campaign
         self._exits = 0
-        self._deck: list[str] = []  # next kinds to attack with, in reverse order
+        self._deck: list[str] = []  # kinds that attack next, in reverse order
         self._has_drained = False
         self._lives = asyncio.Lock()  # held while the campaign kills or starts the daemon
 

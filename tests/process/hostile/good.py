@@ -56,7 +56,7 @@ class Good:
         return sum(len(x.doubled) + len(x.unexpected) for x in self.ledgers.values())
 
     async def run(self) -> None:
-        """Works until a stop is requested, then until all messages are received or none arrive."""
+        """Works until a stop is requested, then until no more messages arrive."""
         async with self._connect("operator") as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue)
@@ -182,7 +182,7 @@ class Good:
                 self._refused_settle(error)
 
     async def _come_and_go(self) -> None:
-        """Regularly connects as a new client, which the attackers must not be able to prevent."""
+        """Regularly connects as a new client. Attackers must not be able to prevent this."""
         while not self.stopping.is_set():
             await asyncio.sleep(NEWCOMER_S)
             number, mark = self._number(), self._watch.start("connect and put")

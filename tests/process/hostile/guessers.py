@@ -26,7 +26,7 @@ async def guess(raid: Raid) -> None:
 
 
 async def rob(raid: Raid) -> None:
-    """Guesses handles of a second client of the attacker; counts the leases that client loses."""
+    """Guesses handles of a second client of the attacker; counts the leases lost by that client."""
     queue = f"H.ROBBED.{raid.rng.randrange(10**9)}"
     victim, thief = await raid.client("victim"), await raid.client("thief")
     await victim.ask(m.QueueCreate, queue)

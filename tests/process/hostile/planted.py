@@ -44,7 +44,7 @@ def events() -> None:
     def refresh_once(context: Context, jobs: Jobs) -> None:
         last[:] = [jobs]
         if is_over:
-            is_over.clear()  # Events were written since then, which is too late for the check.
+            is_over.clear()  # Events were written after the check, which is too late.
         else:
             refresh(context, jobs)
 
@@ -75,7 +75,7 @@ def stall() -> None:
 def ack_any(
     queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
 ) -> list[tuple[int, int]]:
-    """Acknowledges leases by the positions in handles, regardless of the owner."""
+    """Acknowledges messages by the positions in handles, whoever holds the leases."""
     exceptions = []
     for at, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(handles)):
         lease = queue.leases.get(arrival)

@@ -49,7 +49,7 @@ async def test_limit_ends_it() -> None:
     ("order", "place"), [(m.PHYSICAL, [4, 7]), (m.LOGICAL, [4, 7, 0, m.LOGICAL])]
 )
 async def test_goes_on_behind_a_message(order: int, place: list[int]) -> None:
-    """E39: In logical order, the position includes the order."""
+    """E39: In logical order, a position states the order."""
     after = decode(delivery(b"x", 7), "Q", 0)
     pages = Pages(([], None))
     assert [x async for x in browse(pages, "Q", None, after, ANY, False, (order, False))] == []

@@ -121,7 +121,7 @@ async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: P
 
 
 async def test_first_lease_starts_before_the_application_has_its_message(tmp_path: Path) -> None:
-    """If the message crashes the application, the client cannot send any more data."""
+    """If the message crashes the application, the client may not be able to send again."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(greeted(listener))
         async with connect(listener.address) as manager:

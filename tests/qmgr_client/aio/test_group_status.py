@@ -166,7 +166,7 @@ async def test_name_is_another_one_on_another_queue(tmp_path: Path) -> None:
 
 
 async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> None:
-    """E25: The backout of the unit releases the claim."""
+    """E25: The backout of the unit releases the claim on the group."""
     async with two(tmp_path) as (one, other):
         unit = one.unit_of_work()
         await unit.__aenter__()
@@ -193,7 +193,7 @@ async def test_first_unit_that_does_not_end_is_reported(
 
 
 async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
-    """The first call fails already, and not only a later call with the same name."""
+    """The first call fails, and not only a later call with the same name."""
     async with two(tmp_path) as (one, _):
         await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
         why = r"STATUS cannot store the status of .*: qmctl queue alter STATUS --dedup-retention 0"

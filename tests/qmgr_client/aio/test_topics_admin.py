@@ -1,4 +1,4 @@
-"""Tests of administration of topics and subscriptions, with a real daemon."""
+"""Tests of the administration of topics and subscriptions, with a real daemon."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -128,7 +128,7 @@ async def test_failed_publication_is_parked_and_republished_to_its_subscription_
 
 
 async def test_parked_publications_are_selected(manager: QueueManager) -> None:
-    """C9, C14: A UID, a subscription or a selector selects parked publications."""
+    """C9, C14: A UID, a subscription or a selector can select parked publications."""
     for name in ("A:s", "B:s"):
         await manager.admin.subscription_create("a/#", name, redelivery_limit=0)
     first = (await manager.publish("a/1", b"x", headers={"n": 1})).uid
@@ -153,7 +153,7 @@ async def test_parked_publications_are_selected(manager: QueueManager) -> None:
     assert (away["done"], away["skipped"]) == (0, 1)
     rows = [row async for row in manager.admin.republish_list(subscription="B:s")]
     assert [row["awaits_return"] for row in rows] == [True, False]
-    returned = await manager.get("B:s", wait_ms=5_000)  # C16
+    returned = await manager.get("B:s", wait_ms=5_000)  # C16: the copies wait for the consumer.
     assert returned is not None
     assert (returned.topic, returned.republished) == ("a/1", True)
 

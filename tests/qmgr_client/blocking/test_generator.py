@@ -1,4 +1,4 @@
-"""Tests of the generator, and that the blocking client has all methods of the asyncio client."""
+"""Tests that the generator gives the blocking client all methods of the asyncio client."""
 
 import ast
 import inspect

@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_worker_processes_as_many_at_a_time_as_its_concurrency(client: Client) -> None:
-    """All runs of the function wait for each other. With fewer threads, no run would continue."""
+    """All runs of the function wait for each other. With fewer threads, all would wait for ever."""
     meeting = threading.Barrier(3, timeout=30)
     done: list[bytes] = []
 

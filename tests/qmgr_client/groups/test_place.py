@@ -7,7 +7,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 def test_backout_brings_back_the_place_before_the_first_step() -> None:
-    """E24: tests/conversations/group_put tests more of this behaviour."""
+    """E24: The conversations in tests/conversations/group_put show more of this behaviour."""
     places, unit = HandlePosition(), Unit(1)
     places.move(GroupPosition(A, 1))
     places.move(GroupPosition(A, 2, unit))

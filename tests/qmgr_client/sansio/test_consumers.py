@@ -57,7 +57,7 @@ class Consuming:
         pair.core.poll(pair.now_ms)
 
     def settles(self) -> list[m.Settle]:
-        """Returns the settles without the renewals."""
+        """Returns the settles that are not renewals."""
         return [x for x in self.pair.hear_all(m.Settle) if not is_renewal(x)]
 
     def renewed(self) -> list[int]:

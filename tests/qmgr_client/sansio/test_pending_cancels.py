@@ -1,4 +1,4 @@
-"""Tests that the number of credits and cancels in transit is limited, although none is answered."""
+"""Tests that only a limited number of credits and cancels, which have no answers, is in transit."""
 
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m

@@ -349,7 +349,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
 
 
 def test_publication_reports_its_matching_subscriptions() -> None:
-    """C4: The result of a publication has the number of matching subscriptions."""
+    """C4: The result of a publication states the number of matching subscriptions."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights/JFK") for i in range(4)]
     assert pair.hear(m.Put).queue == "/flights/JFK"

@@ -509,7 +509,7 @@ def sound(result: Any) -> Any:
 
 @pytest.mark.parametrize("side", ["sent_max", "heard_max"])
 def test_cut_at_any_byte_leaves_all_or_nothing(side: str) -> None:
-    """G20: Wherever the cut is, the unit is applied once or not at all, as the client reports."""
+    """G20: Wherever the cut is, the unit is applied once or not at all, and the report is true."""
     outcomes_seen, size = set(), 0
     while True:
         world = Cut(**{side: size})

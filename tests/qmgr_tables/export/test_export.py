@@ -306,7 +306,7 @@ def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_killed_at_each_step_it_is_whole_in_the_end(tmp_path: Path) -> None:
-    """The export is killed at its first step, then at its second step, until it finishes."""
+    """The export is killed at its first step, then at the second, and so on until it finishes."""
     with life(tmp_path / "qm", "A", "B") as store:
         store.app.put("A", *(random.Random(n).randbytes(500) for n in range(90)))
         store.app.put("B", b"x")

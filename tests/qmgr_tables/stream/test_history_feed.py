@@ -1,4 +1,4 @@
-"""Tests that history over the protocol is complete and in order, and that losses are reported."""
+"""Tests that history read over the protocol is complete and ordered, and losses are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

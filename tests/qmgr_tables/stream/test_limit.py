@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qmgr_tables.stream.limit import admitted
 from qmgr_tables.stream.source import Offsets
 
-EVENTS, BYTES = 10, 100  # number of events in each row, and number of bytes
+EVENTS, BYTES = 10, 100  # number of events in each row, and of bytes
 
 
 def sizes(_: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""Tests of queue managers that stop and return. They delay no others, and none is forgotten."""
+"""Tests of queue managers that stop and return. None delays the others or is forgotten."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Status(NamedTuple):
 
 
 class Fleet:
-    """Queue managers by address, all of them available. ``waits`` has the requested waits."""
+    """Queue managers by address, all of them available. ``waits`` contains the requested waits."""
 
     def __init__(self, **found: Status | None) -> None:
         self.found = found

@@ -1,4 +1,4 @@
-"""Tests of messages over the protocol, in the order of arrival, in pages and across restarts."""
+"""Tests of messages read over the protocol, in order of arrival, in pages and across restarts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Tests of the tables by name, and of the stability of their columns."""
+"""Tests of how tables are found by name, and that their columns are stable."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests of how dead letters with valid and invalid notes are shown."""
+"""Tests of the text that shows dead letters with valid and invalid notes."""
 
 import re
 

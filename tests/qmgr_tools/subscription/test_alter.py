@@ -69,7 +69,7 @@ def test_suspended_one_goes_on_once_it_is_healthy(qm: Qmctl, queue: str, topic: 
 def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
     qm: Qmctl, daemon: Daemon, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C14: After a subscriber is reported healthy, its parked publications are delivered again."""
+    """C14: Once a subscriber is reported healthy, its parked publications are delivered again."""
     name = f"{queue}:a"
     note = f"note: 2 messages parked; to deliver again: qmctl republish send --to {name}\n"
     assert qm("sub", "healthy", name).err == note

@@ -113,7 +113,7 @@ def test_help_and_batch_do_not_load_the_screen(daemon: Daemon) -> None:
 
 @pytest.fixture
 def screen(daemon: Daemon) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """qmctl top on a terminal of 80 columns and 24 lines."""
+    """Runs qmctl top on a terminal of 80 columns and 24 lines."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     known = {"TERM": "xterm-256color", "QMCTL_CONNECT": daemon.unix}

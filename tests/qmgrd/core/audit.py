@@ -103,7 +103,7 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 
 
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
-    """Checks that exactly those rows refer to messages that the messages need."""
+    """Checks that the rows that refer to messages are exactly those that the messages need."""
     expected: set[bytes] = set()
     for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():

@@ -10,7 +10,7 @@ from qmgrd.core.link.link import Link
 from qmgrd.core.peer import Peer
 from tests.qmgrd.core.harness import Client, Manager
 
-FIRST = 500  # Connections here have numbers from this one on, above those of the harness.
+FIRST = 500  # lowest number of a connection here, above those of the harness
 
 
 class Line:

@@ -92,7 +92,7 @@ class Hub:
         return [one.body for one in found]
 
     def fail(self, name: str, times: int = 1) -> int:
-        """Makes a subscriber return all deliveries, *times* times; returns their number."""
+        """Makes a subscriber return all its deliveries, *times* times; returns how many."""
         given = 0
         for _ in range(times):
             found = self.get(name)

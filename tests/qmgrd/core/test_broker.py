@@ -258,7 +258,7 @@ def test_limits_come_from_the_configuration() -> None:
 
 
 def test_turn_compiles_few_long_selectors(app: Client) -> None:
-    """Each new selector is compiled, and counts as rows according to the time this takes."""
+    """Each new selector is compiled, and counts as rows according to its compilation time."""
     requests = 100
     for number in range(requests):
         where = f"priority = {number} OR h IN ({','.join(map(str, range(250)))})"

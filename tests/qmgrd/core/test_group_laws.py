@@ -20,7 +20,7 @@ Place = tuple[str, int]
 
 
 class Groups(RuleBasedStateMachine):
-    """Plain sets next to a queue manager: messages put, held by readers, and consumed.
+    """A queue manager, and plain sets of the messages put, held by readers, and consumed.
 
     Each reader is a consumer in logical or pinned order. The invariants are in :meth:`_delivered`.
     """

@@ -1,4 +1,4 @@
-"""Tests of the intake of requests: in order for each connection, in rotation among connections."""
+"""Tests of the intake, which keeps the order of each connection and rotates among connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -167,7 +167,7 @@ def test_flood_has_a_small_part_of_a_turn() -> None:
     for _ in range(5):
         served.arrive(2)
         found = Counter(served.turn())
-        assert found[1] in (4, 5)  # number of slots of 1.05 ms
+        assert found[1] in (4, 5)  # slots of 1.05 ms
         assert found[2] == 1
 
 

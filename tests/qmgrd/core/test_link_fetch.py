@@ -14,7 +14,7 @@ FETCH = m.LinkFetch(2, 0, 8 << 20, 4 << 20, 100, 1 << 20)
 
 
 class Home(Far):
-    """FAR, which dials, and which fetches the messages of the link FAR."""
+    """FAR, which dials, and then fetches the messages of the link FAR."""
 
     def hear(self, *said: Any) -> list[Any]:
         return self.client.say(*said)

@@ -1,4 +1,4 @@
-"""Tests of leases that start later. Before the first renewal, no application saw the message."""
+"""Tests of leases that start later: until the first renewal, no application sees the message."""
 
 import pytest
 

@@ -199,7 +199,7 @@ def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Cli
 
 
 def test_full_store_undoes_the_turn_and_blames_no_client(tmp_path: Path) -> None:
-    """The request that reached the end of the map did not cause the problem."""
+    """The request that reached the end of the map did not cause the shortage."""
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

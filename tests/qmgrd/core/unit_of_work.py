@@ -57,7 +57,7 @@ class UnitOfWork:
         return [found.code for found in self.producer.answer()]
 
     def backout(self) -> list[int]:
-        """Backs out; returns the numbers of puts and gets that were undone."""
+        """Backs out; returns how many puts and how many gets were undone."""
         value: list[int] = self.client.ask(m.UnitBackout, self.number)
         return value
 

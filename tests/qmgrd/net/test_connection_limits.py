@@ -43,7 +43,7 @@ async def greeting(here: Running, count: int) -> None:
 async def test_handshake_that_is_not_done_in_time_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Single bytes do not extend the time limit, which is not liveness_ms."""
+    """Single bytes do not extend the time limit. The limit is not liveness_ms."""
     monkeypatch.setattr(daemons, "LOOK_S", 0.01)
     with capture_logs() as logs:
         async with running(tmp_path, listen={"handshake_ms": 50}) as here:

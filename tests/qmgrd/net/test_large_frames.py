@@ -1,4 +1,4 @@
-"""Tests that incomplete frames use limited memory, and that good senders get their turn."""
+"""Tests that incomplete frames use limited memory, and that every good sender gets a turn."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests of peers in quarantine, by origin and name, for a limited time and in limited number."""
+"""Tests that peers are quarantined by origin and name, in limited number and for limited time."""
 
 from qmgrd.net import quarantine
 from qmgrd.net.quarantine import Quarantine

@@ -1,4 +1,4 @@
-"""Tests that unread answers use limited memory, and the worst peers are disconnected first."""
+"""Tests that unread answers use limited memory, and that the worst peers are disconnected first."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -142,7 +142,7 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
         count = len(here.daemon._sessions)
 
         def fetch() -> None:
-            """Counts as if each peer had read some bytes between two checks."""
+            """Counts unsent bytes as if each peer had read some of them between two checks."""
             for session in here.daemon._sessions.values():
                 session._written_bytes += MIB
 

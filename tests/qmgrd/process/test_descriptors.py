@@ -19,7 +19,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
-    """Returns both limits after a process has raised them, and the log of the process."""
+    """Returns both limits after a process has raised them, and the log of that process."""
     done = subprocess.run(
         [sys.executable, "-c", RAISE],
         text=True,

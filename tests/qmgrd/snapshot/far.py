@@ -1,4 +1,4 @@
-"""A remote file system in memory that can fail, as far:///place."""
+"""A simulated remote file system in memory, far:///place, which can fail."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 
 class Far(MemoryFileSystem):  # type: ignore[misc]
-    """Files in memory.
+    """The files of the simulated file system.
 
     Invariant: at most ``left_bytes`` more bytes can be written. None means no limit.
     """

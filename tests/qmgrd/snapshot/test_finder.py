@@ -197,7 +197,7 @@ def test_range_of_more_messages_than_places_is_refused(copy: Path) -> None:
     queues = json.loads((copy / "manifest.json").read_text())["queues"]
     for queue in queues:
         for found in queue["ranges"]:
-            found["messages"] = 1 << 60  # A plan would make one share for each 250,000 messages.
+            found["messages"] = 1 << 60  # A plan would make one share of each 250,000 messages.
     change(copy, queues=queues)
     assert "1152921504606846976 messages from arrival" in refusal(copy)
 

@@ -65,7 +65,7 @@ def test_upload_is_read_back(snapshot: Path) -> None:
     pieces: list[bytes] = []
     assert remote.fetch(URL, pieces.append) == found.data_bytes
     assert b"".join(pieces) == (snapshot / "data.mdb").read_bytes()
-    verify(found)  # This checks the local copy against its checksum.
+    verify(found)  # This verifies the checksum of the local copy.
 
 
 def test_many_are_found_by_pattern(snapshot: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests that any damage to the rows of publications is found, and valid rows are not reported."""
+"""Tests that any damage to the rows of publications is found, and that valid rows pass."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests that damage to a closed store is found once, with its kind, and valid stores pass."""
+"""Tests that damage to a closed store is reported once, with its kind, and valid stores pass."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests of valid and invalid values of one attribute, and of how errors show them."""
+"""Tests of valid and invalid values of one attribute, and of how errors quote these values."""
 
 from typing import Any
 

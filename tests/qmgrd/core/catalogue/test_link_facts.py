@@ -1,4 +1,4 @@
-"""Tests of the description of a link that operators see."""
+"""Tests of the description of a link that is shown to operators."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode

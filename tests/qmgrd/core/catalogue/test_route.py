@@ -1,4 +1,4 @@
-"""Tests of the next link of a message, and of refusals. tests/sim tests complete routes."""
+"""Tests of which link a message takes next, and of refusals. tests/sim tests complete routes."""
 
 from typing import Any
 

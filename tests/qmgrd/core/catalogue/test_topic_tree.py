@@ -85,7 +85,7 @@ def reach_of(node: _Node[int]) -> int:
 def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
     changes: list[tuple[int, tuple[str, ...]]], asked: list[tuple[str, ...]]
 ) -> None:
-    """Each change of a filter updates the reach, which is known before a filter is added."""
+    """Each change of a filter updates the reach. A filter's effect on the reach is known before."""
     tree: TopicTree[int] = TopicTree()
     there: dict[int, tuple[str, ...]] = {}
     for number, filter_ in changes:

@@ -100,9 +100,9 @@ def test_message_without_a_place_among_the_dead_letters_stays_G13(app: Client) -
 
 
 def test_message_without_a_place_among_the_dead_letters_is_passed_over_G13(app: Client) -> None:
-    """A dead letter from another queue has the same UID.
+    """In an earlier version, an equal UID among the dead letters led to errors.
 
-    For this reason, an earlier version refused a put, and a commit exceeded the depth.
+    A put was refused, and a commit exceeded the depth.
     """
     uid = Uid("APP", 1)
     app.ask(m.QueueCreate, "OTHER")

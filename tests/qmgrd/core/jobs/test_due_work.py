@@ -375,7 +375,7 @@ def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
 def test_time_away_counts_within_bounds(
     store: AnyStore, app: Client, away_ms: int, counted_ms: int
 ) -> None:
-    """Across a restart, the time by the wall clock counts, up to downtime_max_ms."""
+    """Time by the wall clock counts across a restart, up to downtime_max_ms."""
     limit_ms = app.manager.config.queue_manager.downtime_max_ms
     counted_ms = min(counted_ms, limit_ms) if away_ms < YEAR_MS else limit_ms
     lasts_ms = counted_ms + 1_000

@@ -1,4 +1,4 @@
-"""Tests that a group with a message that failed too often leaves its queue whole (D10, E37)."""
+"""Tests that a group leaves its queue as a whole after a message failed too often (D10, E37)."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ def test_poison_member_is_not_moved_alone_and_others_go_on_D10_E37(
 
 
 def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, app: Client) -> None:
-    """The order is that of neither priority nor arrival. Each note states the reason."""
+    """The messages are in order of neither priority nor arrival. Each note states the reason."""
     put(app, "A4!@9 A2 A1 B1")
     reject(app, "A2")
     app.manager.crash()

@@ -1,4 +1,4 @@
-"""Tests that moves and copies affect exactly the right messages, and lose or duplicate none."""
+"""Tests that moves and copies affect exactly the right messages, without loss or duplication."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ def test_table_shrinks_once_the_messages_are_consumed_A18(store: AnyStore, app: 
 
 
 def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
-    """The job processes the table in slices, so no turn takes longer than others."""
+    """The job processes the table in slices, so no turn takes longer than the others."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -265,7 +265,7 @@ def test_republished_message_arrives_in_its_old_place(hub: Hub) -> None:
 
 
 def test_listed_or_delivered_and_never_both(hub: Hub) -> None:
-    """A republish during a redelivery sends nothing, because the copy is not on the list."""
+    """A republish during a redelivery does not send the copy, which is not on the list."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.publish("t", b"x")
     hub.fail("A:a")
@@ -382,7 +382,7 @@ def check(hub: Hub, names: list[str]) -> None:
 
 
 def test_publishing_again_doubles_it_for_the_healthy() -> None:
-    """C21: Publishing again sends a second copy to 97 of 100 subscribers, which are healthy."""
+    """C21: Publishing again sends a second copy to the 97 of 100 subscribers that are healthy."""
     hub = Hub()
     names = [f"S:{number}" for number in range(100)]
     for name in names:

@@ -20,7 +20,7 @@ def app(manager: Manager) -> Client:
 
 
 def reject(app: Client, *bodies: bytes, queue: str = "Q", **fields: Any) -> None:
-    """Makes messages dead letters."""
+    """Turns messages into dead letters."""
     app.put(queue, *bodies, **fields)
     reject_again(app, queue)
 

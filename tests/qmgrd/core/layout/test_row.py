@@ -1,4 +1,4 @@
-"""Tests that a start or a request detects damaged and missing rows, which have a seal."""
+"""Tests that a start or a request detects damaged and missing rows."""
 
 import re
 from collections.abc import Callable
@@ -164,7 +164,7 @@ def test_missing_row_or_row_under_another_key_is_found(
 def test_used_arrival_is_never_given_again(
     next_arrival: int, sound: bool, priorities: tuple[int, ...]
 ) -> None:
-    """The last message may have any priority, and may be set aside."""
+    """The last message may have any priority, and may have been set aside."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -893,7 +893,7 @@ def test_time_that_is_left_counts_down_over_hops(app: Client, nyc: Nyc) -> None:
 
 
 def test_expired_message_is_a_tombstone_on_the_wire_D11_B18(app: Client, nyc: Nyc) -> None:
-    """A tombstone replaces the message, swept or not. The commit id also covers its id."""
+    """A tombstone replaces the message, swept or not. The commit id covers the tombstone."""
     app.put("F@NYC", b"1")
     app.put("F@NYC", b"2", expiry_ms=1_000)
     app.put("F@NYC", b"3")

@@ -75,7 +75,7 @@ def test_bytes_on_a_late_path_do_not_hold_up_the_others() -> None:
 
 
 def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
-    """The peer may report rarely, so the link asks the peer before it sends a second copy."""
+    """The peer may report rarely, so the link asks it before sending a second copy."""
     one, two = lines.up()
     for number in range(1, 6):
         lines.put(1)

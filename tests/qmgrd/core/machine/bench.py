@@ -43,7 +43,7 @@ class Bench:
         self.expected: dict[int, int] = {}  # expected number of messages of each get, by request
         self.seats: list[Seat] = []
         self.bodies = 0
-        # first message that was assumed for a delivery, and a later message
+        # message that was assumed to be first, and a later one
         self.guessed: list[tuple[Message, Message]] = []
         self.stamp_us = 0
         self.durable_us = 0  # last timestamp that survives a crash
@@ -168,9 +168,7 @@ class Bench:
             assert len(found) >= least, f"{len(found)} of {least} delivered"
 
     def _first(self, available: list[Message], delivery: Delivery) -> Message:
-        """Returns the expected delivery.
-
-        If messages arrived in one step, returns the actual delivery.
+        """Returns the expected delivery, or the actual one if several messages arrived in one step.
 
         The bench checks the choice when the order of arrival is known.
         """

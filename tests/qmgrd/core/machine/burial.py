@@ -11,7 +11,7 @@ SKIPPED = How("", False, False, reason="skipped", text="by an operator")
 
 
 def end_groups(model: Model) -> None:
-    """Makes dead letters of the parked groups that are complete or closed."""
+    """Turns the messages of complete or closed parked groups into dead letters."""
     groups = model.groups
     groups.rest(model.messages)  # Groups leave one turn later, when ended groups are forgotten.
     for key, group in groups.known.items():
@@ -25,7 +25,7 @@ def end_groups(model: Model) -> None:
 
 
 def _end(model: Model, key: tuple[str, bytes], burial: Burial) -> bool:
-    """Makes dead letters of a group's messages in order; returns whether to stop for now."""
+    """Turns a group's messages into dead letters, in order; returns whether to stop for now."""
     groups, group = model.groups, model.groups.known.get(key)
     if group is None or not group.parked:
         del groups.burials[key]

@@ -28,7 +28,7 @@ class Machine(Units, Operators, GroupRules):
         self._time_passes(ms)
 
     def _time_passes(self, ms: int) -> None:
-        """Lets time pass. A turn runs right before the end of each wait of a get, and at the end.
+        """Lets time pass, and runs a turn just before and at the end of each wait of a get.
 
         In a single turn, a get would check the queue before delays end, even those that ended
         earlier.

@@ -25,7 +25,7 @@ class Wish(NamedTuple):
 
 
 def name_of(body: bytes) -> bytes:
-    """Returns the unique beginning of a body, which may be long."""
+    """Returns the unique beginning of a body. A body may be long."""
     return body[: body.index(b":") + 1]
 
 

@@ -18,7 +18,7 @@ from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish,
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 # shortest and longest time until an expired, leased message is checked again
 LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000
-STUCK_MS = 10_000  # time until the next attempt to bury a message without space
+STUCK_MS = 10_000  # time until the next attempt to make a dead letter of a message without space
 RETRIES_MAX = 3
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -87,7 +87,7 @@ class Model:
         return [x for unit in self.units.values() for x in unit.puts if x.queue == queue]
 
     def is_about_to_put(self, queue: str, group_id: bytes, above: int, below: int) -> bool:
-        """Returns whether an open unit has a number of a group between *above* and *below*."""
+        """Returns whether an open unit holds a number of a group between *above* and *below*."""
         held = [x.wish.group for x in self._held(queue) if x.wish.group is not None]
         return any(x[0] == group_id and above < x[1] < below for x in held)
 

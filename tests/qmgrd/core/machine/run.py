@@ -62,7 +62,7 @@ def _described(error: Exception) -> str:
 
 
 def main(machine: type[RuleBasedStateMachine] = Machine, what: str = "queues") -> int:
-    """Runs the command line. *machine* has the rules, and *what* names what the rules test."""
+    """Runs the command line. *machine* has the rules, and *what* names the subject of the rules."""
     parser = argparse.ArgumentParser(description=f"rules on {what}, compared with a model")
     parser.add_argument("--minutes", type=float, default=1.0, help="minutes until the run stops")
     parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a random one")

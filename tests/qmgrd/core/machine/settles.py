@@ -95,7 +95,7 @@ class Settles(Actor):
         return 0
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
-        """Returns the handle of an open lease if one exists and not *late*, or any handle."""
+        """Returns the handle of an open lease, or any handle if *late* or if no lease is open."""
         known = self.bench.handles
         alive = [x for x in known if x.message.lease and x.message in self.model.messages]
         found = known if late or not alive else alive
@@ -107,7 +107,7 @@ class Settles(Actor):
         return self._seat(handle.session.seat)
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Returns the seat *seat*, or by default the seat that received the handle."""
+        """Returns the seat with number *seat*, or by default the seat that received the handle."""
         return self._holder(handle) if seat is None else self._seat(seat)
 
     @precondition(lambda self: self.bench.handles)

@@ -33,7 +33,7 @@ def test_ended_group_is_forgotten_before_its_members_are_dead_letters_again() ->
 
 
 def test_message_lost_at_a_restart_leaves_its_group_at_the_restart() -> None:
-    """Otherwise, a group that had just changed was forgotten as idle (seeds 101 and 265)."""
+    """Once, a group that had just changed was forgotten as idle (seeds 101 and 265)."""
     machine = Machine()
     wish = Wish(b"", group=(GROUP, 1, True), volatile=True)
     machine.put_one(seat=0, wish=wish)

@@ -1,4 +1,4 @@
-"""Tests of the part of a publication that each subscription gets: by selector, space and group."""
+"""Tests of which part of a publication each subscription gets: by selector, space and group."""
 
 from collections.abc import Iterator
 
@@ -213,7 +213,7 @@ def test_group_consumed_in_a_unit(hub: Hub) -> None:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_moves_and_copies_are_messages_of_their_own(hub: Hub, *, copies: bool) -> None:
-    """The record moves with them. The publication is deleted with its last reference."""
+    """The record moves with the copies. The publication is deleted with its last reference."""
     hub.app.ask(m.QueueCreate, "Q")
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")

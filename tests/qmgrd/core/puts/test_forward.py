@@ -35,7 +35,7 @@ def targets(hub: Hub) -> list[str]:
 
 
 def test_each_publication_is_forwarded_once_to_its_topic(hub: Hub) -> None:
-    """Messages have any length, with one or more proxies. Nothing is stored for a proxy."""
+    """Messages have any length, and pass one or more proxies. Nothing is stored for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")

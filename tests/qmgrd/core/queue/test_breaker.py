@@ -99,7 +99,7 @@ def events(app: Client) -> list[str]:
 
 @pytest.fixture
 def down(app: Client) -> Client:
-    """Returns a client of Q, whose breaker has just opened and which has ten pending messages."""
+    """Returns a client of Q. The breaker of Q has just opened, and ten messages are pending."""
     app.ask(m.QueueAlter, "Q", ON)
     app.put("Q", *[b"%d" % i for i in range(10)], correlation_id=b"c")
     app.release(*app.get("Q", 4))

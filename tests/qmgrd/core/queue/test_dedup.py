@@ -233,7 +233,7 @@ def test_criterion_is_being_on_the_queue_A11(app: Client) -> None:
 
 
 def test_leased_message_is_on_the_queue_A12(app: Client) -> None:
-    """A12: A message counts while it is leased, and after it is released again."""
+    """A12: A message is on the queue while it is leased, and after it is released again."""
     put(app, "A", 5)
     (lease,) = app.get("Q")
     assert put(app, "A", 5) is DUPLICATE

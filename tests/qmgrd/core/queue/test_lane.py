@@ -146,7 +146,7 @@ def test_message_returns_to_its_old_place_after_its_delay(store: AnyStore, app: 
 
 
 def test_delayed_message_lost_at_a_restart_is_counted_once(app: Client) -> None:
-    """The schedule checks the message before the job that removes it."""
+    """The schedule checks the message before the job that removes it runs."""
     app.put("Q", b"x", bytes(9_000), delay_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
     manager.crash(10_000)

@@ -250,7 +250,7 @@ def test_late_ack_works_in_the_session_that_had_the_message(
 
 
 def test_handle_from_before_a_restore_settles_no_other_message(manager: Manager) -> None:
-    """Arrivals and boot numbers start again from those in the restored store."""
+    """Arrivals and boot numbers continue from those in the restored store."""
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     before = dict(manager.store.rows)

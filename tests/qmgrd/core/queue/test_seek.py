@@ -88,7 +88,7 @@ def test_commit_wakes_a_waiting_get_G20(app: Client, way: dict[str, Any]) -> Non
 
 
 def test_complete_group_is_found_behind_and_before_many_incomplete_ones(app: Client) -> None:
-    """E11: In physical order, no group is missed, whenever it becomes complete."""
+    """E11: In physical order, every group is found, whenever it becomes complete."""
     others = 2 * LOOKED_AT_MAX
     first = record(b"first", group=(b"F" * 24, 1, False))
     parts = [record(b"", group=(b"%024d" % n, 1, False)) for n in range(1, others)]
@@ -575,7 +575,7 @@ steps = st.lists(
 def test_each_message_goes_to_one_of_those_who_want_it(
     ways: list[dict[str, Any]], steps: list[Any]
 ) -> None:
-    """Two consumers with selectors, and at times one without, are compared with a plain filter."""
+    """Two consumers with selectors, and sometimes one without, are compared with a plain filter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seeks, "LOOKED_AT_MAX", 2)
         hand_out(ways, steps)

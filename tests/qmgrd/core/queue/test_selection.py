@@ -231,7 +231,7 @@ SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 
 def test_cost_of_a_check_depends_on_the_message(app: Client) -> None:
-    """A check does not unpack a long body, but unpacks a long envelope, which LIKE may search."""
+    """A check does not unpack a long body. It unpacks a long envelope, which LIKE may search."""
     app.put("Q", b"x", bytes(1_000_000))
     app.put("Q", b"x", envelope={"headers": {"h": "a" * 4_096}})
     app.put("Q", b"x", envelope={"headers": {f"h{n}": n for n in range(3_000)}})

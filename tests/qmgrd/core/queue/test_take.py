@@ -84,7 +84,7 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
                 settle.return_to_queue(queue, store, lease, failed=True)
     queue.refresh_groups(store, NOW)
     queue.flush(store)
-    # This removes is_plain, which selects the path.
+    # This leaves out is_plain, which selects the path.
     leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]
     return seen, dict(store.rows), counters, leases, queue.positions.ready
 
@@ -185,7 +185,7 @@ def test_lease_numbers_prove_their_own_message_alone(priorities: list[int], coun
 
 
 def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message that did not fit comes first in the next frame, before lower priorities."""
+    """The message that did not fit is the first of the next frame, before lower priorities."""
     monkeypatch.setattr(leases, "DELIVER_MAX_BYTES", 2 * RECORD_BYTES)
     taker = Taker(4, 4, 4, 0)
     assert [taker.take(9) for _ in range(3)] == [[4, 4], [4, 0], []]

@@ -21,7 +21,7 @@ def check(manager: Manager) -> None:
 
 
 class Churn:
-    """A manager, with all operations that move messages."""
+    """A manager, and all operations that move messages."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

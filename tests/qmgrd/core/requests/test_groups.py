@@ -604,7 +604,7 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
 )
 def test_skip_and_close_respect_numbers_held_by_a_unit(words: str, number: int) -> None:
-    """Otherwise, the number would be after the end or below the due one, and never be received."""
+    """Otherwise, the number would be after the end or below the due one, and never received."""
     player = GroupPlayer()
     player("put A1 A2")
     player("begin 1")

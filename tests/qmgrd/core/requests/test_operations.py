@@ -1,4 +1,4 @@
-"""Tests that each request has one handler, which accepts the request it is registered for."""
+"""Tests that each request has one handler, and that the handler accepts this request."""
 
 from collections import Counter
 

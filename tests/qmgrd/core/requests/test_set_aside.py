@@ -35,7 +35,7 @@ def planted(*_: Any, **__: Any) -> Any:
 
 
 def survive(manager: Manager, ms: int = 0) -> list[str]:
-    """Runs turns until no work is left; returns the work at which turns failed."""
+    """Runs turns until no work is left; returns the work in which turns failed."""
     failures, failed_at = Failures(), list[str]()
     manager.advance(ms)
     for _ in range(1_000):

@@ -1,4 +1,4 @@
-"""Tests of SYSTEM.EVENTS, with events for operators. Events do not cause events without end."""
+"""Tests of the events in SYSTEM.EVENTS. Events must not cause more events without end."""
 
 import json
 from typing import Any
@@ -209,7 +209,7 @@ def test_event_that_makes_a_member_a_dead_letter_is_reported(manager: Manager, a
 
 
 def test_event_at_the_end_of_a_turn_is_put_by_the_next(manager: Manager, app: Client) -> None:
-    """The broker has work until the next turn, and no longer."""
+    """The broker has work until the next turn, but no longer."""
     broker = manager.turns.broker
     write = broker.context.journal.write
 

@@ -66,7 +66,7 @@ def test_counts_are_each_subscribers_own(hub: Hub) -> None:
 
 
 def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
-    """C9, C10: A and B both park it. One publication is stored, with A and B on its list."""
+    """C9, C10: A and B both park the publication, which is stored once, with both on its list."""
     for name in ("A:a", "B:b", "C:c"):
         hub.subscribe("t", name, redelivery_limit=0)
     hub.publish("t", b"x")

@@ -1,4 +1,4 @@
-"""Tests that messages return to their queue: with a count, after a delay, or not any more."""
+"""Tests that messages return to their queue with a count, perhaps after a delay, or not at all."""
 
 import pytest
 
@@ -263,7 +263,7 @@ def test_wait_of_the_greatest_factor_is_a_number_still(app: Client) -> None:
 
 
 def test_jitter_is_bounded_and_repeatable(app: Client) -> None:
-    """The share depends on the message and the attempt. Messages that failed together separate."""
+    """The share depends on message and attempt, so messages that fail together retry separately."""
     alter(app, retry_initial_ms=100_000, retry_factor=1, retry_jitter_percent=20)
     batch = [record(b"x", uid=("B", number)) for number in range(1, 41)]
     waits = []

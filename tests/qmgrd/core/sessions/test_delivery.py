@@ -181,7 +181,7 @@ def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
         app.say(m.Get(app.next_id(), "Q", 1, 1_000))
     assert app.code_of(m.Consume, "Q", 1, 1) is ErrorCode.CONSUMERS_EXHAUSTED
     app.say(m.Get(app.next_id(), "Q", 1, 1_000))
-    assert app.received == []  # A get may wait as long as the window of requests has space for it.
+    assert app.received == []  # A get may wait while the window of requests has space for it.
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def exclusive(app: Client) -> Client:
 
 @pytest.mark.parametrize("how", ["consume", "wait"])
 def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
-    """One connection may open more consumers. Others get an error that shows its number."""
+    """One connection may open more consumers. Errors for others show the connection's number."""
     other = exclusive(app)
     if how == "consume":
         app.consume("Q")

@@ -248,7 +248,7 @@ def test_long_line_is_applied_in_slices_without_reports(lined_up: tuple[Client, 
 
 
 def test_invalid_waiting_put_is_the_senders_fault(lined_up: tuple[Client, Far]) -> None:
-    """A later turn applies a waiting put. In an earlier version, its error stopped the daemon."""
+    """A later turn applies a waiting put. An error of such a put once stopped the daemon."""
     app, ordered = lined_up
     ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
     assert ordered.client.goaway is not None

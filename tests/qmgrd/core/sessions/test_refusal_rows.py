@@ -9,7 +9,7 @@ from qmgrd.core.sessions.refusal_rows import TEXTS_MAX, shortened
 from tests.qmgrd.core.harness import Client, record
 
 MOST = 20_000  # position in an array
-LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # smallest limit of frames that a client may have
+LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # smallest frame limit that a client may have
 LONG = Uid("O" * 64, 2**63 - 5)
 
 

@@ -91,7 +91,7 @@ def test_lease_renewed_for_another_length_stays_with_its_connection(
 
 
 def test_only_the_holder_renews_a_lease(app: Client, held: Delivery) -> None:
-    """The same session cannot renew it on a new connection either: old leases have ended."""
+    """The same session cannot renew a lease on a new connection: old leases have ended."""
     other = app.manager.connect("other")
     for lease_ms in (0, 20_000):
         assert settle(other, m.RENEW, held, lease_ms=lease_ms) == LOST
@@ -295,7 +295,7 @@ def test_unit_of_work_takes_nothing_from_a_deleted_queue(
 
 
 def test_uid_is_remembered_after_any_kind_of_consumption(app: Client) -> None:
-    """The message is plain, indexed, in a unit, or acknowledged late."""
+    """The message may be plain, indexed, in a unit, or acknowledged late."""
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 60_000})
     app.put("Q", b"plain")
     app.put("Q", b"indexed", correlation_id=b"c")

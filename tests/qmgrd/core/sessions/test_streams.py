@@ -297,7 +297,7 @@ def test_opening_that_was_long_under_way_does_not_fence_the_newer(
 def test_producer_continued_by_another_program_is_not_resumed(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
-    """Otherwise, the program would take the other program's puts with these ids for its own."""
+    """Otherwise, the program would mistake the other program's puts with these ids for its own."""
     manager = app.manager
     manager.connect("one").ask(m.ProducerOpen, ID, False, 1)
     manager.connect("two").ask(m.ProducerOpen, ID, False, 2)

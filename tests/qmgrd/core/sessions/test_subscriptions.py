@@ -326,7 +326,7 @@ def test_many_who_are_back_at_once_do_not_take_all_jobs(
 
 
 def test_subscriber_that_returns_during_a_job_gets_all_copies() -> None:
-    """C16: A request during the running job is not part of that job."""
+    """C16: A request that arrives during a job is not part of that job."""
     hub = Hub(limits={"turn_rows": 10})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)
     hub.publish("t", *[b"%d" % number for number in range(60)])

@@ -33,7 +33,7 @@ def audited() -> Iterator[None]:
 
 
 def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client, Far]:
-    """Returns a queue manager that has queue Q and gives up after *retries* retries, and a link."""
+    """Returns a manager with queue Q that gives up after *retries* retries, and a link to it."""
     manager = Manager(store, link={"deliver_retries": retries})
     MADE.append(manager)
     app = manager.connect()

@@ -344,7 +344,7 @@ def test_duplicate_of_what_a_unit_holds_is_refused_for_later_A12(app: Client) ->
 
 
 def test_duplicate_of_a_hidden_message_is_refused_A12(app: Client) -> None:
-    """The message is leased, delayed, got in a unit, or returned by a backout."""
+    """The message may be leased, delayed, got in a unit, or returned by a backout."""
     for number in (1, 2, 3):
         assert not app.put_records("Q", record(b"x", uid=("B", number)))
     leased, delayed, taken = app.get("Q", 3)
@@ -815,7 +815,7 @@ def test_handle_of_an_ended_lease_cannot_join_a_unit(app: Client) -> None:
 
 
 def test_breaker_counts_what_units_do(app: Client) -> None:
-    """A backout counts as failures. A commit ends the probing."""
+    """A backout counts as failures. A commit ends the test phase of the breaker."""
     changes = {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 1_000}
     app.ask(m.QueueAlter, "Q", changes)
     app.put("Q", b"1", b"2", b"3")

@@ -120,7 +120,7 @@ def _compare_parked(table: "Table") -> None:
 
 
 def _compare_lacks(table: "Table") -> None:
-    """Requests the subscribers that lack each held publication, and some other publications."""
+    """Requests the subscribers that lack each held publication, and those of some others."""
     model = table.model
     held = model.held()
     known = {x.uid for x in held}

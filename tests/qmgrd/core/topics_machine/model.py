@@ -238,7 +238,7 @@ class Model:
     def republish(
         self, meant: list[tuple[Subscription, Copy]], *, is_healthy: bool = False
     ) -> tuple[int, int, int]:
-        """Republishes copies; returns how many were sent, lack a consumer, and lack space.
+        """Republishes copies; returns how many are sent, lack a consumer, or lack space.
 
         Args: is_healthy: Whether the subscriber reports itself as healthy, and so counts as
         present.

@@ -172,7 +172,7 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     def _get(self, seat: int, found: Subscription, count: int, lease_ms: int) -> list[Copy]:
-        """Gets and returns the available copies that no consumer received first."""
+        """Gets available copies that no consumer received first; returns these copies."""
         if found.consumer is not None and found.consumer.credit:
             return []
         model, client = self.table.begin(), self._seat(seat).client
@@ -199,7 +199,7 @@ class Subscribers(RuleBasedStateMachine):
         return found[number % len(found)]
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Returns the seat *seat*, or by default the seat that received the handle."""
+        """Returns the seat with number *seat*, or by default the seat that received the handle."""
         if seat is not None:
             return self._seat(seat)
         assert handle.session is not None
@@ -244,7 +244,7 @@ class Subscribers(RuleBasedStateMachine):
         action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT]),
     )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
-        """Settles with a lease number that no session received: one from a browse, or a guess."""
+        """Settles with a lease number that no session received: from a browse, or a guess."""
         handle = self._handle_of(number, late=late)
         guess = handle.delivery.number ^ flipped if flipped else 0
         delivery = handle.delivery._replace(number=guess)

@@ -86,7 +86,7 @@ def test_long_stop_leaves_time_to_return(manager: Manager, app: Client) -> None:
 
 
 def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
-    """Before, it had no time limit, so no check of the subscription was scheduled."""
+    """Before the change, it had no time limit, so no check of it was scheduled."""
     app.ask(m.Subscribe, "a", "B:one")
     app.ask(m.QueueAlter, "B:one", {"unused_expiry_ms": UNUSED_MS})
     manager.turn(UNUSED_MS - 1)

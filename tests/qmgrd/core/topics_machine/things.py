@@ -129,7 +129,7 @@ class Subscription:
     number: int  # position in the order of creation
     name: str
     filter: str
-    colour: str  # only colour that it selects, or "" for any colour
+    colour: str  # only colour that is selected, or "" for any colour
     given: dict[str, Any]
     owner: int | None  # seat whose connection it depends on; None: durable
     used_ms: int

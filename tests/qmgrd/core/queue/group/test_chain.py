@@ -1,4 +1,4 @@
-"""Tests of the chain of groups, which has their order and leads directly to complete groups."""
+"""Tests of the chain of groups, which keeps their order and leads to complete groups."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ HIGH, LOW = keys.PLACE.pack(1, 7), keys.PLACE.pack(5, 3)
 
 
 class Ranges:
-    """Both ranges of keys of one queue."""
+    """Both ranges of keys that belong to one queue."""
 
     def __init__(self) -> None:
         self.tx = MemoryStore()
@@ -97,7 +97,7 @@ ASKS: list[dict[str, Any]] = [{"order": m.LOGICAL, "reader": 1}, {"order": m.PIN
 
 
 def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of rows read and of turns until a complete group is delivered."""
+    """Returns how many rows are read and turns run until a complete group is delivered."""
     store, app = waiting(incomplete)
     app.manager.crash()  # After the restart, the daemon has forgotten the skipped groups.
     app = app.manager.connect()
@@ -133,7 +133,7 @@ def test_browse_of_complete_groups_passes_no_others() -> None:
 
 
 def test_completed_group_in_front_causes_no_search_of_later_groups() -> None:
-    """In an earlier version, each such group lowered the position and restarted the search."""
+    """In an earlier version, each such group lowered the position, so the search started again."""
     costs = []
     for incomplete in (10, 5_000):
         store, app = waiting(incomplete)

@@ -1,4 +1,4 @@
-"""Tests that in pinned order, the message in the first position is next, grouped or not."""
+"""Tests that the message in the first position comes next in pinned order, grouped or not."""
 
 from heapq import heapify, heappop, heappush
 
@@ -43,7 +43,7 @@ def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int,
 
 
 def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
-    """Returns the expected order, in which the first message that may be next always follows."""
+    """Returns the messages in the expected order: each time, the first one that may be next."""
     places = {
         (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
     }

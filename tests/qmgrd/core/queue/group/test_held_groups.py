@@ -1,4 +1,4 @@
-"""Tests of which reader holds a group, by the rules in held_groups.py, for any order of events."""
+"""Tests of which reader holds a group, by the rules in held_groups.py, in any order of events."""
 
 from typing import Any
 
@@ -200,7 +200,7 @@ def a_reader(held_groups: HeldGroups, order: int = LOGICAL, connection: int = 1)
 
 
 def begun(held_groups: HeldGroups, reader: Reader, group_id: bytes, *numbers: int) -> None:
-    """Makes *reader* hold a group whose messages *numbers* are leased. Arrivals equal numbers."""
+    """Makes *reader* hold a group in which *numbers* are leased. Arrivals equal the numbers."""
     held = held_groups.begin(group_id, reader, numbers[0])
     for number in numbers:
         held_groups.record_lease(group_id, held, number, at(group_id, number))

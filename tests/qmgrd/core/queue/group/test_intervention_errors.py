@@ -1,4 +1,4 @@
-"""Tests that errors of interventions state what happened, what to do, and a code for scripts."""
+"""Tests that errors of interventions state what happened and what to do, with a code."""
 
 import pytest
 

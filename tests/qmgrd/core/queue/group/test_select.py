@@ -1,4 +1,4 @@
-"""Tests of what a reader is given: its next message, or a refusal (E7, E18)."""
+"""Tests of what a reader receives: its next message, or a refusal (E7, E18)."""
 
 import pytest
 

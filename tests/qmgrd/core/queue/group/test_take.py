@@ -1,4 +1,4 @@
-"""Tests of takes in logical and pinned order. tests/conversations/group has the table's rows."""
+"""Tests of takes in logical and pinned order. tests/conversations/group tests the table."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ class CountingStore(MemoryStore):
 
 
 def filled(others: int) -> tuple[CountingStore, Client]:
-    """Returns a queue with messages before group Z, of which half are in incomplete groups."""
+    """Returns a queue with messages before group Z, half of which are in incomplete groups."""
     store = CountingStore()
     manager = Manager(store, queue_defaults={"depth_max": 10**6})
     app = manager.connect()
@@ -226,7 +226,7 @@ def test_refused_selection_leases_nothing() -> None:
 
 
 def test_only_a_consumer_with_a_reader_is_taken_in_order() -> None:
-    """A consumer without a reader has no order."""
+    """Without a reader, a consumer has no order."""
     consumer = Consumer(1, 1, lessee(_queue()), 1, 1)
     consumer.order = m.LOGICAL
     with pytest.raises(AssertionError, match="only a reader has an order"):
@@ -242,7 +242,7 @@ def _queue() -> Queue:
 
 @pytest.mark.parametrize("way", [{"group_id": group_id("A")}, {"correlation_id": b"k"}])
 def test_many_members_that_are_not_due_do_not_hide_available_ones(way: Any) -> None:
-    """A get with a selector ends, and finds messages after a slice."""
+    """A get with a selector ends, and finds messages beyond the first slice."""
     player = GroupPlayer()
     app = player.app("app")
     many = [
@@ -285,7 +285,7 @@ def test_message_that_does_not_fit_is_not_overtaken() -> None:
 
 
 def test_group_left_to_another_reader_hides_nothing() -> None:
-    """Other readers skip the group, and its new reader finds it before their positions."""
+    """Other readers skip the group. The new reader finds it before their positions."""
     player = GroupPlayer()
     player("one: consume pinned credit=1")
     player("put A1 B1")
@@ -298,7 +298,7 @@ def test_group_left_to_another_reader_hides_nothing() -> None:
 
 
 def test_credit_does_not_search_groups_of_other_consumers() -> None:
-    """A single search serves a credit of one, however many groups have more messages."""
+    """A single search suffices for a credit of one, however many groups have more messages."""
     store = CountingStore()
     manager = Manager(store)
     app = manager.connect()
@@ -346,7 +346,7 @@ def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
 
 
 def test_incomplete_groups_do_not_let_others_pass() -> None:
-    """E6, E11: After a slice of these, a complete group still precedes a later message."""
+    """E6, E11: Even after a slice of these, a complete group precedes a later message."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
