@@ -343,7 +343,7 @@ class Durable:
         return "expired" if self.of(node).is_expired(held, node.now().ms) else ""
 
     def _committed(self, unit: Unit, view: View) -> None:
-        """Checks a transaction that committed a unit, which must be complete and new."""
+        """Checks a transaction that commits a unit: all of the unit, and for the first time."""
         fact = described(unit)
         first = unit.committing and not unit.entered and view.is_committed(unit)
         require(first, "unit_is_all_or_nothing", fact)

@@ -85,7 +85,7 @@ def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
 
 
 class Torn(Exception):
-    """Raised by the test's fault."""
+    """Raised by the fault that the test plants."""
 
 
 class TearingStore(MemoryStore):

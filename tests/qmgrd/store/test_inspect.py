@@ -283,7 +283,7 @@ def test_free_list_of_many_pages_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_free_list_is_refused_or_still_accounts_for_all(tmp_path: Path, seed: int) -> None:
-    """Whatever the content is, the check gives a verdict quickly, and raises nothing else."""
+    """The check gives a verdict quickly for any content, and raises no other exception."""
     path = write(tmp_path / "data.mdb", *SHORT)
     metas = [path.read_bytes()[at : at + PAGE] for at in (0, PAGE)]
     newer = max(metas, key=lambda meta: struct.unpack_from("<Q", meta, LAST_PAGE_AT + 8))

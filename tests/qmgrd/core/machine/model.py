@@ -233,7 +233,7 @@ class Model:
     # -- dead letters
 
     def bury(self, message: Message, code: int, how: How, only: str = "") -> str:
-        """Makes *message* a dead letter, only on *only* if given; returns the queue, or ""."""
+        """Makes *message* a dead letter, on *only* if that is given; returns the queue, or ""."""
         for target in [only] if only else self._ways(message.queue, code):
             if target == message.queue or self.bounds[target]["put_inhibit"]:
                 continue

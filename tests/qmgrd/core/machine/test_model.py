@@ -8,7 +8,7 @@ GROUP = b"g" * 24
 
 
 def test_dead_members_of_one_step_are_different_messages_D10() -> None:
-    """No UID is known yet. The model took the third message for a copy of the second (seed 18)."""
+    """No UID is known yet. The third message was mistaken for a copy of the second (seed 18)."""
     machine = Machine()
     machine.put_one(seat=0, wish=Wish(b"", group=(GROUP, 1, False)))
     machine.get(seat=0, queue="Q", count=1, lease_ms=0)

@@ -33,7 +33,7 @@ def small() -> Hub:
 
 
 def test_matching_subscriptions_get_copies_of_one_stored_publication(hub: Hub) -> None:
-    """C4, C1: Each subscription gets one copy with the same id. Equal bodies have different ids."""
+    """C4, C1: Each subscription gets a copy with one id. Another publication has another id."""
     names = [hub.subscribe("t/+", f"S:{number}") for number in range(20)]
     hub.subscribe("other", "S:other")
     hub.publish("t/u", b"x", b"x")

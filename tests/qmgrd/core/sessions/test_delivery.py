@@ -411,7 +411,7 @@ def exclusive(app: Client) -> Client:
 
 @pytest.mark.parametrize("how", ["consume", "wait"])
 def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
-    """One connection may open more consumers. Errors for others show the connection's number."""
+    """One connection may open more consumers. Other connections get an error with its number."""
     other = exclusive(app)
     if how == "consume":
         app.consume("Q")
