@@ -30,7 +30,7 @@ class Far:
         return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))
 
     def committed(self) -> list[int]:
-        """Returns the commit ids that arrive within the commit interval."""
+        """Lets the commit interval pass; returns the commit ids that arrived."""
         self.manager.turn(self.manager.config.link.commit_interval_ms)
         return [x.commit_id for x in self.client.hear() if type(x) is m.Committed]
 

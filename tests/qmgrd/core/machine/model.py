@@ -18,7 +18,7 @@ from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish,
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 # shortest and longest time until an expired, leased message is checked again
 LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000
-STUCK_MS = 10_000  # time until the next attempt to make a dead letter of a message without space
+STUCK_MS = 10_000  # time until the next attempt to make a dead letter if space is lacking
 RETRIES_MAX = 3
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED,

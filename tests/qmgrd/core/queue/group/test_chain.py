@@ -97,7 +97,7 @@ ASKS: list[dict[str, Any]] = [{"order": m.LOGICAL, "reader": 1}, {"order": m.PIN
 
 
 def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
-    """Returns how many rows are read and turns run until a complete group is delivered."""
+    """Returns the numbers of row reads and of turns until a complete group is delivered."""
     store, app = waiting(incomplete)
     app.manager.crash()  # After the restart, the daemon has forgotten the skipped groups.
     app = app.manager.connect()
