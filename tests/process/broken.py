@@ -27,7 +27,7 @@ LATE_MS = 300
 
 
 def swallow() -> None:
-    """Makes the store ignore a failed commit."""
+    """Makes the store ignore a failure to commit."""
 
     def swallowing(self: LmdbStore) -> None:
         with suppress(StoreFailed):
@@ -37,7 +37,7 @@ def swallow() -> None:
 
 
 def hurry() -> None:
-    """Sends the output of a turn, and commits the turn with the next one."""
+    """Sends the output of a turn before its commit, which happens with the next turn."""
 
     def run(self: Turns, now: Now) -> Outcome:
         if self._store._txn is not None:  # type: ignore[attr-defined]
@@ -48,13 +48,13 @@ def hurry() -> None:
 
 
 def halve() -> None:
-    """Makes a commit put only the first message of its unit, and succeed."""
+    """Makes a commit put only the first message of its unit, but report success."""
     remove_puts = SessionUnit.remove_puts
     SessionUnit.remove_puts = lambda self: remove_puts(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
-    """Makes a backout put the messages of its unit."""
+    """Makes a backout put the messages of its unit anyway."""
     undo = Units.undo
 
     def putting(
@@ -69,7 +69,7 @@ def keep() -> None:
 
 
 def repeat() -> None:
-    """Makes a commit leave some of the messages that its unit got, and succeed."""
+    """Makes a commit leave some messages of its unit on the queue, but report success."""
     consume = settle.consume
 
     def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
@@ -82,7 +82,7 @@ def repeat() -> None:
 
 
 def gulp() -> None:
-    """Makes the receiver of a link count puts after a gap as stored without storing them."""
+    """Makes the receiver of a link record puts after a gap as stored without storing them."""
     receive = LinkInbox.receive
 
     def gulping(
@@ -116,7 +116,7 @@ def tear() -> None:
 
 
 def boast() -> None:
-    """Makes the receiver of a link hold the ids of messages that it stores in a later turn."""
+    """Makes the receiver of a link record ids as held before it stores the messages."""
     receive = LinkInbox.receive
 
     def boasting(
@@ -142,7 +142,7 @@ def boast() -> None:
 
 
 def hoard() -> None:
-    """Keeps publications even if no subscription holds them."""
+    """Keeps publications that no subscription holds."""
     References.remove = lambda self, arrival: None  # type: ignore[method-assign]
 
 

@@ -1,4 +1,4 @@
-"""The data source "qmgr" as Spark sees it, first without Spark and then in a session."""
+"""Tests of the data source "qmgr" as Spark sees it, first without Spark and then in a session."""
 
 import shutil
 from pathlib import Path

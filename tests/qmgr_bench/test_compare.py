@@ -30,7 +30,7 @@ def run(
 
 
 def test_row_held_against_another_has_the_ratio_within_each_round() -> None:
-    """The ratio does not change if the disk becomes ten times slower between rounds."""
+    """The ratio does not change if the disk becomes ten times slower between two rounds."""
     runs = [run("W1b", "qmgrd", rate, number=at) for at, rate in enumerate((100, 10, 10))]
     runs += [run("W4", "qmgrd", rate, number=at) for at, rate in enumerate((90, 9.5, 8))]
     assert [entry.get("beside") for entry in summary(runs)] == [None, {"W1b": 0.9}]
@@ -51,7 +51,7 @@ def test_summary_has_medians_and_our_rate_over_theirs() -> None:
 
 
 def test_ratio_to_a_peer_is_that_within_each_round_that_both_did() -> None:
-    """The ratio does not change if the disk becomes ten times slower between rounds."""
+    """The ratio does not change if the disk becomes ten times slower between two rounds."""
     runs = [run("W1b", "qmgrd", rate, number=at) for at, rate in enumerate((10, 100, 90))]
     runs += [run("W1b", "redis", rate, number=at) for at, rate in enumerate((20, 200))]
     assert summary(runs)[1]["ratio"] == 0.5
@@ -191,7 +191,7 @@ class Refusing:
 
 
 def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
-    """A peer also takes part in one of our rows if no other row measures the peers."""
+    """If no other row measures the peers, a peer takes part in one of our rows."""
     with pytest.raises(LoadFailed, match="redis was asked"):
         run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 

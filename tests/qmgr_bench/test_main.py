@@ -20,7 +20,7 @@ def arguments(tmp_path: Path, *rows: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a row for tests."""
+    """A prepared result of a row."""
 
     depth: int
 

@@ -28,7 +28,7 @@ def test_nothing_is_answered_before_the_commit(own_daemon: Daemon) -> None:
         frames, commit = sender.put(5), wire.connection.send(m.UnitCommit(1, 1, 0, 1, 5, 0))
         assert frames.endswith(commit)
         wire.sock.sendall(frames.removesuffix(commit))
-        # the answers to the begin and the put
+        # These are the answers to the begin and the put.
         assert [type(wire.next()) for _ in range(2)] == [m.Ok, m.Ok]
         row = control.ask(m.QueueShow, "Q")
         assert (row["depth"], row["held"]) == (0, 5)

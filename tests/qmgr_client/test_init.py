@@ -1,4 +1,4 @@
-"""The names of the package, and the cost of its import."""
+"""Tests of the names in the package, and of the cost of importing it."""
 
 import ast
 import subprocess
@@ -34,7 +34,7 @@ def test_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_import_of_the_package_imports_no_shell() -> None:
-    """Each module can also be the first import, without a cycle."""
+    """Each module can be the first to be imported, without an import cycle."""
     code = "import sys, qmgr_client; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -1,4 +1,4 @@
-"""Options that do not exist."""
+"""Tests of options that do not exist."""
 
 import pytest
 

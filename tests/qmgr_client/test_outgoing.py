@@ -1,4 +1,4 @@
-"""Messages to put, and their records."""
+"""Tests of messages to be put, and of their records."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

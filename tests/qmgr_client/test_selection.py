@@ -1,4 +1,4 @@
-"""Selections in protocol form."""
+"""Tests of the form that selections have in the protocol."""
 
 import pytest
 

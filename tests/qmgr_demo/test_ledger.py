@@ -1,4 +1,4 @@
-"""The ledger, which must detect each kind of fault."""
+"""Tests that the ledger detects each kind of fault."""
 
 from qmgr_demo.ledger import Ledger
 

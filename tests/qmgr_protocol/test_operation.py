@@ -16,7 +16,7 @@ DECLARED = {found.kind for found in OPERATIONS.values()}
 
 
 def test_all_messages_of_the_module_are_declared_and_in_the_union() -> None:
-    """A class without a decorator, or outside the union of type checkers, is incomplete."""
+    """A class is incomplete without the decorator, or outside the union for type checkers."""
     classes = {
         found
         for found in vars(m).values()

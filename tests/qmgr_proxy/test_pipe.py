@@ -1,4 +1,4 @@
-"""One direction of a proxied connection between transports that only record calls."""
+"""Tests of one direction of a proxied connection, between transports that only record calls."""
 
 import asyncio
 from typing import cast

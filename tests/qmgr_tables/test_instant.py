@@ -1,4 +1,4 @@
-"""Times in options."""
+"""Tests of times in options."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""Partitions of about the requested size. Each message is in exactly one partition."""
+"""Tests of partitions, which have about the requested size and share no message."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""The planning of a query: finding, verifying, skipping and distributing snapshots."""
+"""Tests of how a query is planned: finding, verifying, skipping and distributing snapshots."""
 
 import logging
 import shutil
@@ -143,7 +143,7 @@ def test_small_shares_are_put_together_and_large_ones_are_not() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_read_over_options_of_all_kinds(office: Path, name: str) -> None:
-    """Every table accepts the options that only control the reading."""
+    """Every table accepts the options that only control how it is read."""
     how = {
         "rowsPerPartition": "10",
         "minPartitions": "3",

@@ -1,4 +1,4 @@
-"""Remote snapshots are copied once, completely, and within a limit."""
+"""Tests that remote snapshots are copied once, completely, and within a limit."""
 
 import os
 import shutil

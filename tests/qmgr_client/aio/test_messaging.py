@@ -1,4 +1,4 @@
-"""Putting and getting with asyncio and a real daemon."""
+"""Tests of putting and getting with asyncio and a real daemon."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Group ids in the forms that callers can pass."""
+"""Tests of group ids in each form that callers can pass."""
 
 from typing import Any
 

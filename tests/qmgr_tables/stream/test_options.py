@@ -1,4 +1,4 @@
-"""The options of streams: values, defaults and errors."""
+"""Tests of the options of streams: values, defaults and errors."""
 
 import pytest
 

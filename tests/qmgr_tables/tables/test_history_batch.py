@@ -1,4 +1,4 @@
-"""Rows of history as Arrow batches. The expansion by column equals an expansion by row."""
+"""Tests of history rows as Arrow batches. Expanding by column or by row gives the same result."""
 
 from typing import Any
 
@@ -153,7 +153,7 @@ def test_batches_have_the_very_schema_and_are_capped(monkeypatch: pytest.MonkeyP
     assert list(batches([(1, data)], WHOSE, wants=lambda _: False)) == []
 
 
-EMPTY = [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]  # a section without messages
+EMPTY = [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]  # This section has no messages.
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", pack([2, 1, 1]), pack([1, 7, 0, EMPTY])])

@@ -1,4 +1,4 @@
-"""The connection options in suggested commands."""
+"""Tests of the connection options in suggested commands."""
 
 import pytest
 

@@ -13,7 +13,7 @@ ROWS: list[output.Row] = [{"queue": "A", "ready": 12, "bytes": 2048}, {"queue": 
 
 
 class Terminal(io.StringIO):
-    """A buffer for the output on a terminal."""
+    """A buffer that behaves like the output to a terminal."""
 
     def isatty(self) -> bool:
         """Returns true, like a terminal."""

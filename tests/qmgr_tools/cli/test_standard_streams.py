@@ -12,7 +12,7 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, Ended, Qmctl
 
 @pytest.fixture
 def started(daemon: Daemon) -> Callable[..., Ended]:
-    """Runs qmctl as a process with streams that a shell *closes*, as in ">&-"."""
+    """Runs qmctl as a process, with the streams in *closes* closed, as by ">&-"."""
 
     def call(*words: str, closes: str = "", **environment: str) -> Ended:
         done = subprocess.run(

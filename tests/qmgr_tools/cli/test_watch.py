@@ -16,7 +16,7 @@ FAST = "100ms"
 
 @contextmanager
 def watching(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """Yields a qmctl that watches, ends it with Ctrl-C, and checks the exit code."""
+    """Yields a qmctl process that watches, then ends it with Ctrl-C and checks its exit code."""
     with subprocess.Popen(
         [*QMCTL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

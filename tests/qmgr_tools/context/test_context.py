@@ -7,7 +7,7 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 @pytest.fixture
 def two(qmctl: Qmctl) -> Qmctl:
-    """A function that runs qmctl with the contexts ewr and nyc, of which nyc is current."""
+    """A function that runs qmctl with the contexts ewr and nyc. The current context is nyc."""
     qmctl("context", "create", "nyc", "nyc.example:7470", "--use")
     qmctl("context", "create", "ewr", "unix:/run/ewr.sock")
     return qmctl

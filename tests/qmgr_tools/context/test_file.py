@@ -11,7 +11,7 @@ from qmgr_tools.context.file import Contexts, change, load, path_of
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """An environment with a separate config directory."""
+    """An environment with a separate configuration directory."""
     return {"XDG_CONFIG_HOME": str(tmp_path)}
 
 

@@ -15,7 +15,7 @@ def address(connect: str | None, data_dir: Path | None, environment: dict[str, s
 
 @pytest.fixture
 def known(tmp_path: Path) -> dict[str, str]:
-    """An environment with the contexts nyc and ewr, of which nyc is current."""
+    """An environment with the contexts nyc and ewr. The current context is nyc."""
     environment = {"XDG_CONFIG_HOME": str(tmp_path)}
     with context_file.change(environment) as contexts:
         contexts.addresses = {"nyc": "nyc:1", "ewr": "ewr:2", "odd": "nowhere"}

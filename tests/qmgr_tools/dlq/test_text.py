@@ -1,4 +1,4 @@
-"""The text of dead letters with valid and invalid notes."""
+"""Tests of the text that shows dead letters with valid and invalid notes."""
 
 import re
 

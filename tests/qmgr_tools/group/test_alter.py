@@ -1,4 +1,4 @@
-"""qmctl group pause, resume, skip, reassign and close against a real daemon."""
+"""Tests of qmctl group pause, resume, skip, reassign and close against a real daemon."""
 
 import pytest
 

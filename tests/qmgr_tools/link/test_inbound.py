@@ -1,4 +1,4 @@
-"""The tables of inbound links. test_link.py tests them with a daemon."""
+"""Tests of the tables of inbound links. test_link.py tests them with a daemon."""
 
 import pytest
 

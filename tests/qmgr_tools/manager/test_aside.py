@@ -1,4 +1,4 @@
-"""qmctl aside against a real daemon."""
+"""Tests of qmctl aside against a real daemon."""
 
 import pytest
 

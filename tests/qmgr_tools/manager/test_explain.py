@@ -65,7 +65,7 @@ def test_shell_completes_names() -> None:
         "QUEUE_IS_SYSTEM",
         "QUEUE_IS_SUBSCRIPTION",
     ]
-    assert names("queue_f") == ["queue_full"]  # The shell needs the spelling of the typed text.
+    assert names("queue_f") == ["queue_full"]  # A completion must keep the user's spelling.
     assert names("queue-f") == ["queue-full"]
     assert names("4") == []
     assert names("") == list(ErrorCode.__members__)

@@ -1,4 +1,4 @@
-"""The options that select messages."""
+"""Tests of the options that select messages."""
 
 import pytest
 

@@ -144,7 +144,7 @@ def test_without_pyarrow_it_says_what_to_install(
 
 @pytest.mark.long
 def test_a_full_disk_is_told_and_leaves_nothing_half(snapshot: Path, tmp_path: Path) -> None:
-    """A limit on the size of files simulates a full disk."""
+    """A limit on file sizes simulates a full disk."""
     words = [*QMCTL, "export", "--path", str(snapshot), "--to", str(tmp_path)]
     limited = subprocess.run(
         words,

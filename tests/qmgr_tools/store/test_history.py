@@ -1,4 +1,4 @@
-"""qmctl history against a real daemon."""
+"""Tests of qmctl history against a real daemon."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""qmctl snapshot prune. tests/qmgrd/snapshot/test_prune.py tests the selection."""
+"""Tests of qmctl snapshot prune. tests/qmgrd/snapshot/test_prune.py tests the selection."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The rows of a view, their order, and the columns that fit."""
+"""Tests of the rows of a view, their order, and the columns that fit on the screen."""
 
 from typing import Any
 

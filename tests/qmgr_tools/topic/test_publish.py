@@ -1,4 +1,4 @@
-"""qmctl pub against a real daemon."""
+"""Tests of qmctl pub against a real daemon."""
 
 import pytest
 

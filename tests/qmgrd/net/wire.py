@@ -42,7 +42,7 @@ class Wire:
         self.writer.write(b"".join(map(self.protocol.send, messages)))
 
     async def next(self, kind: type[Any]) -> Any:
-        """Returns the next message of *kind*. Earlier ones of other kinds stay in ``received``.
+        """Returns the next message of *kind*. Earlier messages of other kinds stay in ``received``.
 
         Raises: EOFError: The connection ended first.
         """

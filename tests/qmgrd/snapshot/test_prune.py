@@ -1,4 +1,4 @@
-"""Pruning removes neither the newest valid snapshot nor unreadable ones."""
+"""Tests that pruning removes neither the newest valid snapshot nor unreadable ones."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ Add = Callable[..., Path]
 
 @pytest.fixture
 def add(snapshot: Path, tmp_path: Path) -> Add:
-    """Makes a snapshot with a time in the given hour."""
+    """Makes a snapshot whose time is in the given hour."""
 
     def add(hour: int, store: str = "a", *, damaged: bool = False) -> Path:
         made = Path(shutil.copytree(snapshot, tmp_path / f"{store}{hour}"))
@@ -119,7 +119,7 @@ def test_removal_that_is_killed_leaves_a_leftover(
 
 
 def test_directory_with_other_files_is_not_pruned(add: Add, tmp_path: Path) -> None:
-    """A store that was created from a snapshot still has its manifest."""
+    """A store that was created from a snapshot still contains its manifest."""
     (add(1) / "lock.mdb").touch()
     (add(2) / "notes").mkdir()
     add(4)

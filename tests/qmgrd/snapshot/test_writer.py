@@ -1,6 +1,6 @@
-"""The writer of a snapshot, called directly.
+"""Tests of the writer of a snapshot, called directly.
 
-A snapshot is complete or absent, and its counts are right.
+A snapshot is complete or absent, and the numbers in its manifest are right.
 """
 
 import errno
@@ -33,7 +33,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def image(manager: Manager) -> bytes:
-    """Returns a copy of the last turn, in the format of the pipe."""
+    """Returns a copy of the last turn in the format of the pipe."""
     with TemporaryFile() as file:
         pin = manager.store.pin()
         pin.copy_to(file.fileno())
@@ -214,7 +214,7 @@ def test_rows_of_a_deleted_queue_are_not_counted(manager: Manager, tmp_path: Pat
 
 
 def test_end_that_comes_early_leaves_nothing(manager: Manager, tmp_path: Path) -> None:
-    """The data ends as if the daemon was killed, after any number of bytes."""
+    """The data ends after any number of bytes, as if the daemon had been killed."""
     data = image(manager) + TRAILER
     for size in (0, 1, len(TRAILER), 4096, len(data) - len(TRAILER), len(data) - 1):
         with pytest.raises(WriteFailed, match="the daemon stopped the copy after"):

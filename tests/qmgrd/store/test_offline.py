@@ -41,7 +41,7 @@ def test_snapshot_needs_no_lock(tmp_path: Path) -> None:
 
 
 def test_snapshot_with_other_files_is_still_a_snapshot(tmp_path: Path) -> None:
-    """Spark also reads the snapshot. A store started in the directory is found in store/."""
+    """Spark also reads this snapshot. A store started in the directory is found in store/."""
     LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "data.mdb").touch()
     (tmp_path / "manifest.json").touch()

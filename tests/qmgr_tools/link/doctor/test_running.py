@@ -1,4 +1,4 @@
-"""The findings about a link that is up."""
+"""Tests of the findings about a link that is up."""
 
 from typing import Any
 

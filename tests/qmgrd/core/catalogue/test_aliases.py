@@ -1,4 +1,4 @@
-"""The aliases of a queue."""
+"""Tests of the aliases of a queue."""
 
 from qmgrd.core.catalogue.aliases import Aliases
 from qmgrd.core.catalogue.named import Alias

@@ -1,4 +1,4 @@
-"""The attributes of a link, and the errors for invalid ones."""
+"""Tests of the attributes of a link, and of the errors for invalid ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Errors for names that do not exist."""
+"""Tests of the errors about names that do not exist."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The remote queues and proxies of another queue manager."""
+"""Tests of the remote queues and proxies of another queue manager."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The counters of a queue: their invariant, and their stored row."""
+"""Tests of a queue's counters: their invariant, and their stored row."""
 
 from collections.abc import Callable
 from dataclasses import astuple

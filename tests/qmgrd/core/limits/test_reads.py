@@ -1,4 +1,4 @@
-"""Requests that only read."""
+"""Tests of requests that only read."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
@@ -8,7 +8,7 @@ from qmgrd.core.requests.rights import RIGHTS
 
 
 def test_reads_are_the_requests_that_are_declared_as_queries() -> None:
-    """A query adds no rows, is dropped with its connection, and is answered with Ok."""
+    """A query adds no rows, is dropped when its connection ends, and is answered with Ok."""
     for kind in READS:
         (traits,) = [found.request for found in OPERATIONS.values() if found.kind is kind]
         assert traits is not None

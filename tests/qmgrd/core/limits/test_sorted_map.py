@@ -1,4 +1,4 @@
-"""A map that keeps its keys in order."""
+"""Tests of a map that keeps its keys in order."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Runs the machine for about a minute, and checks that it finds planted bugs."""
+"""Runs the machine for about a minute, and checks that the machine finds planted bugs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ Patch = pytest.MonkeyPatch
 
 
 def marks(seed: int) -> list[pytest.MarkDecorator]:
-    """Returns the marks that exclude *seed* from shorter runs."""
+    """Returns the marks that exclude *seed* from the shorter runs."""
     return [pytest.mark.slow] * (seed > QUICK) + [pytest.mark.long] * (seed > SHORT)
 
 

@@ -1,4 +1,4 @@
-"""Reports to operators about refused puts."""
+"""Tests of the reports about refused puts that operators receive."""
 
 import json
 

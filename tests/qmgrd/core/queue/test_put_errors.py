@@ -1,4 +1,4 @@
-"""Errors of refused puts state the limit and the actual number."""
+"""Tests that errors of refused puts state the limit and the actual number."""
 
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.layout.bounds import Bounds

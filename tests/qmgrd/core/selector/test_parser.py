@@ -180,7 +180,7 @@ def test_error_names_the_column_and_what_was_expected(text: str, said: str) -> N
 @pytest.mark.parametrize(
     ("text", "as_if"),
     [
-        # Each result would be different if the parts were grouped the other way.
+        # Each result would be different if the operands were grouped the other way.
         ("t OR t AND f", "t OR (t AND f)"),
         ("f AND f OR t", "(f AND f) OR t"),
         ("NOT t AND f", "(NOT t) AND f"),
@@ -383,7 +383,7 @@ def test_endless_text_is_refused(opening: str) -> None:
     [(" AND ", "t", ""), (" OR ", "t", ""), ("+", "1", "=256"), ("*", "1", "=1"), ("-", "1", "=1")],
 )
 def test_names_and_values_have_a_limit(sign: str, first: str, end: str) -> None:
-    """The maximum number of values in sequence is evaluated without a stack overflow."""
+    """A list of the maximum number of values is evaluated without a stack overflow."""
     count = TERMS_MAX - (1 if end else 0)
     assert truth(sign.join([first] * count) + end) in (True, False)
     over = complaint(sign.join([first] * (count + 1)) + end)

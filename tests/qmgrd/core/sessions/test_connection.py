@@ -1,4 +1,4 @@
-"""Operators list connections, and close one."""
+"""Tests that operators can list connections, and close one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Errors of interventions: each has a fact, an instruction, and a code for scripts."""
+"""Tests that errors of interventions state what happened and what to do, with a code."""
 
 import pytest
 
