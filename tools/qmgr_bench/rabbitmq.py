@@ -1,8 +1,8 @@
 """The driver for RabbitMQ: a quorum queue over AMQP 0-9-1.
 
 A put consists of three frames and counts when the publisher confirm arrives. AMQP has no answer to
-an ack. So each burst of acks ends with a basic.qos that changes nothing. The server answers it
-after the acks.
+an ack. So each burst of acks ends with a basic.qos that changes nothing. The server answers this
+method after it has handled the acks.
 """
 
 import os
@@ -27,7 +27,7 @@ PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # property flags and delivery mode,
 CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
-SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH would change the user first.
+SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH switches to another user first.
 CONTROL = HOME / "bin/rabbitmqctl"
 
 _HEAD = struct.Struct(">BHI")

@@ -1,4 +1,4 @@
-"""The report: results for the targets, tables in Markdown, and a picture of each row.
+"""The report: results compared with targets, tables in Markdown, and a picture of each row.
 
 The report is written into other pages between two markers, so the text around it is kept.
 """
@@ -77,7 +77,7 @@ def about(row: str) -> str:
 
 
 def reached(judged: Sequence[Target]) -> str:
-    """Returns the number of reached targets, and the differences of missed targets."""
+    """Returns the number of reached targets, and the result of each missed target."""
     if not judged:
         return "-"
     missed = [target.cells() for target in judged if not target.reached]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 PREFETCH = 256
-SECONDS = 3.0  # seconds of putting; shorter runs also have a smaller backlog
+SECONDS = 3.0  # seconds of putting in a run; a shorter run also has a smaller backlog
 OURS = "qmgrd"
 BEST = "the best peer"
 

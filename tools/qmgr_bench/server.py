@@ -1,7 +1,7 @@
 """The servers of the benchmark. Each start uses an empty directory for the data.
 
-All compared servers acknowledge only from disk. qmgrd has no other mode. The other servers are
-configured to do so.
+All compared servers acknowledge a message only after it is on disk. qmgrd has no other mode. The
+other servers are configured to do so.
 """
 
 import os

@@ -8,7 +8,7 @@ from pathlib import Path
 from qmgr_bench.load import LoadFailed
 from qmgr_tools.cli import humanize as humanize
 
-BYTES_A_MESSAGE = 560  # space in the store of a message of 256 B after a fill, with a margin
+BYTES_A_MESSAGE = 560  # space in the store per message of 256 B after a fill, with a margin
 BYTES_SPARE = 2 << 30  # space for the rounds, and for the free space that the daemon needs
 
 

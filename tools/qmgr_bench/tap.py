@@ -32,7 +32,7 @@ class Tap:
     _decoders: dict[tuple[int, Way], FrameDecoder] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Resets the counts. Known connections are kept."""
+        """Resets all numbers. Keeps the known connections."""
         self.frames.clear()
         self.frame_bytes.clear()
         self.bytes_of.clear()

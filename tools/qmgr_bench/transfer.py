@@ -21,7 +21,8 @@ EXPLAINED, EXPLAINED_LEAST, EXPLAINED_MOST = 1_000, 500, 4_000
 RATED, RATED_SIZES = 50_000, (256, 1_024)
 SIZE, SIZE_MOST = 256, 1_024  # bytes; 4,000 such messages fit in one window
 COMMITS = {"QMGRD_LINK__COMMIT_MESSAGES": str(BATCH)}
-# With this long interval, only the number of messages triggers a commit, except for the last.
+# The interval is so long that only the last commit is triggered by time, not by a number of
+# messages.
 COUNTED = COMMITS | {"QMGRD_LINK__COMMIT_INTERVAL_MS": "10 s"}
 
 Explain = Annotated[
@@ -142,7 +143,7 @@ def transfer(
         raise usage(
             f"cannot {DOING}",
             f"--size needs --explain; without --explain the command measures {sizes}",
-            "add --explain, or leave --size out",
+            "add --explain, or omit --size",
         )
     if sys.stderr.isatty():
         output.note("measuring; press Ctrl-C to stop")

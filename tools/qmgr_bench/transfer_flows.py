@@ -32,7 +32,7 @@ class Flows:
 
 
 def of_tap(way: str, tap: Tap) -> Flows:
-    """Returns the counts of *tap* as flows."""
+    """Returns the traffic that *tap* counted as flows."""
     words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
     frames = tap.frames[m.Put] + words
     return Flows(way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes)

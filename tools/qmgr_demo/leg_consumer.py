@@ -2,7 +2,8 @@
 
     python -m qmgr_demo.leg_consumer ADDRESS NAME WORK_MS
 
-The consumer records each leg in the unit of work that removes the leg, so both happen or neither.
+The consumer records each leg in the unit of work that removes the leg, so either both happen or
+neither does.
 """
 
 import asyncio

@@ -6,8 +6,9 @@ The pace is fixed. A delayed daemon therefore finds a backlog, as in reality, an
 its own load.
 
 A few stalls determine the p99 at a thousand puts per second, and the disk causes stalls too.
-Therefore the sizes take turns every half second, back and forth. The results of a round are pooled
-by size and compared within the round. "none" never directly follows the largest size.
+Therefore the sizes take turns every half second, in ascending and then in descending order. The
+results of a round are pooled by size and compared within the round. "none" never directly follows
+the largest size.
 
     none  64 KiB  1 MiB  4 MiB  4 MiB  1 MiB  64 KiB  none  none  64 KiB ...
 """
@@ -36,7 +37,7 @@ SIZES = (64 * KIB, 1024 * KIB, 4096 * KIB)
 CONNECTIONS = 20
 RATE_PER_S = 1_000  # small messages per second, of all connections together
 SMALL_TO_A_BIG = 99
-SMALL_INFLIGHT = 1_000  # unanswered puts of a connection; more than arrive in any acceptable wait
+SMALL_INFLIGHT = 1_000  # maximum unanswered puts of a connection; no acceptable wait needs more
 SLICE_S = 0.5
 TURN_MAX_MS = 50
 QUEUE = "MIXED"

@@ -27,7 +27,7 @@ def subscribe(host: Host, count: int) -> list[str]:
 
 
 class CrowdReceiver:
-    """Consumers of many subscriptions on one connection. Each acknowledges at once."""
+    """Consumers of many subscriptions on one connection. Each acknowledges immediately."""
 
     def __init__(self, wire: Wire, names: Sequence[str], prefetch: int) -> None:
         self.sock = wire.sock

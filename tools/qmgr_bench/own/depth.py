@@ -32,7 +32,7 @@ class Millions:
     fill_per_s: float
     data_bytes: int
     start_ms: float  # start after a stop, with the store not in memory
-    start_warm_ms: float  # start after a stop, with the store in memory as far as it was before
+    start_warm_ms: float  # start after a stop, with as much of the store in memory as before
     start_killed_ms: float  # start after a kill, with the store not in memory
     anonymous_bytes: int  # RssAnon after all measurements
     anonymous_bytes_at_start: int
@@ -42,7 +42,7 @@ class Millions:
     put_ratio: float
     put_p50_ratio: float
     put_p99_ratio: float
-    # rate directly after a start, with the store not in memory; other rates have it in memory
+    # rate directly after a start, with the store not in memory; at other rates it is in memory
     get_per_s_cold: float
     get_per_s: float
     get_per_s_empty: float
@@ -162,7 +162,7 @@ def _ratios(deep: Sequence[Figures], empty: Sequence[Figures]) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """The results of START at one depth."""
+    """The results of row START at one depth."""
 
     depth: int
     start_ms: float

@@ -4,8 +4,8 @@ The producer supplies the UIDs. A queue of each depth accepts a burst, which is 
 number of messages is then consumed. The queues take turns, burst by burst, so a drift affects all
 of them.
 
-The search scans the queue's UIDs in memory. The in-memory search is favoured, because the document
-searches the queue in its store.
+The search scans the queue's UIDs in memory. This favours the search, because the document searches
+the queue in its store.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-BURST = 20  # puts per frame; a small number, so that a queue of 10 stays small
+BURST = 20  # puts per frame; only a few, so that a queue of 10 messages stays small
 BURSTS_MIN, SEARCHES = 5, 5  # minimum number of bursts, and number of searches, per round
 FLAT = 1.1
 ORIGIN = "BENCH-ORIGIN"
@@ -53,7 +53,7 @@ class Duplicates:
     """The results of row DUP."""
 
     series: list[DuplicateAtDepth]
-    fast: int  # puts decided by the table of origins alone
+    fast: int  # puts that the table of origins alone decided
     lookups: int  # puts that needed a lookup in the index
     duplicates_refused: int
     duplicates_put: int
@@ -132,7 +132,7 @@ def _counted(host: Host, depths: Sequence[int]) -> tuple[int, int]:
 
 
 def _bursts(host: Host, times: dict[int, list["PutBurst"]], seconds: float) -> None:
-    """Adds the bursts of a round to the times of each depth, as many as *seconds* allow."""
+    """Times as many bursts at each depth as *seconds* allow, and adds the times."""
     with ExitStack() as stack:
         lines = {
             depth: Line(stack.enter_context(Wire(host.address, f"bench.dup.{depth}")), depth)
@@ -188,7 +188,7 @@ class UidSender:
         return b"".join(frames)
 
     def again(self) -> bytes:
-        """Returns a put of the last frame's messages again, under new ids, as duplicates."""
+        """Returns a frame that puts the last frame's messages again, as duplicates with new ids."""
         first_id, self._next_id = self._next_id, self._next_id + len(self.last)
         put = m.Put(self._stream, first_id, first_id - 1, self._queue, self.last)
         return self._wire.connection.send(put)
@@ -279,7 +279,7 @@ class SearchedQueue:
         self._uids.extend(uids)
 
     def holds(self, uid: bytes) -> bool:
-        """Returns whether *uid* exists, by the fastest scan in Python."""
+        """Returns whether *uid* exists, with the fastest scan in Python."""
         return uid in self._uids
 
 

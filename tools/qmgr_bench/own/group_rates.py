@@ -22,7 +22,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, Fields, encode
 
 MEMBERS = 100  # messages per group
-# messages per second of a run, an upper bound; so a run is shorter than requested
+# assumed messages per second, which determine the number of messages of a run
 MESSAGES_A_SECOND = 40_000
 LIKE = ("W1b", "W1c")  # rows whose producers and windows the puts use
 QUEUE = "RATES"

@@ -3,7 +3,7 @@
 Each depth has its own store, filled once. The depths take turns, burst by burst, so a drift affects
 all of them. Half of the other messages are ungrouped. The other half are members of groups without
 a last member, and come before the complete groups. A burst is twenty steps of each kind in one
-write. The burst then returns the messages unread, which is not timed.
+write. The burst then returns the messages unread. The return is not timed.
 """
 
 import os
@@ -56,7 +56,7 @@ class StepsAtDepth:
 class Steps(NamedTuple):
     """The results of all depths.
 
-    Growth is at the greatest, relative to the smallest in the same turn.
+    Growth is the processor time at the greatest depth, relative to the smallest in the same turn.
     """
 
     series: list[StepsAtDepth]
@@ -151,7 +151,7 @@ def other_of(number: int) -> bytes:
 
 
 def long_group() -> list[bytes]:
-    """Returns the members of a group without end, one more than the steps of a burst."""
+    """Returns a group without a last member. It has one member more than a burst has steps."""
     long = group_id("long", 0)
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))

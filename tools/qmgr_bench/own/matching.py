@@ -1,7 +1,7 @@
 """Matching of topics with 10,000 wildcard subscriptions by the daemon's tree, in this process.
 
-No topic is repeated, so no result is cached. The time includes checking a topic and splitting it
-into levels.
+No topic is repeated, so no lookup finds a cached result. The time includes checking a topic and
+splitting it into levels.
 """
 
 import random

@@ -5,8 +5,8 @@
     republish   ──▶ 3 copies, to these 3 only          publish again ──▶ 1,000 copies, 997 of them
                                                                          duplicates
 
-Both ways are measured by counting deliveries, with different subscribers and publications. A copy
-of an acknowledged publication is a duplicate (C21).
+Both methods are measured by counting deliveries, with different subscribers and publications. A
+copy of an acknowledged publication is a duplicate (C21).
 """
 
 import os
@@ -34,7 +34,7 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """The results of one way to send the publication again. Times are medians."""
+    """The results of one method of sending the publication again. Times are medians."""
 
     way: str
     subscribers: int
@@ -163,7 +163,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
         ms = (time.monotonic_ns() - start_ns) / 1e6
         cpu_ms = (host.idle_cpu_ns() - start_cpu_ns) / 1e6
         if way != "republish":
-            control.ask(m.Republish, True)  # The parked copies are not needed any more.
+            control.ask(m.Republish, True)  # The parked copies are no longer needed.
         host.wait_for_jobs()
         crowd.fence()
         copies = crowd.deliveries - before
@@ -201,9 +201,9 @@ class _Publisher:
 
 
 def _summary(rounds: Sequence[Resent]) -> Resent:
-    """Returns the counts of the worst round and the medians of the times.
+    """Returns the numbers of copies of the worst round and the medians of the times.
 
-    The counts should be equal in all rounds.
+    The numbers should be equal in all rounds.
     """
     worst = max(rounds, key=lambda one: (one.duplicates, one.lacking, one.copies, one.left))
     return Resent(

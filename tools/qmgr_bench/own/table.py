@@ -1,7 +1,7 @@
 """TABLE: the messages of a snapshot as a table, read with and without Spark.
 
-All ways take turns in each round. Spark reads each column of each row and discards it (format
-"noop"). Rows per core are rows per second of processor time of all processes involved.
+All methods of reading take turns in each round. Spark reads each column of each row and discards it
+(format "noop"). Rows per core are rows per second of processor time of all processes involved.
 
     decoder     the batches for Spark, made in one process without Spark
     loop        each record decoded in Python, for comparison
@@ -41,7 +41,7 @@ RATE_LEAST, RATIO_MOST = 250_000, 1.3
 
 @dataclass(frozen=True, slots=True)
 class WayOf:
-    """The medians of one way."""
+    """The medians of one method of reading."""
 
     way: str
     rows: int
@@ -49,13 +49,13 @@ class WayOf:
     rows_per_core_s: float
     cpu_us: float  # processor time of all processes per row
     worker_cpu_us: float  # processor time of Spark's Python workers per row
-    ratio: float  # elapsed time relative to the decoder's, with or without payload as here
+    ratio: float  # elapsed time relative to that of the decoder with the same columns
     cpu_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOf:
-    """The time for the same rows on two cores, for a number of snapshots or partitions."""
+    """The time for the same rows on two cores, with a given number of snapshots or partitions."""
 
     of: str
     count: int
@@ -93,7 +93,7 @@ class Tables:
 
 
 def table(setting: Setting) -> Tables:
-    """Measures all ways alternately, then the times for snapshots and partitions."""
+    """Measures all methods alternately, then the times for snapshots and partitions."""
     rows, fewer = setting.scaled(MESSAGES), setting.scaled(FEWER)
     setting.check_disk(DISK_FACTOR * rows)
     made = snapshots(setting, sorted({max(fewer // count, 1) for count in COUNTS} | {rows}))

@@ -1,7 +1,7 @@
 """A table of ready batches, to measure Spark's own cost for rows that need no decoding.
 
 Format "ready" yields the first batch of a snapshot's messages repeatedly, in as many tasks as the
-messages table has. So its time is a lower bound for any source in Python.
+messages table has. Its time is therefore a lower bound for any source in Python.
 """
 
 import gc

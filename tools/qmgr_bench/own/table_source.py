@@ -27,7 +27,7 @@ JAR = Path("/usr/share/java/postgresql.jar")
 
 
 def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
-    """Puts messages on a queue and takes a snapshot at each of *depths*, which must ascend."""
+    """Puts messages on a queue and takes a snapshot at each of *depths*, in ascending order."""
     found = {}
     with Host(setting.directory / "manager") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -83,7 +83,7 @@ def postgres(setting: Setting) -> Iterator[tuple[PostgresServer, dict[str, str]]
     server = PostgresServer("postgres-batch", batch=True)
     if server.name not in setting.peers or not JAR.exists():
         setting.note(
-            "TABLE: leaving out PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
+            "TABLE: skipping PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
         )
         yield None
         return

@@ -128,7 +128,7 @@ def read(frame: Any, to: Any) -> float:
 
 
 def sums(frame: Any, to: Any) -> list[int]:
-    """Returns a number per column over all rows, to compare tables. Headers are left out."""
+    """Returns a number per column over all rows, to compare tables. Omits headers."""
     from pyspark.sql import functions as F
 
     del to

@@ -22,11 +22,11 @@ from qmgr_protocol import messages as m
 
 SIZES = (1, 10, 100)
 INFLIGHTS = (1, 16)
-BACKLOG = 100_000  # more messages than a run gets
+BACKLOG = 100_000  # number of preloaded messages; more than a run gets
 SLICES = 4  # divisor of the seconds of a run, because a round has 24 runs
 LEFT, RIGHT, PUTS = "LEFT", "RIGHT", "PUTS"
 MOVE, PUT = "get and put", "put"
-TURN_MOST = 1.1  # maximum ratio of flushes, as flushes of other processes are counted too
+TURN_MOST = 1.1  # maximum ratio of flushes, which include those of other processes
 
 
 class Kind(NamedTuple):

@@ -196,7 +196,7 @@ def _handles_of(items: Sequence[bytes] | deque[bytes]) -> bytes:
 
 
 def _is_refusal(value: object) -> bool:
-    """Returns whether *value* is from the reply to a put in a unit that refused a record."""
+    """Returns whether *value*, from the reply to a put in a unit, reports a refused record."""
     match value:
         case [[_, *_], _]:
             return True
