@@ -19,7 +19,7 @@ QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
 OWN = "Each has its own connection"
 BAR_WIDTH = 40
-SPAN_MIN_MS = 2.0**-10  # start of the first span, chosen so that a span starts at 1 ms
+SPAN_MIN_MS = 2.0**-10  # start of the first span in ms; a later span starts at 1 ms
 
 QueueName = Annotated[
     str,

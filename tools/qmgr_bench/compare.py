@@ -31,9 +31,9 @@ from qmgr_bench.server import Server
 from qmgr_bench.setting import Setting
 
 SYNCS = 100
-SECONDS_MAX = 3.0  # maximum duration of a run, per second of putting
-SECONDS_BESIDE = 2.5  # first estimate of the rest of a run: start, fill, stop
-BACKLOG_PER_S = 60_000  # first estimate of the rate at which a backlog is put
+SECONDS_MAX = 3.0  # maximum duration of a run in s, per second of puts
+SECONDS_BESIDE = 2.5  # first estimate of the time to start, fill and stop a server
+BACKLOG_PER_S = 60_000  # first estimate of the rate of puts for a backlog
 ONE_A_FRAME = QmgrServer(coalesce=False)
 SERVERS: tuple[Server, ...] = (
     QmgrServer(),
@@ -181,7 +181,7 @@ def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Ser
 
 
 class _Left:
-    """Estimates the remaining time. Each run is expected to take as long as it did last time.
+    """An estimate of the remaining time. Each run is expected to take as long as it did last time.
 
     The first estimate of a run is computed from its plan.
     """

@@ -27,7 +27,7 @@ class Fan(Protocol):
 
     name: str
     about: str
-    # maximum that the server can create and serve in about the time that our daemon needs
+    # maximum number of subscriptions that the server can serve in about the time of our daemon
     subscriptions_max: int
 
     def version(self) -> str | None:

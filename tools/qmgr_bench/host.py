@@ -100,7 +100,7 @@ class Host:
         return self.start(queue)
 
     def read_store(self) -> None:
-        """Reads the whole store, so that it is in memory as far as possible."""
+        """Reads the whole store to bring as much of it as possible into memory."""
         with self._store.open("rb", buffering=0) as file:
             while file.read(READ_BYTES):
                 pass

@@ -134,9 +134,9 @@ class Plan:
 
     inflight: int
     seconds: float
-    count: int = 0  # number of puts, 0 for no limit; without senders, the number of gets
-    rate: float = 0.0  # puts per second of all senders together; 0 for as many as the windows allow
-    seconds_max: float = float("inf")  # time after which the work is stopped
+    count: int = 0  # number of puts (0: no limit), or number of gets if there are no senders
+    rate: float = 0.0  # puts per second of all senders together; 0: as many as the windows allow
+    seconds_max: float = float("inf")  # time after which the run is stopped
     copies: int = 1  # copies of each message that the receivers together acknowledge
 
 
@@ -161,7 +161,7 @@ class Load:
         self._put, self._ack, self._end_to_end = Latency(), Latency(), Latency()
         self._senders = {s.sock.fileno(): (s, Timed(self._put)) for s in senders}
         self._receivers = {r.sock.fileno(): (r, Timed(self._ack)) for r in receivers}
-        # Messages from one sender to one receiver arrive in the order of sending.
+        # A receiver gets the messages of one sender in the order in which they were sent.
         is_pair = len(senders) == len(receivers) == plan.copies == 1
         self._travel = Timed(self._end_to_end) if is_pair else None
         self._sending = bool(senders)

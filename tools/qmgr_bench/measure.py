@@ -37,7 +37,7 @@ class Work:
     consumers: int = 0
     prefetch: int = 0
     rate: float | None = None
-    unit: int = 0  # messages per unit of work; 0 for no units
+    unit: int = 0  # number of messages per unit of work; 0: no units
 
     @property
     def window(self) -> int:

@@ -22,7 +22,7 @@ from qmgr_bench.server import QUEUE, Program, Turns, first_line, free_port, wait
 USER = "postgres"
 BINARIES = Path("/usr/lib/postgresql")
 GROUP = 128
-PRELOADED = 1_000  # rows of each INSERT of the preload
+PRELOADED = 1_000  # number of rows in each INSERT of the preload
 WARM_SECONDS = 1.0
 PROTOCOL = 3 << 16
 WAIT = "SELECT FROM pg_sleep(0.001) OFFSET 1"  # This statement returns no row.

@@ -23,7 +23,7 @@ METHOD, HEADER, BODY = 1, 2, 3
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 CHANNEL = 1
-PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # property flags and delivery mode, the only property
+PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # property flags, and the only property: delivery mode
 CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
@@ -100,7 +100,7 @@ class Channel:
         start = bytes(4) + short("PLAIN") + struct.pack(">I", len(login)) + login + short("en_US")
         self.sock.sendall(method(10, 11, start, 0))
         self._expect(10, 30)
-        # maximum channels, frame size in bytes, no heartbeat
+        # maximum number of channels, frame size in bytes, no heartbeat
         tune = struct.pack(">HIH", CHANNEL, FRAME_MAX, 0)
         self.sock.sendall(method(10, 31, tune, 0) + method(10, 40, short("/") + bytes(2), 0))
         self._expect(10, 41)

@@ -16,7 +16,7 @@ START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
 Entry = Mapping[str, Any]
 Found = Mapping[str, Any]  # the content of the JSON file
 REACHED = "targets reached"
-# Columns of text are aligned to the left, numbers to the right.
+# Columns of text are aligned to the left, columns of numbers to the right.
 WORDS = {"work", "server", "targets", REACHED}
 COLUMNS = {
     "messages_per_second": "msg/s",

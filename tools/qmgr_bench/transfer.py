@@ -19,10 +19,9 @@ DOING = "measure a link"
 BATCH = 50
 EXPLAINED, EXPLAINED_LEAST, EXPLAINED_MOST = 1_000, 500, 4_000
 RATED, RATED_SIZES = 50_000, (256, 1_024)
-SIZE, SIZE_MOST = 256, 1_024  # bytes; 4,000 such messages fit in one window
+SIZE, SIZE_MOST = 256, 1_024  # in bytes; a window holds 4,000 messages of SIZE_MOST
 COMMITS = {"QMGRD_LINK__COMMIT_MESSAGES": str(BATCH)}
-# The interval is so long that only the last commit is triggered by time, not by a number of
-# messages.
+# Because of this long interval, a number of messages triggers each commit except the last.
 COUNTED = COMMITS | {"QMGRD_LINK__COMMIT_INTERVAL_MS": "10 s"}
 
 Explain = Annotated[

@@ -22,7 +22,7 @@ from qmgr_proxy.pipe import Shape
 from qmgr_proxy.proxy import Proxy, Way
 
 PATHS = 4
-SLOW = 1  # the path that is held up; some messages must use it
+SLOW = 1  # the path to hold up; some messages must use it
 FOREVER = Shape(delay_ms=3_600_000)
 
 

@@ -24,8 +24,8 @@ class Flows:
 
     way: str
     how: str
-    messages: int  # messages from sender to receiver; each counts, even if several share a frame
-    words: int  # notices about messages, and requests for notices
+    messages: int  # number of messages from sender to receiver, even if several share a frame
+    words: int  # number of notices about messages, and of requests for notices
     flows: int
     frames: int | None = None
     bytes: int | None = None

@@ -8,8 +8,8 @@ process the groups, and one consumer is killed repeatedly. Every aircraft's legs
 order, without loss or duplicates.
 
 Finally, the demo publishes the delayed flights by airport and carrier. Each subscriber must receive
-the flights that match its filter, once. Publications that one subscriber failed on are republished
-to that subscriber only.
+each flight that matches its filter exactly once. Publications that one subscriber failed on are
+republished to that subscriber only.
 """
 
 import argparse

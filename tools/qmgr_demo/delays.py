@@ -14,7 +14,7 @@ from qmgr_demo.ledger import Ledger
 
 OVER_MINUTES = 60  # minimum departure delay of a published flight
 ROOT = "delays"
-FAILS_ON = 97  # One subscriber fails on flights whose number is a multiple of this.
+FAILS_ON = 97  # One subscriber fails on flights whose number is a multiple of this value.
 _ANY = "+"
 
 

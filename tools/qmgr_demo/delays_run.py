@@ -44,11 +44,11 @@ class DelaysRun:
         ]
         self.late = SubscriberResult(LATE, expected(LATE, []).ledger, set())
         self.published = 0
-        self.parked = 0  # parked publications before the republish
+        self.parked = 0  # number of parked publications before the republish
         self.parked_wrongly = 0  # unexpected or missing parked publications
-        self.still_parked = 0  # parked publications at the end
-        self.left = 0  # messages on the queue of publications at the end
-        self.failures = 0  # deliveries that a subscriber failed on
+        self.still_parked = 0  # number of parked publications at the end
+        self.left = 0  # number of messages on the queue of publications at the end
+        self.failures = 0  # number of deliveries that a subscriber failed on
         self.kills = 0
         self.seconds = 0.0
         self._node = node

@@ -51,7 +51,7 @@ class LegConsumer:
             self._did[message.group_id] = message.group_number
 
     def _noted(self, message: Message) -> Flown:
-        """Returns the record of a leg. Starts a new count if the aircraft was just assigned."""
+        """Returns the record of a leg. Starts counting again if the aircraft was just assigned."""
         aircraft = message.group_id.rstrip(b"\0").decode()
         before = message.group_number - 1
         if message.taken_over:

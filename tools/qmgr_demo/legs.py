@@ -16,7 +16,7 @@ class Leg(NamedTuple):
     """One flight of the day. A flight without a known aircraft has no group."""
 
     aircraft: str  # tail number, or ""
-    number: int  # number of the leg within the aircraft's legs, from 1
+    number: int  # number of the leg among the aircraft's legs, from 1
     last: bool
     row: int
     body: bytes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from qmgr_demo.cluster import Node
 from qmgr_proxy.proxy import Proxy
 
-CONNECTIONS = 4  # connections per link
+CONNECTIONS = 4  # number of connections per link
 # Fractions of the consumed messages. Daemons are killed at other fractions.
 CUT_AT, STALL_AT = 0.35, 0.6
 UP_MAX_S = 20

@@ -43,7 +43,7 @@ class Pipe:
     """
 
     def __init__(self, shape: Shape, on_end: Callable[[], None]) -> None:
-        """Creates a pipe that passes no data yet.
+        """Creates a pipe that does not pass data yet.
 
         Args:
             on_end: A function that is called once, after the last byte is written. The last byte
@@ -59,7 +59,7 @@ class Pipe:
         self._sink: asyncio.Transport | None = None
         self._on_end = on_end
         self._held: deque[tuple[float, memoryview]] = deque()
-        self._left_bytes: int | None = None  # bytes that may still pass before the cut
+        self._left_bytes: int | None = None  # number of bytes that may still pass before the cut
         self._is_ending = False
         self._is_sink_full = self._is_sink_gone = False
         self.is_reading = True
@@ -93,9 +93,9 @@ class Pipe:
     # Called by the ends
 
     def read_from(self, source: asyncio.Transport) -> None:
-        """Reads *source* while there is room."""
+        """Reads *source* while the pipe has room."""
         self._source = source
-        # At the end of its creation, a transport starts to read, so the check comes later.
+        # A new transport starts to read after this call, so the check must come later.
         self._loop.call_soon(self._look)
 
     def write_to(self, sink: asyncio.Transport) -> None:

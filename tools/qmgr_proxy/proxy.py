@@ -7,7 +7,7 @@ The proxy can delay and stall data, limit its rate, cut connections at any byte,
 Each action applies to one connection or all, in one direction or both. Inlets may lose, duplicate
 and reorder bytes (fault.py). By default the proxy only passes bytes, at hundreds of MB/s. The
 proxy's memory is limited because it reads no more than it can pass. A dialler therefore observes a
-slow target in the same way as without a proxy.
+slow target as it does without a proxy.
 """
 
 import asyncio

@@ -31,11 +31,11 @@ from qmgr_bench.target import Bars, Target, at_most
 from qmgr_protocol import messages as m
 
 KIB = 1024
-# bytes reserved for the head, so that a record of 4 MiB stays within the daemon's limit
+# space in bytes for the head, so that a record of 4 MiB stays within the daemon's limit
 RECORD_HEAD_BYTES = 512
 SIZES = (64 * KIB, 1024 * KIB, 4096 * KIB)
 CONNECTIONS = 20
-RATE_PER_S = 1_000  # small messages per second, of all connections together
+RATE_PER_S = 1_000  # rate of small messages of all connections together
 SMALL_TO_A_BIG = 99
 SMALL_INFLIGHT = 1_000  # maximum unanswered puts of a connection; no acceptable wait needs more
 SLICE_S = 0.5
@@ -48,11 +48,11 @@ class BigOf:
     """The results with large messages of one size. A size of 0 means no large messages."""
 
     size_bytes: int
-    bigs: int  # large messages put in all rounds
+    bigs: int  # number of large messages in all rounds
     turn_longest_ms: float  # the longest turn of all rounds
     p50_ms: float  # latency of the small puts
     p99_ms: float
-    p99_ratio: float  # p99 relative to the p99 without large messages
+    p99_ratio: float  # p99 relative to that without large messages
     turns_below_us: list[list[int]]  # pairs of [upper bound in us, number of turns], of all rounds
 
     @property

@@ -31,12 +31,12 @@ class Millions:
     depth: int
     fill_per_s: float
     data_bytes: int
-    start_ms: float  # start after a stop, with the store not in memory
-    start_warm_ms: float  # start after a stop, with as much of the store in memory as before
-    start_killed_ms: float  # start after a kill, with the store not in memory
+    start_ms: float  # start time after a stop, with the store not in memory
+    start_warm_ms: float  # start time after a stop, with the store still in memory
+    start_killed_ms: float  # start time after a kill, with the store not in memory
     anonymous_bytes: int  # RssAnon after all measurements
     anonymous_bytes_at_start: int
-    file_bytes: int  # RssFile at the same time
+    file_bytes: int  # RssFile after all measurements
     put_per_s: float
     put_per_s_empty: float
     put_ratio: float
@@ -137,7 +137,7 @@ def ten_million(setting: Setting) -> Millions:
 
 
 def _round(host: Host, setting: Setting, number: int) -> tuple[Figures, Figures, Figures, Figures]:
-    """Returns the figures of puts and gets: puts deep, puts empty, gets deep, gets empty.
+    """Returns the figures of puts on the deep and the empty queue, then those of gets on both.
 
     The number of gets is the same for both queues.
     """

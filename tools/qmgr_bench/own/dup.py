@@ -28,8 +28,8 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-BURST = 20  # puts per frame; only a few, so that a queue of 10 messages stays small
-BURSTS_MIN, SEARCHES = 5, 5  # minimum number of bursts, and number of searches, per round
+BURST = 20  # number of puts per frame; small, so that a queue of 10 messages stays small
+BURSTS_MIN, SEARCHES = 5, 5  # minimum number of bursts per round, and number of searches
 FLAT = 1.1
 ORIGIN = "BENCH-ORIGIN"
 _ticks = itertools.count(time.time_ns())
@@ -42,9 +42,9 @@ class DuplicateAtDepth:
     depth: int
     put_us: float  # time of a put in a burst, until the message is on disk
     cpu_us: float  # the daemon's processor time for a put, without waits for the disk
-    search_us: float  # time of the search alone, for one put
+    search_us: float  # time of the search for one put
     put_with_search_us: float
-    comparisons: int  # comparisons per search; the daemon makes none
+    comparisons: int  # number of comparisons per search; the daemon makes none
     puts: int  # number of timed puts
 
 
@@ -53,8 +53,8 @@ class Duplicates:
     """The results of row DUP."""
 
     series: list[DuplicateAtDepth]
-    fast: int  # puts that the table of origins alone decided
-    lookups: int  # puts that needed a lookup in the index
+    fast: int  # number of puts that the table of origins alone decided
+    lookups: int  # number of puts that needed a lookup in the index
     duplicates_refused: int
     duplicates_put: int
     growth: float  # time of a put at the greatest depth, relative to the smallest in the same turn

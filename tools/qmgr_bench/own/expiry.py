@@ -27,13 +27,13 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 MESSAGES = 1_000_000
-SAMPLE = 20_000  # number of messages that are put to measure the fill rate
-SAMPLE_EXPIRY_MS = 3_600_000  # longer than a round, so that these messages do not expire
+SAMPLE = 20_000  # number of messages to measure the fill rate
+SAMPLE_EXPIRY_MS = 3_600_000  # longer than a round, so that the sample does not expire
 # assumed slowdown of the fill compared with the sample, and time for the other work
 SLOWER, SPARE_S = 1.5, 2.0
 RATE_PER_S = 500
 INFLIGHT = 1_000
-SLICE_S = 0.25  # duration of the load between two checks of the depth
+SLICE_S = 0.25  # time between two checks of the depth
 GONE_MAX_S = 600.0
 TURN_MAX_MS = 50
 QUEUE, OTHER, SAMPLES = "ENDING", "OTHER", "SAMPLES"
@@ -50,9 +50,9 @@ class Expired:
 
     messages: int
     swept_per_s: float
-    turn_longest_ms: float  # the longest turn of all rounds, during the removal
-    put_p99_ms: float  # p99 during the removal
-    put_p99_ms_else: float  # p99 before and after the removal
+    turn_longest_ms: float  # the longest turn during the removal, of all rounds
+    put_p99_ms: float  # p99 latency during the removal
+    put_p99_ms_else: float  # p99 latency before and after the removal
     put_p99_ratio: float
     put_p50_ratio: float
     get_p99_ms: float

@@ -27,10 +27,10 @@ from qmgr_bench.rows import OURS, PREFETCH
 from qmgr_bench.setting import Setting
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
-# assumed deliveries per second, with which a run takes about the intended time
+# assumed rate of deliveries, so that a run takes about the intended time
 DELIVERIES_A_SECOND = 40_000
 PUBLICATIONS_MIN = 20
-CUT_AFTER = 4.0  # multiple of the intended duration after which a slower peer is stopped
+CUT_AFTER = 4.0  # a peer is stopped after this multiple of the intended duration
 EACH, SHARED = "one each", "one for all"
 
 

@@ -28,8 +28,8 @@ class Held(NamedTuple):
     """The content of a store."""
 
     entries: int
-    content_bytes: int  # bytes of keys and values
-    page_bytes: int  # bytes of used pages
+    content_bytes: int  # size of keys and values in bytes
+    page_bytes: int  # size of used pages in bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 SUBSCRIBERS, FAILING = 1_000, 3
-LIMIT = 2  # limit of redeliveries
+LIMIT = 2  # maximum number of redeliveries before a publication is parked
 PREFETCH = 16
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
@@ -39,13 +39,13 @@ class Resent:
     way: str
     subscribers: int
     failing: int
-    # redeliveries to the failing subscribers, before the publication was sent again
+    # number of redeliveries to the failing subscribers before the publication was sent again
     redeliveries: int
-    listed: int  # subscribers for which the publication was parked
+    listed: int  # number of subscribers for which the publication was parked
     copies: int  # number of deliveries after the publication was sent again
-    duplicates: int  # copies for subscribers that had acknowledged the publication before
+    duplicates: int  # copies for subscribers that had already acknowledged it
     lacking: int  # number of subscribers that never received the publication
-    left: int  # publications that the queue manager holds at the end
+    left: int  # number of publications that the queue manager holds at the end
     ms: float  # time from the request until the last copy is acknowledged
     cpu_ms: float  # processor time of the daemon
 
@@ -183,7 +183,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
 
 
 class _Publisher:
-    """Publishes the same body repeatedly, each time as a new publication."""
+    """A publisher of the same body, each time as a new publication."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

@@ -30,8 +30,8 @@ from qmgr_bench.own.wide import c1000
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Result
 
-SECONDS_BESIDE = 0.5  # extra time per run
-PEER_S = 30.0  # time in seconds of a peer per round
+SECONDS_BESIDE = 0.5  # additional time of a run in seconds
+PEER_S = 30.0  # time of a peer per round in seconds
 FANNED = tuple(fan.name for fan in FANS)
 STORED = ("postgres-batch",)
 MOVED = tuple(mover.name for mover in MOVERS)

@@ -66,6 +66,6 @@ def _first(path: str) -> pa.RecordBatch:
     """Returns the first batch of the snapshot. Each process makes the batch once."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    gc.freeze()  # The reader of the messages table freezes its objects too.
+    gc.freeze()  # The reader of the messages table also freezes its objects.
     schema = to_arrow_schema(schema_of(MESSAGES), timezone="UTC")
     return pa.RecordBatch.from_arrays(next(batches(path, verify="false")).columns, schema=schema)

@@ -19,7 +19,7 @@ from qmgr_tables.planning import plan
 from qmgr_tables.tables.registry import TABLES
 
 QUEUE = "Q"
-GROUP_ROWS = 100_000  # rows per row group
+GROUP_ROWS = 100_000  # number of rows per row group
 FETCH_ROWS = "10000"
 MESSAGES = TABLES["messages"]
 # path of the driver in Debian's libpostgresql-jdbc-java
@@ -58,7 +58,7 @@ def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
 
 
 def write_parquet(path: str, file: Path) -> None:
-    """Writes all messages of a snapshot to *file*, without encoding the repeated bodies."""
+    """Writes all messages of a snapshot to *file*, with no dictionary for the repeated bodies."""
     plain = [name for name in MESSAGES.schema.names if name not in ("body", "headers")]
     with pq.ParquetWriter(file, MESSAGES.schema, use_dictionary=plain) as writer:
         held: list[pa.RecordBatch] = []

@@ -11,7 +11,7 @@ from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_bench.rows import PREFETCH
 
 SIZE_BYTES = 256
-INFLIGHT = 256  # puts in flight, as in W1b
+INFLIGHT = 256  # number of puts in flight, as in W1b
 FILL_INFLIGHT = 4_096  # the largest window that a daemon grants
 FILL_SLICE = 100_000  # number of messages between two progress reports
 FOREVER_S = float("inf")

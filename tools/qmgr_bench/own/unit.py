@@ -32,7 +32,7 @@ TURN_MOST = 1.1  # maximum ratio of flushes, which include those of other proces
 class Kind(NamedTuple):
     """A kind of work."""
 
-    messages: int  # messages per unit
+    messages: int  # number of messages per unit
     inflight: int
     work: str
 
@@ -71,7 +71,7 @@ class UnitOf:
     """The results of one kind. Fields with ``plain`` are for the same work without a unit."""
 
     work: str
-    messages: int  # messages per unit
+    messages: int  # number of messages per unit
     inflight: int
     messages_per_s: float
     units_per_s: float

@@ -25,7 +25,7 @@ class Job:
     """The work of a worker."""
 
     target: str  # name of the destination queue
-    messages: int  # messages to put in a piece of work, and to get if there is a source
+    messages: int  # number of messages to put, and to get if there is a source, per piece
     inflight: int  # maximum number of unanswered pieces of work
     in_units: bool
     source: str = ""  # name of the source queue; "" to get no messages

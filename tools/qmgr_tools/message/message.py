@@ -313,8 +313,8 @@ def get(
 ) -> None:
     """Get messages: lease, print and acknowledge them.
 
-    A message is acknowledged after it is printed, which deletes it from the queue. If no message
-    arrived, the exit code is 7.
+    The command prints each message and then acknowledges it, which deletes it from the queue. If no
+    message arrives, the exit code is 7.
 
     Examples:
       qmctl get ORDERS

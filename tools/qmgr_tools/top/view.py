@@ -1,7 +1,7 @@
 """Selects the contents of qmctl top: the view, the ordered rows, and the columns that fit.
 
 The functions are pure. If there is not enough room, columns are removed one after the other. One
-column grows into free room.
+column grows to fill unused room.
 """
 
 from collections.abc import Callable, Sequence
