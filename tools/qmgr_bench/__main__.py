@@ -216,7 +216,7 @@ def publish(path: Path) -> int:
 
 
 def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
-    """Returns the options, or exits with an error text if they are invalid."""
+    """Returns the options, or exits with an error message if they are invalid."""
     peers = [server.name for server in SERVERS if server.name != OURS]
     all_rows = {row: report.about(row) for row in (*ROWS, *OWN_ROWS)}
     rows = "\n".join(f"  {row:7} {about}" for row, about in all_rows.items())

@@ -27,7 +27,7 @@ class Fan(Protocol):
 
     name: str
     about: str
-    # maximum number of subscriptions that the server can serve in about the time of our daemon
+    # maximum number of subscriptions at which the server is about as fast as our daemon
     subscriptions_max: int
 
     def version(self) -> str | None:

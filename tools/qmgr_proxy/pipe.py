@@ -174,7 +174,7 @@ class Pipe:
         self._look()
 
     def _pass(self, now: float) -> None:
-        """Writes as many of the first held bytes as the rate and the cut allow."""
+        """Writes as many of the oldest held bytes as the rate limit and the cut allow."""
         assert self._sink is not None
         came, piece = self._held.popleft()
         size, rate = len(piece), self._shape.bytes_per_s

@@ -40,7 +40,7 @@ class References:
     publications: int
     entries: float
     content_bytes: float
-    bytes: float  # content with LMDB's overhead per entry
+    bytes: float  # size of the content in bytes, with LMDB's overhead per entry
     page_bytes: float
     publication_bytes: float  # keys and values of the publication itself
 

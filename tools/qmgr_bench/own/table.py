@@ -35,7 +35,7 @@ from qmgr_bench.target import Bars, Target, at_least, at_most
 MESSAGES = 5_000_000
 FEWER = 1_000_000  # number of rows in PostgreSQL, and to compare snapshots and partitions
 COUNTS = (1, 10, 100)
-DISK_FACTOR = 4  # required disk space per message: store, snapshots, Parquet and PostgreSQL
+DISK_FACTOR = 4  # space for store, snapshots, Parquet and PostgreSQL, relative to the store
 RATE_LEAST, RATIO_MOST = 250_000, 1.3
 
 

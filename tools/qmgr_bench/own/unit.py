@@ -1,8 +1,8 @@
 """UNIT: units of work of 1, 10 and 100 messages, compared with the same work without a unit.
 
 In one kind of work, messages move back and forth between two queues, so a run never lacks messages.
-Messages are got from the fuller queue, put on the other, and committed. In the other kind of work,
-messages are only put. Runs with and without units take turns.
+Each piece of work gets messages from the fuller queue, puts messages on the other, and commits. In
+the other kind of work, messages are only put. Runs with and without units take turns.
 """
 
 import os

@@ -158,7 +158,7 @@ class Call:
             doing: The task, as in "get from ORDERS".
             known: The queue that the command names. If the queue does not exist, the failure
                 suggests similar names.
-            give_up_ms: The time for which a lost connection is retried.
+            give_up_ms: The time during which the client tries to reconnect.
             patience_ms: The time for which an address is retried if no daemon listens there.
                 None means connect_retry.patience_ms.
         """

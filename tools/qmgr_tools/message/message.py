@@ -129,7 +129,7 @@ DeliverAt = Annotated[
     typer.Option(
         metavar="ISO-TIME",
         show_default=False,
-        help="Deliver the message at this local time, or at a time with zone: 2030-01-31T18:00Z.",
+        help="Deliver the message at this local time, or at a time with a zone: 2030-01-31T18:00Z.",
     ),
 ]
 NonPersistent = Annotated[

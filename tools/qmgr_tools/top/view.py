@@ -29,7 +29,7 @@ def rate_text(value: float) -> str:
 
 
 def count_text(value: int) -> str:
-    """Returns a number with separators between thousands."""
+    """Returns a number with thousands separators."""
     return f"{value:,}"
 
 

@@ -16,7 +16,7 @@ ALTER = {
     "TRANSFER_REFUSED": "--transfer-in",
 }
 
-LONG_MS = 1_000  # shortest time that is shown
+LONG_MS = 1_000  # minimum time that is shown
 
 
 def found(row: Row, now_us: int) -> Finding:

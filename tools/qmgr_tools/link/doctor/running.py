@@ -122,7 +122,7 @@ def _gone(path: Row) -> str:
 
 
 def _fetches(row: Row) -> Finding | None:
-    """Returns a finding if a link should fetch but cannot, or None."""
+    """Returns a finding if a link cannot fetch as configured, or None."""
     results = [str(path.get("fetches") or "") for path in row.get("paths") or []]
     errors = sorted({one_line(why) for why in results if why not in ("", "asked", "yes")})
     if not errors:
