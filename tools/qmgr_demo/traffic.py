@@ -139,7 +139,7 @@ def _look(acked: "asyncio.Future[None]") -> None:
 
 
 class Killer:
-    """A killer of daemons, which restarts them immediately and counts the kills by name."""
+    """A killer (SIGKILL) of daemons, which restarts them immediately and counts kills by name."""
 
     def __init__(self, rounds: int) -> None:
         self.kills: dict[str, int] = {}

@@ -365,7 +365,7 @@ class Proxy:
             )
 
     async def heal(self) -> None:
-        """Removes delays, limits and stalls, and accepts connections again."""
+        """Removes delays, limits and stalls, and accepts connections. Cut ones stay cut."""
         self.shape(Shape())
         self.resume()
         await self.accept()

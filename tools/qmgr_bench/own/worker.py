@@ -59,7 +59,8 @@ class Worker:
         """Opens the producer's stream and, if there is a source queue, the consumer.
 
         Args:
-            pool: The records to put. There must be more of them than messages in a piece of work.
+            pool: The records to put. The pool must have more records than a piece of work has
+            messages.
         """
         wire.sock.settimeout(SILENCE_MAX_S)
         self._wire, self._job, self._pool = wire, job, pool
