@@ -174,7 +174,7 @@ def test_peer_that_is_not_installed_is_reported_and_left_out(
         == 0
     )
     shown = capsys.readouterr()
-    assert "redis is not installed and is left out" in shown.err
+    assert "redis is not installed and is skipped" in shown.err
     assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]
 
 
@@ -200,7 +200,7 @@ def test_peer_that_fails_is_reported_and_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
     peer, setting = cast(Server, Refusing()), Setting(tmp_path, 0.1, 2, note=notes.append)
     assert list(compare([peer], ["W1a", "W1b"], setting)) == []
-    assert notes == ["redis failed in W1a and is left out from now on: redis was asked"]
+    assert notes == ["redis failed in W1a and is skipped from now on: redis was asked"]
 
 
 @pytest.mark.long

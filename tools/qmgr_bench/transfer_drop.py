@@ -22,7 +22,7 @@ from qmgr_proxy.pipe import Shape
 from qmgr_proxy.proxy import Proxy, Way
 
 PATHS = 4
-SLOW = 1  # the path that is held up; some messages must use it
+SLOW = 1  # the path to hold up; some messages must use it
 FOREVER = Shape(delay_ms=3_600_000)
 
 
@@ -65,7 +65,7 @@ def of_batch(dropped: Dropped, batch: int) -> Again:
 
 
 def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Again]:
-    """Measures a drop of one connection and of all, and computes the same for other protocols."""
+    """Measures drops of one and of all connections, and computes them for other protocols."""
     one = drop(pair, network, messages, size_bytes, is_all=False)
     all_ = drop(pair, network, messages, size_bytes, is_all=True)
     return [one.again, all_.again, without_held(one), of_batch(one, messages), of_batch(one, batch)]

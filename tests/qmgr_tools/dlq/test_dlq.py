@@ -187,7 +187,7 @@ def test_dead_letters_of_a_group_are_named_by_text_or_digits(
     assert qm("dlq", "delete", "--group", "N2", *there, "--yes").out.startswith("deleted 1 message")
     assert [row["group"] for row in qm("dlq", "ls", *there, "-o", "json").json] == ["N1"]
     ended = qm("dlq", "retry", "--group", "N1", "--all")
-    assert (ended.code, "exactly one way" in ended.err) == (2, True)
+    assert (ended.code, "exactly one method" in ended.err) == (2, True)
 
 
 def test_what_an_operator_skipped_says_so(qm: Qmctl, queue: str) -> None:

@@ -38,7 +38,7 @@ def test_nothing_is_explained(qm: Qmctl, queue: str) -> None:
         return ended.err
 
     alter = f"qmctl queue alter {queue} --accounting on"
-    assert why("--queue", queue) == f"{queue} records no history; to record it: {alter}\n"
+    assert why("--queue", queue) == f"{queue} has no history; to record it: {alter}\n"
     assert why("--queue", "NONE").startswith("no history of NONE: queue NONE does not exist")
     assert qm("queue", "alter", queue, "--accounting", "on").code == 0
     assert qm("put", queue, "one").code == 0

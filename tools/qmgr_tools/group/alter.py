@@ -225,7 +225,7 @@ class Skipped(NamedTuple):
     first: int
     stop: int
     messages: int  # number of skipped messages that are on the queue
-    last: int = 0  # number of the last message of the group, or 0 if unknown
+    last: int = 0  # number of the last message of the group; 0 if unknown
     is_kept: bool = False  # whether the daemon remembers the group after its end
 
     @property

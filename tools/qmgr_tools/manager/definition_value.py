@@ -56,12 +56,12 @@ def queue_fault(owner: str, value: Any) -> str:
 
 
 def flag_fault(value: Any) -> str:
-    """Returns an error unless *value* is a boolean, or ""."""
+    """Returns an error if *value* is not a boolean, or ""."""
     return "" if type(value) is bool else f"{_shown(value)} must be true or false"
 
 
 def pattern_fault(pattern: str) -> str:
-    """Returns an error unless *pattern* is a valid pattern of a template, or ""."""
+    """Returns an error if *pattern* is not a valid pattern of a template, or ""."""
     if PATTERN.fullmatch(pattern):
         return ""
     return f"{_shown(pattern)} is invalid: use 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - *"
