@@ -1,8 +1,8 @@
 """The options of the daemon, with their types, defaults, bounds and meanings.
 
 The text under a field is the description of the field. In this module, sizes are in bytes and times
-in milliseconds. Files, the environment and callers may also use texts such as "64 GiB" and "30 s".
-config/qmgrd.toml documents all options for operators.
+in milliseconds. Files, the environment and callers may also use strings such as "64 GiB" and "30
+s". config/qmgrd.toml documents all options for operators.
 """
 
 import re
@@ -24,8 +24,10 @@ from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
 
 LISTEN_TCP_MAX = 16
-FRAME_OVERHEAD_BYTES = 64 * KIB  # space reserved in a frame in addition to the largest message
-UNIX_PLACES = 16  # extra connections over the unix socket, beyond listen.connections_max
+# Space in a frame that is reserved in addition to the largest message.
+FRAME_OVERHEAD_BYTES = 64 * KIB
+# Maximum number of extra connections over the unix socket, beyond listen.connections_max.
+UNIX_PLACES = 16
 UNIX_PATH_MAX_BYTES = 107  # maximum length of a path in sockaddr_un, without the final NUL
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -43,7 +45,7 @@ def _checked_path(value: Path) -> Path:
 
 
 def _split_at_commas(value: object) -> object:
-    """Returns a list unchanged. Splits a text at commas, because the environment has no lists."""
+    """Returns a list unchanged. Splits a string at commas, because the environment has no lists."""
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",")] if value.strip() else []
