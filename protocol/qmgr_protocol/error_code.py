@@ -133,7 +133,7 @@ class ErrorCode(Coded):
         311, _LATER, "2016 MQRC_GET_INHIBITED", "Gets from the queue are inhibited.",
         "Wait and get again, or allow gets: qmctl queue alter NAME --no-get-inhibit.")
     QUEUE_EXCLUSIVE = (
-        312, _LATER, "", "The queue serves one connection at a time, and another one has it.",
+        312, _LATER, "", "The queue serves one connection at a time, and another one uses it.",
         "Wait and try again, or share the queue: qmctl queue alter NAME --no-exclusive.")
     QUEUE_IS_SYSTEM = (
         313, _NEVER, "", "The queue is reserved: only the queue manager puts messages on it.",
@@ -201,7 +201,7 @@ class ErrorCode(Coded):
         "Fix the client: each request needs its own number.")
     CONSUMERS_EXHAUSTED = (
         503, _NEVER, "2017 MQRC_HANDLE_NOT_AVAILABLE",
-        "The connection has as many consumers as allowed.",
+        "The connection has reached its limit of consumers.",
         "Close consumers, or open another connection.")
     LEASES_EXHAUSTED = (
         504, _LATER, "2024 MQRC_SYNCPOINT_LIMIT_REACHED",
@@ -257,7 +257,7 @@ class ErrorCode(Coded):
         "The peer's store is from a backup: it lacks messages that it had committed.",
         "To continue, type qmctl link start --accept, and read which messages may arrive twice.")
     LINK_FENCED = (
-        708, _NEVER, "", "A newer connection has this link.",
+        708, _NEVER, "", "A newer connection has taken over this link.",
         "Check whether two queue managers run on copies of one store. If not, the link recovers "
         "automatically.")
     LINK_STALLED = (
@@ -268,7 +268,7 @@ class ErrorCode(Coded):
         710, _LATER, "", "Too many messages of an ordered link wait for a missing one.",
         "The link sends them again automatically. A receiver buffers up to link.window_bytes.")
     TRANSFER_REFUSED = (
-        711, _NEVER, "", "The queue accepts no messages from links.",
+        711, _NEVER, "", "The queue does not accept messages from links.",
         "Put on another queue, or allow it at the queue's manager: qmctl queue alter NAME "
         "--transfer-in.")
     LINK_DOWN = (
@@ -278,7 +278,7 @@ class ErrorCode(Coded):
         713, _NEVER, "", "A message passed a queue manager twice, or passed too many.",
         "The message is now a dead letter, with its route. Correct the routes: qmctl link ls.")
     PEER_NOT_ALLOWED = (
-        714, _LATER, "AMQ9519", "The other queue manager accepts no links from this one.",
+        714, _LATER, "AMQ9519", "The other queue manager does not accept links from this one.",
         "At that queue manager, type: qmctl link allow SENDER. The link tries again automatically.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
@@ -301,7 +301,7 @@ class ErrorCode(Coded):
         902, _NEVER, "", "The unit of work is at its size limit.",
         "Commit sooner, or raise the limits in section unit of qmgrd.toml.")
     UNITS_EXHAUSTED = (
-        903, _NEVER, "", "Open units of work have reached the limit of their number or memory.",
+        903, _NEVER, "", "Open units of work have reached the limit on their number or memory.",
         "Commit or back out other units first. See section unit of qmgrd.toml.")
     UNIT_INCOMPLETE = (
         904, _NEVER, "", "The unit differs from what its commit states: it was backed out.",

@@ -1,4 +1,4 @@
-"""The declaration of messages, made once by the decorator above each class in messages.py.
+"""The declarations of messages. The decorator above each class in messages.py declares its message.
 
 ``messages.OPERATIONS`` contains the declarations. All other tables are derived from them: numbers
 and checks (layout.py), the allowed senders (transitions.py), spec.json, and in the daemon the
@@ -70,7 +70,7 @@ class RequestTraits:
     growth: Growth
     answered_by: AnsweredBy
     ok_value: Check | None  # check of the value of the Ok, if a client or a link uses the value
-    is_long: bool  # True if the answer may be as long as a frame
+    is_long: bool  # True if the answer may fill a whole frame
     is_dropped: bool  # True if the request has no effect after its connection has closed
 
 
@@ -84,7 +84,7 @@ class Operation:
     number: int  # number on the wire, never reused
     kind: "type[Message]"
     checks: tuple[Check, ...]
-    written_always: int  # number of fields that are written even if all others have their defaults
+    written_always: int  # number of fields that are written even if they have their defaults
     dialler: Role | None  # role with which the dialler may send it in state OPEN, or None
     listener: Role | None  # role with which the listener may send it in state OPEN, or None
     moves: tuple[Move, ...]  # changes to another state
