@@ -35,7 +35,7 @@ async def browse(
             yield decode(item, queue, 0)._replace(browse_order=groups[0])
         count += len(value["items"])
         place = value["next"]
-        if place is None:  # A page is empty if none of its messages matches.
+        if place is None:  # A page is empty if none of its messages match.
             return
 
 

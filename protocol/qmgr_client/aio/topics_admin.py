@@ -59,7 +59,7 @@ class TopicsAdmin(Asker):
         """Returns the rows of subscriptions.
 
         Args:
-            topic: Return only subscriptions that match this topic. ``""`` returns all.
+            topic: Return only subscriptions that match this topic. ``""`` returns all of them.
             limit: The maximum number of rows to return. 0 means unlimited.
         """
         return await self._listed("subscriptions", limit, m.SubscriptionList, topic)
@@ -92,7 +92,7 @@ class TopicsAdmin(Asker):
         """Returns the rows of topics that have attributes or a retained publication.
 
         Args:
-            limit: The most rows to return. 0 means unlimited.
+            limit: The maximum number of rows to return. 0 means unlimited.
         """
         return await self._listed("topics", limit, m.TopicList)
 
@@ -108,7 +108,7 @@ class TopicsAdmin(Asker):
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN if all subscriptions have acknowledged the publication
-                or it never existed. VALUE_INVALID if *uid* is not a UID.
+                or if it never existed. VALUE_INVALID if *uid* is not a UID.
         """
         return await self._row(UnacknowledgedPublication, m.TopicLacks, _encoded(uid))
 
@@ -162,7 +162,8 @@ class TopicsAdmin(Asker):
         Returns:
             The row of the job. ``done`` counts publications that were sent to their subscription.
             ``skipped`` counts publications that will be sent once their subscription has a
-            consumer. ``stayed`` counts publications that are still parked. ``text`` has the reason.
+            consumer. ``stayed`` counts publications that are still parked. ``text`` states why they
+            are still parked.
 
         Raises:
             RequestError: SELECTOR_INVALID, or VALUE_INVALID if *subscriptions* is a single name.

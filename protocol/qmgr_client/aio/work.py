@@ -8,9 +8,9 @@
         await queue_manager.work(bill)  # until SIGTERM, SIGINT or stop_work()
 
 The end of the function settles the message, like the end of a ``processing`` block. If the
-connection is lost while a function runs, its message may be delivered again to the same client.
-Then the function does not run again for this message. The end of the running function settles the
-new lease.
+connection is lost while a function runs, its message may be delivered again to the same client. In
+this case, the function does not run again for this message. The end of the running function settles
+the new lease.
 """
 
 import asyncio

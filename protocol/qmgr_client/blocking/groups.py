@@ -31,8 +31,8 @@ class Groups(Messaging):
 
         Args:
             queue: The name of a queue.
-            group_id: The id of the first group, 24 bytes or a text. Default: a new id. Later groups
-                always have new ids.
+            group_id: The id of the first group, 24 bytes or a string. Default: a new id. Later
+                groups always have new ids.
 
         Raises:
             RequestError: VALUE_INVALID if *group_id* is not a valid group id.
@@ -73,8 +73,8 @@ class Groups(Messaging):
 
         Each unit also replaces a status message on *status_queue*, and the last unit deletes it.
         After an interruption, call the method again with the same queue, name and items. The method
-        then puts the missing messages, and none of them twice. If no status message exists, the
-        call starts a new group. A group that fits in one unit needs no status message.
+        then puts the missing messages, and does not put any message twice. If no status message
+        exists, the call starts a new group. A group that fits in one unit needs no status message.
 
         Args:
             queue: The name of the queue to put the group on.
@@ -82,9 +82,9 @@ class Groups(Messaging):
             status_queue: The name of the queue for the status message.
             name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
             batch: The number of messages in each unit.
-            resume_from: The group number of the first of *items*, if you leave out items that were
-                put earlier. None means that *items* has all messages of the group.
-            group_id: The id of a new group, 24 bytes or a text. Default: a new id.
+            resume_from: The group number of the first of *items*, if you omit items that were put
+                earlier. None means that *items* has all messages of the group.
+            group_id: The id of a new group, 24 bytes or a string. Default: a new id.
 
         Returns:
             The id of the group, and the numbers of messages that were put and skipped.
@@ -147,7 +147,7 @@ class Groups(Messaging):
         Raises:
             RequestError: LEASE_LOST if another call uses the same name. The unit is then backed
                 out. UNIT_BACKED_OUT if a unit took too long or its connection was lost five times.
-                Then call the method again.
+                To continue, call the method again.
         """
         return run_with_callbacks(
             self._call,

@@ -213,7 +213,7 @@ class Messaging(Bridge[aio_queue_manager.QueueManager]):
 
         Args:
             queue: The name of a queue or of a durable subscription.
-            limit: The maximum number of messages to yield. None yields all.
+            limit: The maximum number of messages to yield. None means unlimited.
             delayed: Whether to yield the delayed messages instead of the ready messages.
             after: Start after this message, which an earlier browse in the same *order* yielded.
                 The message may have been removed since then. In logical order, the message must not

@@ -60,7 +60,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of subscriptions.
 
         Args:
-            topic: Return only subscriptions that match this topic. ``""`` returns all.
+            topic: Return only subscriptions that match this topic. ``""`` returns all of them.
             limit: The maximum number of rows to return. 0 means unlimited.
         """
         return self._call(self._aio.subscription_list(topic, limit))
@@ -93,7 +93,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of topics that have attributes or a retained publication.
 
         Args:
-            limit: The most rows to return. 0 means unlimited.
+            limit: The maximum number of rows to return. 0 means unlimited.
         """
         return self._call(self._aio.topic_list(limit))
 
@@ -109,7 +109,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN if all subscriptions have acknowledged the publication
-                or it never existed. VALUE_INVALID if *uid* is not a UID.
+                or if it never existed. VALUE_INVALID if *uid* is not a UID.
         """
         return self._call(self._aio.topic_lacks(uid))
 
@@ -158,7 +158,8 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         Returns:
             The row of the job. ``done`` counts publications that were sent to their subscription.
             ``skipped`` counts publications that will be sent once their subscription has a
-            consumer. ``stayed`` counts publications that are still parked. ``text`` has the reason.
+            consumer. ``stayed`` counts publications that are still parked. ``text`` states why they
+            are still parked.
 
         Raises:
             RequestError: SELECTOR_INVALID, or VALUE_INVALID if *subscriptions* is a single name.

@@ -28,7 +28,8 @@ class GroupGetState:
         """Starts a get in logical order, in *unit* or without a unit.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT if the group was read in another way before.
+            RequestError: INCONSISTENT_UNIT if the group was read with a unit before and *unit* is
+                None, or the reverse.
         """
         current = self._begin()
         if current is not None and not self._places.place.is_consistent(unit):

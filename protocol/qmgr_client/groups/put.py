@@ -50,7 +50,8 @@ class GroupPutState:
     ) -> Group:
         """Returns the group field of the next message. A new group gets *new_id*.
 
-        If *is_further* is true, the message is put and refused together with the previous one.
+        If *is_further* is true, the message and the previous one are put together or refused
+        together.
 
         Raises:
             RequestError: INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT, GROUP_NUMBER_INVALID.

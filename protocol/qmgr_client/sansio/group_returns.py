@@ -34,7 +34,10 @@ def returns_message(action: int) -> bool:
 
 
 def member_of(item: bytes) -> tuple[bytes, int] | None:
-    """Returns the group id and number of the message in a delivery item, without decoding it."""
+    """Returns the group id and number of the message in a delivery item.
+
+    Does not decode the item.
+    """
     if len(item) < _HEAD_END or not item[DELIVERY_BYTES + records.GROUP_FLAGS_AT]:
         return None
     at = _HEAD_END + item[DELIVERY_BYTES + records.CORRELATION_LENGTH_AT]
@@ -54,8 +57,11 @@ class GroupReturns:
         self._by_group: dict[bytes, list[GroupReturn]] = {}
 
     def add(self, group_id: bytes, number: int) -> GroupReturn:
-        """Records and returns the return of a message. Set ``is_answered`` once it is answered."""
-        if len(self._by_group) > 1_000:  # These groups received no message since.
+        """Records the return of a message.
+
+        Returns a GroupReturn. The caller sets its ``is_answered`` once the settle is answered.
+        """
+        if len(self._by_group) > 1_000:  # These groups have received no message since then.
             self._forget_answered()
         found = GroupReturn(group_id, number)
         self._by_group.setdefault(group_id, []).append(found)
