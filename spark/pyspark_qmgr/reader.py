@@ -34,7 +34,7 @@ class TableReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Pushed:
-        """Returns a function that records filters and returns those that Spark must apply."""
+        """Returns a function that records filters and returns the filters that Spark must apply."""
         return Pushed(self._take)
 
     def _take(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -76,6 +76,7 @@ class TableReader(DataSourceReader):
 def _spare_collector() -> None:
     """Excludes all loaded objects from garbage collection, once per process.
 
-    A worker runs the garbage collector after each task, which takes 35 ms for all modules.
+    A worker runs the garbage collector after each task, which takes 35 ms because of all loaded
+    modules.
     """
     gc.freeze()

@@ -78,7 +78,7 @@ def state_of(kind: str, lane: int) -> str:
 def _wanted(queue: QueueInfo, options: Options) -> Iterator[LaneRange]:
     """Yields the ranges of *queue* that may have selected messages."""
     for found in queue.ranges:
-        # A damaged message can be in any lane until the daemon reads it.
+        # A damaged message can be in any lane. It stays there until the daemon reads it.
         if options.wants_state(DAMAGED) or options.wants_state(state_of(queue.kind, found.lane)):
             yield found
 
@@ -121,7 +121,7 @@ def _shares(snapshot: StoredSnapshot, options: Options, rows: int) -> Iterator[S
 def _cut(found: LaneRange, rows: int) -> Iterator[tuple[int, int, int]]:
     """Yields pieces of about *rows* messages: first, stop, messages.
 
-    Gaps between arrivals make the pieces uneven.
+    If the arrivals have gaps, the pieces have different sizes.
     """
     pieces = -(-found.messages // rows)
     length = found.last_arrival + 1 - found.first_arrival

@@ -69,7 +69,7 @@ def by_subscriber(
 ) -> DataFrame:
     """Returns the pending publications of each subscriber.
 
-    The tables must be of one snapshot per queue manager.
+    The tables must contain one snapshot per queue manager.
     """
     parked = republish.groupBy(*_SUBSCRIBER).agg(
         F.count("*").alias("parked"),

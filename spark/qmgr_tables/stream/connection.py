@@ -1,7 +1,7 @@
 """A connection to a running queue manager, for streams and exports.
 
 If the queue manager is unavailable, for example during a restart, the connection waits for it.
-Interrupted requests are sent again, which is safe for reads.
+Interrupted requests are sent again. This is safe for reads.
 """
 
 import time
