@@ -82,7 +82,7 @@ class ListenConfig(Section):
     """The addresses to listen on, each host:port. Port 0 selects a free port."""
 
     unix: str = ""
-    """The path of the unix socket. "" means qmgrd.sock in the data directory, "off" disables it."""
+    """The path of the unix socket. "" means qmgrd.sock in the data directory. "off" disables it."""
 
     connections_max: Annotated[int, count(1, 100_000)] = 2000
     """The maximum number of open connections of clients and queue managers together."""
@@ -304,7 +304,7 @@ class LinkConfig(Section):
     """The maximum wait before a lost link is dialled again, in ms, at least redial_min_ms."""
 
     stall_ms: Annotated[int, in_ms("100 ms", "1 h")] = 10 * SECOND_MS
-    """The maximum time until sent messages are committed, in ms. Then the link reconnects."""
+    """The maximum time until sent messages are committed, in ms. After it, the link reconnects."""
 
     deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
     """The number of times that a receiver requests a message it cannot store. 0 is unlimited."""
@@ -365,7 +365,10 @@ class LogConfig(Section):
 
 
 class Config(Section):
-    """The whole configuration. It is checked once at the start and is then immutable."""
+    """The whole configuration. The daemon checks the configuration once, at the start.
+
+    After that, it is immutable.
+    """
 
     queue_manager: QueueManagerConfig = QueueManagerConfig()
     listen: ListenConfig = ListenConfig()
