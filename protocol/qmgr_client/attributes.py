@@ -62,7 +62,7 @@ class QueueAttributes(TemplateAttributes, total=False):
 
     put_inhibit: bool | None
     get_inhibit: bool | None
-    # Makes the queue an alias. An alias has no attributes except this one and the inhibits.
+    # Makes the queue an alias. Its other attributes are put_inhibit and get_inhibit.
     alias_of: str
 
 

@@ -40,7 +40,7 @@ class DeadLetter:
     failed: int  # number of failures on that queue
     delivered: int  # number of deliveries on that queue
     retries: int  # number of earlier returns to that queue
-    left_ms: int | None  # time that was left until the expiry; None: the message never expires
+    left_ms: int | None  # time that was left until the expiry; None if the message never expires
     attempts: tuple[Attempt, ...]
 
     @property

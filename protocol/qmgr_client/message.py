@@ -157,7 +157,10 @@ class Message(NamedTuple):
 
     @property
     def group_last(self) -> bool:
-        """Whether the message is the last one of its group. True if the message has no group."""
+        """Whether the message is the last message of its group.
+
+        True if the message has no group.
+        """
         return self.group is None or self.group.last
 
     @property
@@ -202,7 +205,7 @@ class Message(NamedTuple):
     def attempts(self) -> tuple[Attempt, ...]:
         """The failures of the message, oldest first.
 
-        The queue manager keeps at most ten failures: the first one and the last nine.
+        The queue manager keeps at most ten failures: the first failure and the last nine failures.
         """
         return dead_letter.attempts(self.note)
 

@@ -74,7 +74,7 @@ class Outgoing(NamedTuple):
     headers: Headers | None = None
     reply_to: str = ""
     content_type: str = ""
-    expiry_ms: Duration = 0  # time after which the message expires; 0: the message never expires
+    expiry_ms: Duration = 0  # time after which the message expires; 0 if the message never expires
     delay_ms: Duration = 0  # time before the message can be delivered, at most ten years
     deliver_at: datetime | None = None  # time with a time zone, as an alternative to delay_ms
     persistent: bool = True  # whether the message survives a restart of the queue manager

@@ -5,7 +5,7 @@ ISA-L needs 0.06 microseconds for 280 bytes and 1.8 for 100,000 bytes. zlib need
 
 try:
     from isal.isal_zlib import crc32
-except ImportError:  # No wheel for this platform: zlib computes the same checksums more slowly.
+except ImportError:  # This platform has no wheel. zlib computes the same checksums.
     from zlib import crc32
 
 __all__ = ["crc32"]

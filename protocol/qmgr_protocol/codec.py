@@ -38,7 +38,7 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
             key that is neither text nor bytes.
     """
     try:
-        if len(data) <= SMALL_BYTES:  # The length of the data bounds arrays and maps.
+        if len(data) <= SMALL_BYTES:  # The length of the data limits the size of arrays and maps.
             return msgpack.unpackb(
                 data, max_ext_len=0, ext_hook=_refuse_ext, object_pairs_hook=_unique
             )

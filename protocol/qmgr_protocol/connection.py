@@ -97,14 +97,17 @@ class Connection:
 
     @property
     def frame_bytes(self) -> int:
-        """The full length of the incomplete frame; 0 if there is none or its length is unknown."""
+        """The full length of the incomplete frame.
+
+        0 if no frame is incomplete, or if its length is not known yet.
+        """
         return self._decoder.frame_bytes
 
     def send(self, message: m.Message) -> bytes:
         """Returns *message* as bytes for the peer.
 
         Raises:
-            LocalProtocolError: This side may not send the message in this state.
+            LocalProtocolError: This side must not send the message in this state.
         """
         after = self._may_send.get(type(message))
         if after is None:
@@ -119,7 +122,7 @@ class Connection:
     def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Received, int]]:
         """Returns the messages that *data* completes, each with the size of its frame in bytes.
 
-        This method does not answer pings, and returns them like other messages. For an unknown
+        This method does not answer pings. It returns them like other messages. For an unknown
         operation, it returns the :class:`m.OperationUnknown` that describes the message. It never
         raises: if the peer breaks the protocol, it returns the earlier messages and sets ``error``.
         """
@@ -213,7 +216,7 @@ class Connection:
             _check_hello(message)
             self.hello = message
             if message.role == "queue-manager":
-                # A link counts its puts by their answers, so each put needs an answer.
+                # A link uses answers to count its puts, so each put needs an answer.
                 self._joined_max = 0
             if self.side is Side.DIALLER:
                 self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES

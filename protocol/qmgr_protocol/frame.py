@@ -42,7 +42,7 @@ class FrameDecoder:
 
     @property
     def frame_bytes(self) -> int:
-        """The full length of the incomplete frame; 0 if the length is not known yet."""
+        """The full length of the incomplete frame, or 0 if the length is not known yet."""
         if len(self._buffer) < LENGTH.size:
             return 0
         return int(LENGTH.unpack_from(self._buffer)[0]) + LENGTH.size

@@ -1,15 +1,15 @@
 """The history of messages. Its bytes are the same on disk, on the wire and for Spark.
 
 A row of history is a msgpack array: version (1), turn, store clock (ms), then its sections. A
-section describes one kind of event on one queue at one time, for one or more messages:
+section describes events of one kind on one queue at one time, for one or more messages:
 
     [kind, at_us, queue, queue_id, peer, target, code, messages,
      arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages_us]
 
 The last eight elements are columns. If all messages have the same value, the column is that value.
-If the values increase by one, the column is an array of the first integer. Otherwise the column is
-an array with a value for each message. An unknown value is nil. Sections, and the messages in each
-section, are in the order of events.
+If the values increase by one, the column is an array that contains only the first integer.
+Otherwise the column is an array with a value for each message. An unknown value is nil. Sections,
+and the messages in each section, are in the order of events.
 
 To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
@@ -77,12 +77,12 @@ class Section(NamedTuple):
     """One kind of event for messages of one queue at one time. Columns are in their stored form."""
 
     kind: int
-    at_us: int  # wall clock in microseconds
+    at_us: int  # time of the events by the wall clock, in microseconds
     queue: str
     queue_id: int  # id of the queue: a later queue may have the same name
     peer: str  # client that had the messages, or queue manager that has the messages; may be empty
     target: str  # queue or topic that received the messages; may be empty
-    code: int  # ErrorCode of the reason; 0 if there is none
+    code: int  # ErrorCode of the reason; 0 if the event has no reason
     messages: int
     arrivals: Any
     priorities: Any

@@ -5,7 +5,7 @@ from typing import Literal
 
 from qmgr_protocol.messages import LEASE_MAX_MS
 
-CLIENT_NAME_MAX = 255  # maximum number of characters: operators read these names in lists
+CLIENT_NAME_MAX = 255  # maximum number of characters; lists show these names to operators
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
@@ -36,7 +36,7 @@ class Attribute:
 # defaults.
 QUEUE_ATTRIBUTES = {
     "depth_max": Attribute("messages", 1, 10**12),
-    "bytes_max": Attribute("bytes", 2**10, 2**44),  # total bytes of the records
+    "bytes_max": Attribute("bytes", 2**10, 2**44),  # total size of the records, in bytes
     "lease_ms": Attribute("ms", 100, LEASE_MAX_MS),
     "message_max_bytes": Attribute("bytes", 0, 2**30),
     "exclusive": Attribute("flag"),
@@ -95,5 +95,5 @@ QUEUE_LIMITS = {
 ADDRESSES_MAX = 16  # addresses of a link
 CONNECTIONS_MAX = 16  # connections of a link
 ROUTES_MAX = 100  # queue managers that are reached through a link
-ANY_ROUTE = "*"  # the route to all queue managers without another route
+ANY_ROUTE = "*"  # the name that routes to all queue managers without another route
 PATTERN_MAX = 64  # maximum number of characters of a template's pattern

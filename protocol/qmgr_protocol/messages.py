@@ -1,4 +1,4 @@
-"""All messages. Each is declared once: its number, fields, allowed senders and effects.
+"""All messages. Each message is declared once, with its number, fields, senders and effects.
 
 PROTOCOL.md, section 10, describes the messages for people. operation.py explains the decorators.
 A field's type defines its limits. Types that several messages share are in field_type.py.
@@ -59,7 +59,7 @@ STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
 # Fields after the record of a delivery: the topic of a publication (u8 length, text), the
 # remaining time (u64, ms), and the note (a map).
 STATE_TOPIC, STATE_EXPIRES, STATE_NOTED = 64, 8, 16
-STATE_TAKEN_OVER = 32  # The message's group moved to this consumer or reader with this message.
+STATE_TAKEN_OVER = 32  # With this message, the group moved to this consumer or reader.
 STATE_REPUBLISHED = 128  # The subscriber failed on the message, and it was republished.
 REMAINING = struct.Struct(">Q")
 # The actions that end a lease: acknowledged, failed, returned, returned unseen, failed permanently.
@@ -129,7 +129,7 @@ PinnedStore: TypeAlias = Annotated[bytes, field.either(field.exactly(0), field.e
 
 @message(1, moves=(Move(State.IDLE, Side.DIALLER, State.GREETING),), left_out_from="session")
 class Hello(NamedTuple):
-    """Opens a connection. It is the first message of the dialler.
+    """Opens a connection. A hello is the first message of the dialler.
 
     session: The secret of the last welcome, to resume that session; empty for a new session.
     """
@@ -343,7 +343,7 @@ class Put(NamedTuple):
 
 @request(30, Right.CONNECT, Growth.NOTHING)
 class UnitBegin(NamedTuple):
-    """Begins the unit of work with number *unit*. It ends with the connection. OK: nil."""
+    """Begins the unit of work with number *unit*. The unit ends with the connection. OK: nil."""
 
     request_id: Id
     unit: Id
@@ -374,8 +374,8 @@ class UnitPut(NamedTuple):
 class UnitCommit(NamedTuple):
     """Commits a unit of work. The commit is numbered like a put, and may be repeated like a put.
 
-    puts, gets: The numbers of messages that the unit must contain. If they differ, it is backed
-    out.
+    puts, gets: The numbers of messages that the unit must contain. If the numbers differ, the unit
+    is backed out.
     """
 
     stream: Id
@@ -421,11 +421,13 @@ class Get(NamedTuple):
     """Leases up to messages_max messages. The answer is a Deliver, or an OK with nil after wait_ms.
 
     where: A selector. At most one of where, correlation_id, group_id and uid (encoded) is given.
-    order: Physical (0), or logical (1): the next message of the reader's current group, or the
-    first of another group if there is no current group.
+    order: Physical (0) or logical (1). A logical get leases the next message of the reader's
+    current group. If the reader has no current group, the get leases the first message of another
+    group.
     all_available: True if a group is delivered only when all its messages are available.
     number: With group_id, the number of the message in the group.
-    reader: The number of the reader, which remembers its group on this connection; 0 = none.
+    reader: The number of the reader, which remembers its group on this connection. 0 means no
+    reader.
     """
 
     request_id: Id
@@ -490,9 +492,9 @@ class Settle(NamedTuple):
 
     A release counts as a failure. A return counts as a delivery. An unread message counts as
     neither.
-    unit: The unit of work that includes the acks; 0 = none.
-    delay_ms: The time until a returned message is delivered again; -1 = the wait of the queue.
-    lease_ms: The new lease time of a renewal; 0 = the previous lease time.
+    unit: The unit of work that includes the acks. 0 means no unit.
+    delay_ms: The time until a returned message is delivered again. -1 means the wait of the queue.
+    lease_ms: The new lease time of a renewal. 0 means the previous lease time.
     """
 
     settle_id: Id
@@ -560,7 +562,7 @@ class QueueDelete(NamedTuple):
 
 @query(42, is_long=True)
 class QueueList(NamedTuple):
-    """Lists queues in the order of names, after the name *after*. OK value: {queues, next}."""
+    """Lists queues by name, after the name *after*. OK value: {queues, next}."""
 
     request_id: Id
     after: Name = ""
@@ -612,7 +614,7 @@ class QueueMove(NamedTuple):
     A group stays if any of its messages is leased or delayed.
 
     target: Empty for dead letters, each of which returns to its original queue.
-    messages_max, rate: The maximum number of messages in total, and per second; 0 = no limit.
+    messages_max, rate: The maximum number of messages in total, and per second. 0 means no limit.
     retries_max: The number of returns after which a dead letter stays. With a target and a
     retries_max above 0, dead letters become ordinary messages on the target. With 0, they stay dead
     letters.
@@ -682,8 +684,8 @@ class LinkOpen(NamedTuple):
     OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window,
     incarnation, lost, life]. If the incarnation differs from the incarnation of the other paths,
     messages sent over those paths may be lost. lost is the number of ids below lowest_id that the
-    receiver lacked and now counts as held. life is the sender's life in which the highest id
-    arrived, or empty if unknown.
+    receiver did not have and now counts as held. life is the life of the sender in which the
+    highest id arrived, or empty if this life is unknown.
     """
 
     request_id: Id
@@ -691,7 +693,7 @@ class LinkOpen(NamedTuple):
     base_id: Seq  # the first id of the stream
     next_id: Seq
     life: UpTo16Bytes = b""  # the sender's life, new at each start; closes the paths of other lives
-    path: U8 = 0  # the number of this path; closes the older path of the same number
+    path: U8 = 0  # the number of this path; an older path with this number is closed
     ordered: Flag = False  # True if ids after a gap are not stored before the gap is closed
     # the lowest id that the sender holds; the receiver has committed all lower ids
     lowest_id: Seq = 1
@@ -708,7 +710,7 @@ class LinkOpen(NamedTuple):
 class CommitAsk(NamedTuple):
     """Asks for the highest id that is stored of a link's stream.
 
-    The answer may repeat an earlier one.
+    The answer may repeat an earlier answer.
     """
 
     stream: Id
@@ -797,7 +799,7 @@ class LinkAllow(NamedTuple):
     """Lets a queue manager open links to this one. OK value: its row.
 
     store_id: The only store that is accepted under that name. If empty, the accepted store is the
-    one already pinned, or the first one that connects.
+    store that is already pinned, or else the first store that connects.
     """
 
     request_id: Id
@@ -807,7 +809,10 @@ class LinkAllow(NamedTuple):
 
 @request(72, Right.ADMIN, Growth.NOTHING)
 class LinkDisallow(NamedTuple):
-    """Withdraws a queue manager's permission to open links. OK value: {connections} closed."""
+    """Withdraws a queue manager's permission to open links.
+
+    OK value: {connections}, the number closed.
+    """
 
     request_id: Id
     manager: Name
@@ -828,7 +833,7 @@ class Snapshot(NamedTuple):
     """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest.
 
     directory: An absolute path, or a URL.
-    rate_bytes: The maximum number of bytes written per second; 0 = the configured rate.
+    rate_bytes: The maximum number of bytes written per second. 0 means the configured rate.
     """
 
     request_id: Id
@@ -838,7 +843,7 @@ class Snapshot(NamedTuple):
 
 @query(82, is_long=True)
 class ConnectionList(NamedTuple):
-    """Lists open connections in the order of numbers. OK value: {connections, next}."""
+    """Lists open connections by number. OK value: {connections, next}."""
 
     request_id: Id
     after: U64 = 0
@@ -855,7 +860,7 @@ class ConnectionClose(NamedTuple):
 
 @query(84, is_long=True)
 class AsideList(NamedTuple):
-    """Lists the items set aside in the order of numbers. OK value: {items, next}."""
+    """Lists the items that were set aside, by number. OK value: {items, next}."""
 
     request_id: Id
     after: U64 = 0
@@ -913,7 +918,7 @@ class GroupNew(NamedTuple):
 
 @query(100, is_long=True)
 class GroupList(NamedTuple):
-    """Lists the groups of a queue in the order of ids. OK value: {groups, next}.
+    """Lists the groups of a queue by id. OK value: {groups, next}.
 
     incomplete: True to list only groups with messages that are missing or have not arrived yet.
     """
@@ -982,7 +987,7 @@ class Unsubscribe(NamedTuple):
 
 @query(119, is_long=True)
 class SubscriptionList(NamedTuple):
-    """Lists subscriptions in the order of names. OK value: {subscriptions, next}.
+    """Lists subscriptions by name. OK value: {subscriptions, next}.
 
     topic: Lists only subscriptions whose filter matches this topic; empty: all.
     """
@@ -1074,8 +1079,10 @@ class Republish(NamedTuple):
     The request starts a job. OK value: its row. A publication for an absent subscriber waits until
     the subscriber returns.
 
-    uid, where, subscriptions: Select publications. If none is given, all parked ones are selected.
-    rate, messages_max: The maximum number per second, and in total; 0 = no limit.
+    uid, where, subscriptions: Select publications. If none of them is given, all parked
+    publications are selected.
+    rate, messages_max: The maximum number of publications per second, and in total. 0 means no
+    limit.
     """
 
     request_id: Id
@@ -1094,8 +1101,8 @@ class Republish(NamedTuple):
 class HistoryRead(NamedTuple):
     """Reads rows of history. OK value: {manager, store_id, first, next, rows}.
 
-    after, until: Numbers of rows. The answer begins after the first one and ends with the second;
-    until = 0: reads all rows.
+    after, until: Numbers of rows. The answer begins after row *after* and ends with row *until*. If
+    until is 0, the answer has no end.
     bytes_max: The maximum size of all rows together. The first row is sent even if it is longer.
     """
 

@@ -1,9 +1,9 @@
 """The declarations of messages. The decorator above each class in messages.py declares its message.
 
-``messages.OPERATIONS`` contains the declarations. All other tables are derived from them: numbers
-and checks (layout.py), the allowed senders (transitions.py), spec.json, and in the daemon the
-rights, the growth of the store and the requests that only read. Each field has a type from
-field_type.py or messages.py, which defines its limits.
+``messages.OPERATIONS`` contains the declarations. All other tables are derived from these
+declarations: numbers and checks (layout.py), the allowed senders (transitions.py), spec.json, and
+in the daemon the rights, the growth of the store and the requests that only read. Each field has a
+type from field_type.py or messages.py, which defines its limits.
 
 To add a request, declare it in messages.py, write its handler and register the handler in
 qmgrd.core.requests, then its client verb and its command. Tests report what is missing.
@@ -53,7 +53,10 @@ class Growth(Enum):
 
 
 class AnsweredBy(Enum):
-    """The name of the message that answers a successful request. An Error answers a failed one."""
+    """The name of the message that answers a successful request.
+
+    An Error answers a failed request.
+    """
 
     OK = "Ok"
     DELIVER = "Deliver"  # Instead, an Ok with nil is sent if the wait ends without a message.
@@ -171,7 +174,7 @@ def _declaring(
 
 def _take_checks(kind: "type[Message]") -> tuple[Check, ...]:
     """Returns the checks of the fields of *kind*, and leaves the Python types as annotations."""
-    annotations = kind.__annotations__  # also the annotations of the constructor
+    annotations = kind.__annotations__  # the annotations of the constructor as well
     for name, annotation in annotations.items():
         assert hasattr(annotation, "__metadata__"), f"{kind.__name__}.{name} has no limits"
     checks = tuple(annotation.__metadata__[0] for annotation in annotations.values())

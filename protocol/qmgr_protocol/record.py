@@ -18,9 +18,9 @@
               then the envelope (a msgpack map), the body, and, after stamping:
               origin (text), timestamp (u64, microseconds)
 
-All integers are big-endian. Origin and timestamp are the UID, the identity of the message. The UID
-is at the end of a record. A queue manager that stamps a record therefore only extends the checksum
-by the UID.
+All integers are big-endian. The origin and the timestamp form the UID, which identifies the
+message. The UID is at the end of a record. A queue manager that stamps a record therefore only
+extends the checksum by the UID.
 
 To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
@@ -36,17 +36,18 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
-# The same head for loops over many records. The bytes from origin_length to flags are one value.
+# The same head for loops over many records. The bytes from origin_length to flags are read as one
+# value.
 JOINED_HEAD = struct.Struct(">I4sQBBHI")
 # The same head for a record in a group without a correlation id. The two lengths before
-# envelope_length are one number, and the group follows.
+# envelope_length are read as one number, and the group follows.
 GROUPED_HEAD = struct.Struct(">I4sQHHI24sI")
 ORIGIN_LENGTH_AT = 4
 SUMMED_AT = 5  # offset of the first byte that the checksum covers
 PRIORITY_AT, FLAGS_AT = 6, 7
 CORRELATION_LENGTH_AT = 16
 GROUP_FLAGS_AT = 17
-TIMESTAMP_AT = -8  # offset in a stamped record, after the origin
+TIMESTAMP_AT = -8  # offset of the timestamp in a stamped record, after the origin
 # Slices of a record. In a loop, a named slice takes less time than a slice that is built from
 # numbers.
 CHECKSUM, ORIGIN_LENGTH, ORIGIN_LENGTH_TO_FLAGS = slice(4), slice(4, 5), slice(4, 8)
@@ -62,7 +63,7 @@ ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
 PRIORITY_DEFAULT = 4
 TIMESTAMP_MAX = 2**63 - 1
-UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size in a record
+UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size of the UID in a record
 EXPIRY_END = 2**63
 DELAY_MAX_MS = 3_650 * 24 * 3_600_000
 FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 1, 2, 4, 16

@@ -1,10 +1,10 @@
-"""A numbered stream, as two small state machines, one at each end.
+"""A numbered stream: two small state machines, one at each end.
 
-The sender numbers messages 1, 2, 3, ... when it accepts them. The receiver stores messages as they
-arrive and answers with one number, the *commit id*. The receiver has stored every message up to the
-commit id durably. A field marked "stored" is written in the same turn as the messages that it
-describes. Links and producers use the same stream (US 6,401,136 B1, claim 1; refusals and
-resumption are our design).
+The sender assigns the numbers 1, 2, 3, ... to messages when it accepts them. The receiver stores
+messages as they arrive and answers with one number, the *commit id*. The receiver has stored every
+message up to the commit id durably. A field marked "stored" is written in the same turn as the
+messages that it describes. Links and producers use the same stream (US 6,401,136 B1, claim 1;
+refusals and resumption are our design).
 """
 
 from collections.abc import Iterable, Sequence
@@ -72,7 +72,8 @@ class Outbox:
         """
         if commit_id >= self.next_id:
             raise CommitOutOfRange(commit_id, self.next_id)
-        done = range(self.commit_id + 1, commit_id + 1)  # This range is empty for a late commit id.
+        # The range is empty if the commit id is late.
+        done = range(self.commit_id + 1, commit_id + 1)
         self.commit_id = max(self.commit_id, commit_id)
         self.sent_id = max(self.sent_id, self.commit_id)
         if done and self.held:
@@ -126,7 +127,7 @@ class Inbox:
         return True
 
     def begin_at(self, lowest_id: int) -> int:
-        """Counts all ids below *lowest_id* as received. Returns the number of missing ones."""
+        """Counts all ids below *lowest_id* as received. Returns how many ids were missing."""
         before, self.commit_id = self.commit_id, max(self.commit_id, lowest_id - 1)
         passed = {seq_id for seq_id in self.ahead if seq_id <= self.commit_id}
         self.ahead -= passed

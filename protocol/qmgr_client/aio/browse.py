@@ -42,8 +42,8 @@ async def browse(
 def _place_of(message: Message, order: int) -> list[int]:
     """Returns the position from which a browse in *order* continues after *message*.
 
-    In logical order, the position of a group is that of its due message. Other messages of the
-    group do not contain this position.
+    In logical order, the position of a group is the position of its due message. Other messages of
+    the group do not contain this position.
 
     Raises:
         RequestError: INCONSISTENT_BROWSE if *message* was browsed in another order. VALUE_INVALID

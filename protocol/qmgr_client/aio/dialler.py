@@ -26,8 +26,8 @@ class ConnectTimes:
         ValueError: A time is negative.
     """
 
-    wait_ms: int | None  # time for the first connection; 0: one attempt
-    give_up_ms: int | None  # time for each later connection; 0: no attempt
+    wait_ms: int | None  # time for the first connection; 0 makes one attempt
+    give_up_ms: int | None  # time for each later connection; 0 makes no attempt
 
     def __post_init__(self) -> None:
         for name, time_ms in (("wait_ms", self.wait_ms), ("give_up_ms", self.give_up_ms)):

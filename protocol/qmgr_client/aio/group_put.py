@@ -165,7 +165,7 @@ class GroupPut:
     async def _put_in(
         self, unit: UnitOfWork, outgoing: Sequence[Outgoing], last: bool
     ) -> list[PutResult]:
-        """Puts all items together. If one is refused, the handle does not move."""
+        """Puts all items together. If an item is refused, the handle does not move."""
         numbered: list[Outgoing] = []
         try:
             for index, item in enumerate(outgoing, 1):

@@ -1,6 +1,7 @@
 """Finding, claiming, replacing and removing the status message of a run, for asyncio.
 
-If two runs start at the same time, exactly one of them receives the claim, in any interleaving:
+If two runs start at the same time, exactly one of them receives the claim, regardless of the order
+of their steps:
 
 1. The UID of the first status is derived from the run (``claim``). While this status is on the
    queue or in a unit of work, the queue refuses a second status with the same UID.

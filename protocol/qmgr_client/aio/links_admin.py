@@ -144,7 +144,7 @@ class LinksAdmin(Asker):
         Args:
             manager: The name of the other queue manager.
             store_id: The only store id that is accepted for that name, 16 bytes. ``b""`` accepts
-                the store id that is already known, or else the first one that connects.
+                the store id that is already known, or else the id of the first store that connects.
 
         Raises:
             RequestError: LINKS_EXHAUSTED, or PEER_WRONG if *manager* is this queue manager.

@@ -91,7 +91,7 @@ class Session:
 
     def __init__(self, core: ClientCore) -> None:
         self.core = core
-        # The result of the handshake: "", or the reason of a refusal.
+        # The result of the handshake: "" or the reason for a refusal.
         self.greeted: asyncio.Future[str] | None = None
         self.over: asyncio.Future[None] | None = None  # done when the connection has ended
         self.loss_reason = ""  # reason why the last connection was lost
@@ -394,7 +394,7 @@ class Session:
             self.greeted.set_result(reason)
 
     def _close_wire(self) -> None:
-        self._write()  # A goodbye may be pending.
+        self._write()  # A goodbye may still be pending.
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.close()
 

@@ -82,8 +82,8 @@ class Work(Messaging):
         exception releases the message as failed and is logged as a warning of the logger
         ``qmgr_client``. The client renews the lease of a message while a function works on it.
 
-        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish their current
-        messages, prefetched messages return to their queues, and this method returns.
+        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully. The workers finish their
+        current messages, and prefetched messages return to their queues. Then this method returns.
         :meth:`QueueManager.close` also stops the workers, but does not wait for them. A second
         signal has its usual effect. For example, SIGINT cancels the workers, and their messages
         return to the queues.

@@ -66,8 +66,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
     def queue_ensure(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueEnsured:
         """Creates a queue with these attributes, or alters the queue if it exists.
 
-        Applications can call this method at each start, even several of them at the same time.
-        Attributes that you omit keep their values.
+        Applications can call this method at each start. Several applications may do this at the
+        same time. Attributes that you omit keep their values.
 
         Returns:
             The row of the queue. ``created`` states whether the queue is new. ``changed`` is the
@@ -228,7 +228,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             pattern: A pattern such as ``APP.*``.
-            attributes: The attributes of the template. They replace all its earlier attributes.
+            attributes: The attributes of the template. These attributes replace all its earlier
+                attributes.
 
         Returns:
             The row of the template. ``created`` states whether the template is new. ``changed``

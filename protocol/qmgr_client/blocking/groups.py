@@ -80,7 +80,8 @@ class Groups(Messaging):
             queue: The name of the queue to put the group on.
             items: Bodies, or :class:`Outgoing` messages with options.
             status_queue: The name of the queue for the status message.
-            name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
+            name: The name of the status message, 1 to 64 bytes. Calls at the same time need
+                different names.
             batch: The number of messages in each unit.
             resume_from: The group number of the first of *items*, if you omit items that were put
                 earlier. None means that *items* has all messages of the group.
@@ -128,13 +129,15 @@ class Groups(Messaging):
 
         If the handler raises an error, the unit is backed out and the error is raised. Call the
         method again to continue. If a unit is lost with its connection or by a restart of the queue
-        manager, its messages are processed again in a new unit, at most five times.
+        manager, its messages are processed again in a new unit. A unit is repeated at most five
+        times.
 
         Args:
             queue: The name of the queue to get the group from.
             handler: The function that processes a message.
             status_queue: The name of the queue for the status message.
-            name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
+            name: The name of the status message, 1 to 64 bytes. Calls at the same time need
+                different names.
             batch: The number of messages in each unit.
             wait_ms: The maximum time to wait for each message, in milliseconds or as a timedelta.
             all_available: Whether to start a group only when all of its messages are on the queue.

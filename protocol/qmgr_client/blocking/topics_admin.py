@@ -60,7 +60,8 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of subscriptions.
 
         Args:
-            topic: Return only subscriptions that match this topic. ``""`` returns all of them.
+            topic: Return only subscriptions that match this topic. ``""`` returns all
+                subscriptions.
             limit: The maximum number of rows to return. 0 means unlimited.
         """
         return self._call(self._aio.subscription_list(topic, limit))
@@ -143,12 +144,14 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
     ) -> JobRow:
         """Delivers parked publications again to the subscriptions that they are parked for.
 
-        A job republishes the publications. Without arguments, the job republishes all of them.
+        A job republishes the publications. Without arguments, the job republishes all parked
+        publications.
 
         Args:
             where: The same as in :meth:`republish_list`.
             uid: The same as in :meth:`republish_list`.
-            subscriptions: The names of the subscriptions. An empty sequence means all.
+            subscriptions: The names of the subscriptions. An empty sequence means all
+                subscriptions.
             rate: The maximum number of publications per second. 0 means unlimited.
             messages_max: The maximum number of publications in total. 0 means unlimited.
             drop: Whether to delete the parked publications instead of delivering them.

@@ -103,7 +103,7 @@ class GroupPutState:
 def _inconsistent(
     place: GroupPosition, unit: Unit | None, *, persistent: bool
 ) -> tuple[ErrorCode, str] | None:
-    """Returns an error if a message is inconsistent with the earlier ones of its group."""
+    """Returns an error if a message is inconsistent with the earlier messages of its group."""
     group = f"group {place.group_id.hex()}"
     if place.persistent != persistent:
         before = "persistent" if place.persistent else "not persistent"

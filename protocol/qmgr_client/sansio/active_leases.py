@@ -4,8 +4,8 @@
          └────────settled─────┴──────────▶ forgotten
 
 The first renewal of a lease starts the lease: from then on, its time runs at the queue manager. A
-message that is settled within 5 ms needs no renewal. A fast application therefore causes no extra
-frames.
+message that is settled within 5 ms needs no renewal. A fast application therefore does not cause
+extra frames.
 
 Once every 100 ms, however, a lease starts before the application receives the message. Suppose that
 a message crashes the application immediately, and again right after a restart. Each of these
@@ -25,8 +25,8 @@ class ActiveLeases:
 
     def __init__(self, *, auto_renew: bool) -> None:
         self._auto_renew = auto_renew
-        self._start_early_ms = 0  # time from which on the next lease starts early
-        self._fresh: dict[bytes, tuple[int, int]] = {}  # queue id, start time of the lease
+        self._start_early_ms = 0  # time after which the next lease starts early
+        self._fresh: dict[bytes, tuple[int, int]] = {}  # queue id of the lease and its start time
         self._started: dict[bytes, int] = {}  # queue ids of the leases to renew
 
     def __bool__(self) -> bool:

@@ -31,7 +31,7 @@ class AnswerRouter:
     def __init__(
         self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
     ) -> None:
-        self.home = NOWHERE  # store and boot of the connected queue manager
+        self.home = NOWHERE  # store id and boot number of the connected queue manager
         self._name = ""
         self._puts = puts
         self._settles = settles

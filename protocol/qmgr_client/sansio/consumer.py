@@ -8,9 +8,9 @@
    arrival until it is settled or its lease ends. The sum of credit and buffer depends on the speed
    of the application (read_ahead.py).
 2. A lost connection ends all leases. Messages in the buffer are dropped because the queue manager
-   delivers them again. Messages that the application received stay held until it settles them. If
-   such a message is delivered again to the same client, the application does not receive it twice:
-   the settle of the application ends the new lease.
+   delivers them again. Messages that the application received stay held until the application
+   settles them. If such a message is delivered again to the same client, the application does not
+   receive it twice: the settle of the application ends the new lease.
 3. If the lease of a message has ended, the application does not receive the message, because
    another consumer may have leased it. If a lease ends in the buffer, the consumer grants no
    credit until the application asks for a message.
@@ -66,7 +66,7 @@ class ConsumerState:
     queue: str
     prefetch: int  # maximum sum of held messages and credit
     bytes_max: int
-    lease_wanted_ms: int  # requested length of a lease; 0: the lease_ms of the queue
+    lease_wanted_ms: int  # requested length of a lease; 0 requests the lease_ms of the queue
     selection: tuple[str, bytes, bytes]  # selector, correlation id, group id
     groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
     auto_renew: bool = False  # whether leases are renewed until their messages are settled
@@ -168,8 +168,8 @@ class ConsumerState:
     def lapse(self, queue_id: int, item: bytes) -> None:
         """Schedules the return of a message whose lease ended in the buffer.
 
-        An ordered consumer also drops the later messages of the same group. Otherwise the
-        application would receive them before this message.
+        An ordered consumer also drops the later messages of the same group. Otherwise, the
+        application would receive the later messages before this message.
         """
         handle = item[: m.HANDLE.size]
         self.remove_lease(handle)

@@ -85,7 +85,7 @@ class Consumers:
             if count >= consumer.read_ahead.half:
                 consumer.read_ahead.half_taken(now_ms)
                 if not consumer.free[0]:
-                    continue  # The consumer has prefetched enough for its speed.
+                    continue  # The prefetch suffices for this application's speed.
             elif count and consumer.is_waiting and not consumer.credit_messages:
                 pass  # The application settles late: grant the rest of its prefetch.
             elif size < max(consumer.bytes_max // 2, 1):

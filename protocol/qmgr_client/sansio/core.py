@@ -4,9 +4,9 @@
                           results ◀──events──┘ ▲
                                                └─receive── bytes from the socket
 
-The core is deterministic: it reads no clock, uses no randomness and never waits. Times are
-milliseconds of any monotonic clock. A shell calls :meth:`events` and :meth:`data_to_send` after
-each call of another method.
+The core is deterministic: it does not read a clock, use randomness or wait. Times are milliseconds
+of any monotonic clock. A shell calls :meth:`events` and :meth:`data_to_send` after each call of
+another method.
 """
 
 from collections.abc import Sequence
@@ -162,7 +162,7 @@ class ClientCore:
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
-        """Queues the renewal of a lease. Result and errors are the same as in :meth:`settle`."""
+        """Queues the renewal of a lease. The result is the same as in :meth:`settle`."""
         terms = SettleTerms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
@@ -400,7 +400,7 @@ class ClientCore:
                 self._control.append(ping)
 
     def data_to_send(self, now_ms: int) -> bytes:
-        """Returns bytes for the queue manager, or b"" if there are none.
+        """Returns bytes for the queue manager, or b"" if nothing must be sent.
 
         A result has about SEND_BYTES. Call the method until it returns b"" or the socket is full.
         """

@@ -4,8 +4,8 @@
              ◀────4, 5───── dropped here
              ◀──3, 4, 5──── delivered again, in order
 
-Messages are dropped until the returned number or a lower one arrives again, or until the settle is
-answered. Messages that arrive after the answer were sent after the return. A dropped message is
+Messages are dropped until the returned number or a lower number arrives again, or until the settle
+is answered. Messages that arrive after the answer were sent after the return. A dropped message is
 returned unread because it may be a second delivery.
 """
 
@@ -48,7 +48,7 @@ def member_of(item: bytes) -> tuple[bytes, int] | None:
 
 
 class GroupReturns:
-    """The returns of messages of groups by one consumer.
+    """The messages of groups that one consumer has returned.
 
     Invariant: when a message of a group arrives, the group's answered returns are removed.
     """

@@ -1,4 +1,4 @@
-"""The sending end of a producer's stream. It numbers and repeats puts, and resolves each one once.
+"""The sending end of a producer's stream: numbers and repeats puts, and resolves each put once.
 
     waiting ──take──▶ sent, with an id ──Committed──▶ one PutDone
                           ▲    │

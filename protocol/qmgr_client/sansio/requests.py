@@ -1,6 +1,6 @@
 """Requests with one answer each: gets, browses, administration.
 
-They are repeated after a reconnect.
+The client repeats these requests after a reconnect.
 
 Requests of a unit of work are not repeated, because the unit is lost with its connection.
 """

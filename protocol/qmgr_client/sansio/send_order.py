@@ -1,8 +1,8 @@
 """The order in which a client sends pending messages, so that a reconnect is safe.
 
-After a reconnect, the client first repeats the settles of the last connection. Then it resumes the
-producer and repeats the unanswered puts. Only then does the client request messages: gets,
-consumers, credit. In this order, no message is lost and none takes effect twice.
+After a reconnect, the client first repeats the settles of the last connection. Then the client
+resumes the producer and repeats the unanswered puts. Only then does the client request messages:
+gets, consumers, credit. In this order, no message is lost and none takes effect twice.
 """
 
 from qmgr_client.sansio.consumers import Consumers

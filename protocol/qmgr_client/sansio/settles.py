@@ -38,7 +38,7 @@ PLAIN = SettleTerms()
 
 
 class PendingSettle(NamedTuple):
-    """The end or the renewal of a lease. It has no result yet."""
+    """The end or the renewal of a lease, as long as the caller has no result."""
 
     ticket: int  # ticket of the caller; 0 if the core itself settles and no caller waits
     action: int
@@ -198,7 +198,7 @@ class Settles:
         self.frames_sent = 0
 
     def connected_to(self, home: Home) -> None:
-        """Ends the settles of leases that a store other than that of *home* granted."""
+        """Ends the settles of leases that a store other than the store of *home* granted."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
         if not foreign:
