@@ -45,7 +45,7 @@ class Pushed:
         self._push = push
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Returns those *filters* that Spark must apply itself, as the same objects."""
+        """Returns those objects in *filters* that Spark must apply itself."""
         return self._push(filters)
 
 
@@ -99,7 +99,7 @@ def _bounded(part: str, one: Filter, known: Filters) -> Filters | None:
 
 
 def _numbers(part: str, one: Filter) -> Iterator[int]:
-    """Yields the values of *one* as numbers, or nothing if a value is not supported."""
+    """Yields the values of *one* as numbers, or no values if a value is not supported."""
     value: Any = getattr(one, "value", None)
     values = list(value) if isinstance(one, In) else [value]
     found = [_number(part, one_value) for one_value in values]

@@ -45,7 +45,7 @@ class TableReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        """Returns a partition for each task, or an empty list if there are no rows."""
+        """Returns a partition for each task, or an empty list if the table has no rows."""
         from qmgr_tables.planning import plan
         from qmgr_tables.tables.registry import TABLES
 
@@ -69,7 +69,7 @@ class TableReader(DataSourceReader):
             except SnapshotUnreadable as error:
                 if not self._options.skip_damaged:
                     raise
-                log.warning("qmgr: left out the rest of a snapshot (onDamaged=skip): %s", error)
+                log.warning("qmgr: skipped the rest of a snapshot (onDamaged=skip): %s", error)
 
 
 @cache

@@ -37,7 +37,7 @@ def local_session(
     Args:
         quick: Whether the session is for small work. Such a session starts sooner, but work in it
             takes two to three times as long.
-        settings: Further settings of Spark. These override the settings of this function.
+        settings: Further settings of Spark, which override the settings of this function.
 
     Raises:
         JavaUnsuitable: Spark cannot use the installed Java. The text states the fix.

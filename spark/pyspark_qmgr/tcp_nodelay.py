@@ -1,8 +1,8 @@
 """Saves up to 80 ms per task of a worker, in which Spark and the kernel wait for each other.
 
 Both ends of a worker's connection write in pieces, with Nagle's algorithm. Therefore, each piece
-waits until the previous one is acknowledged. Linux delays an acknowledgement by 40 ms if there is
-no data to send back. For comparison, a task of 250,000 messages takes 300 ms.
+waits until the previous one is acknowledged. Linux delays an acknowledgement by 40 ms if it has no
+data to send back. For comparison, a task of 250,000 messages takes 300 ms.
 """
 
 import os

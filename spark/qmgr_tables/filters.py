@@ -1,4 +1,4 @@
-"""The conditions of a query on some columns. They are used to skip data that cannot match.
+"""The conditions of a query on some columns. The readers skip data that cannot match them.
 
 None means that a part has no condition. The start of a range is inclusive, and the end is
 exclusive.

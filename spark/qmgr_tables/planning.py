@@ -20,7 +20,7 @@ from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot, directorie
 
 # maximum number of threads that read manifests and checksums; one disk cannot serve more threads
 THREADS_MAX = 8
-# Minimum number of partitions, if there are enough shares. Small shares of many snapshots are
+# Minimum number of partitions, if the query has enough shares. Small shares of many snapshots are
 # joined, because a task costs about 20 ms regardless of its size.
 BUNDLES_MIN = 16
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def find(options: Options) -> Found:
     def leave_out(directory: str, error: SnapshotUnreadable) -> None:
         if not options.skip_damaged:
             raise error
-        log.warning("qmgr: snapshot left out (onDamaged=skip): %s", error)
+        log.warning("qmgr: skipped snapshot (onDamaged=skip): %s", error)
         skipped.append(Skipped(directory, str(error)))
 
     named = _named(options.paths, leave_out)
@@ -67,7 +67,7 @@ def find(options: Options) -> Found:
             snapshots.append(answer._replace(staging=options.staging))
     if not snapshots and options.table != "snapshots":
         raise SnapshotUnreadable(
-            f"{', '.join(options.paths)}: all {len(skipped)} snapshots were left out; "
+            f"{', '.join(options.paths)}: all {len(skipped)} snapshots were skipped; "
             f"the first: {skipped[0].why}"
         )
     return Found(snapshots, skipped)

@@ -214,7 +214,7 @@ def _wall(clock_ms: int, snapshot: StoredSnapshot) -> int | None:
 def _dead(note: notes.Note) -> tuple[Any, ...]:
     """Returns the values of a dead letter's columns.
 
-    Another queue manager may have sent these values.
+    Another queue manager may have sent these values, so they are checked.
     """
     code = note.get("code")
     if type(code) is not int:

@@ -29,7 +29,7 @@ COLUMNS = (
     Column(
         "days",
         Kind.COUNT,
-        f"the number of other days; hours with fewer than {DAYS_MIN} are left out",
+        f"the number of other days; hours with fewer than {DAYS_MIN} are omitted",
     ),
     Column(
         "z", Kind.NUMBER, f"the difference from usual in deviations; unusual from {Z_MIN:.0f} on"

@@ -55,7 +55,7 @@ REASONS = (
     Column(
         "reason",
         Kind.TEXT,
-        "the reason of the subscriber that rejected the publications, in one word",
+        "the reason that the subscriber gave when it rejected the publications, in one word",
     ),
     Column("parked", Kind.COUNT, "publications parked for this reason"),
     Column("topics", Kind.COUNT, "the number of topics of these publications"),

@@ -46,7 +46,7 @@ COLUMNS = (
 HOURLY = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "a queue with history"),
-    Column("hour", Kind.TIME, "the start of the hour, in UTC; hours without an event are left out"),
+    Column("hour", Kind.TIME, "the start of the hour, in UTC; hours without an event are omitted"),
     *_COUNTS,
 )
 

@@ -44,7 +44,7 @@ class Plot(NamedTuple):
     label: tuple[str, ...]  # columns that identify a bar or a line
     values: tuple[str, ...]
     axis: str  # title of the axis of values, with the unit
-    x: str = ""  # time column, for lines over time instead of bars
+    x: str = ""  # name of the time column, for lines over time instead of bars
     # whether the axis may be logarithmic, for values over several powers of ten
     is_log: bool = False
     in_order: bool = False  # whether bars are ordered by ascending label, as in a histogram

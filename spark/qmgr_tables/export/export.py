@@ -86,7 +86,7 @@ def export(
         ExportRefused: *to* has other content or is in use. Nothing was changed.
         ExportFailed: The export was interrupted.
     """
-    # The export verifies only snapshots with new data, below.
+    # The export verifies only snapshots with new data, later in this function.
     found = planning.find(options._replace(verify=False))
     planning.check_queues(found.snapshots, options)
     table = TABLES[options.table]

@@ -16,7 +16,7 @@ _HINTS = {
 class ExportFailed(Exception):
     """The export was interrupted.
 
-    The text states where, why, and what to do. Complete files remain.
+    The text states the file or queue manager, the reason, and what to do. Complete files remain.
     """
 
 

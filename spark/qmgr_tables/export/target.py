@@ -163,7 +163,8 @@ class LocalDraft:
 class RemoteTarget:
     """A path in a file system of fsspec. A file is first written locally, then sent in one piece.
 
-    Each new line rewrites the whole manifest. Two exports at the same time are not prevented.
+    Each new line rewrites the whole manifest. The target does not prevent two exports at the same
+    time.
     """
 
     def __init__(self, system: Any, root: str, url: str) -> None:

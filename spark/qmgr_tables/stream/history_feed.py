@@ -54,7 +54,7 @@ class HistoryFeed(Connection):
         """Returns the current state of the journal.
 
         Args:
-            wait_ms: The time to wait. None: the wait_ms of the feed.
+            wait_ms: The time to wait. None means the wait_ms of the feed.
 
         Raises:
             ManagerAway: The queue manager does not answer.
@@ -80,7 +80,7 @@ class HistoryFeed(Connection):
 
         Raises:
             ManagerAway: The queue manager does not answer.
-            DataLost: The store is a different one, or a row is missing.
+            DataLost: The queue manager has a different store, or a row is missing.
         """
         while after < until:
             try:

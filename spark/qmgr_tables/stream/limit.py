@@ -15,10 +15,11 @@ def admitted(
 ) -> Offsets:
     """Returns the end of a batch that begins after *start*.
 
-    Stores or queues get equal shares of the limit. The unused part of a share passes to the next
-    one. Shares that were too small for a row are used at the end. If the limit is below the number
-    of queues, the queues take turns. The total progress determines the order of the turns. A row of
-    history is not divided. If data is available, the batch has at least one row of any length.
+    Stores or queues get equal shares of the limit. The unused part of a share is added to the next
+    share. Shares that were too small for a row are used at the end. If the limit is below the
+    number of queues, the queues take turns. The total progress determines the order of the turns. A
+    row of history is not divided. If data is available, the batch has at least one row of any
+    length.
     """
     if rows_max is None and bytes_max is None:
         return ends

@@ -49,7 +49,7 @@ class QueueFeed(Connection):
         """Returns the local queues on which applications put messages, and their positions.
 
         Args:
-            wait_ms: The time to wait. None: the wait_ms of the feed.
+            wait_ms: The time to wait. None means the wait_ms of the feed.
 
         Raises:
             ManagerAway: The queue manager does not answer.
@@ -83,7 +83,7 @@ class QueueFeed(Connection):
 
         Raises:
             ManagerAway: The queue manager does not answer.
-            DataLost: The store is a different one.
+            DataLost: The queue manager has a different store.
         """
         while after < until:
             page = self.ask(partial(_page, queue, after, messages_max))

@@ -1,4 +1,4 @@
-"""The sources of a stream: running queue managers, or snapshots of them.
+"""The sources of a stream: running queue managers, or their snapshots.
 
 An offset has the last row of history that was read from each store: {store id: number}. For
 messages, an offset has the last arrival number of each queue: {store id/queue id: number}. A new

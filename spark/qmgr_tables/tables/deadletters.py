@@ -1,4 +1,6 @@
-"""The table of dead letters: messages whose note has a reason. They are read like other messages.
+"""The table of dead letters: messages whose note has a reason.
+
+Dead letters are read like other messages.
 
 Only messages with such a note are read. The runs of a task are first reduced to these messages.
 """

@@ -27,7 +27,8 @@ BATCH_ROWS = 10_000
 # maximum number of samples for each part of a queue, and in total, because each task takes all
 # samples
 SAMPLES_EACH, SAMPLES_MAX = 8, 4_000
-PART_MIN = 50  # minimum number of UIDs in a part; smaller parts are not worth their samples
+# Minimum number of UIDs in a part; samples for smaller parts would cost more than they save.
+PART_MIN = 50
 PARTS_MAX = SAMPLES_MAX  # maximum number of parts of a queue
 # Minimum sizes of a remembered UID and of a message in a data file, to estimate their number.
 REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
@@ -70,7 +71,7 @@ COLUMNS = (
 
 
 class Slice(NamedTuple):
-    """One part of the UIDs of some queues: UIDs with a message, or remembered UIDs."""
+    """One part of the UIDs of some queues, either UIDs with a message or remembered UIDs."""
 
     snapshot: StoredSnapshot  # snapshot to read, without its queues
     queues: tuple[QueueInfo, ...]

@@ -98,7 +98,7 @@ COLUMNS = (
     Column(
         "dead_reason",
         pa.string(),
-        "the reason of the consumer that rejected the message, in one word",
+        "the reason that the consumer gave when it rejected the message, in one word",
     ),
     Column("dead_text", pa.string(), "the text of the consumer that rejected the message"),
     Column("dead_queue", pa.string(), "the queue where the message became a dead letter"),
