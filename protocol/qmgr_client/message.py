@@ -136,7 +136,8 @@ class Message(NamedTuple):
     def redelivered(self) -> Redelivered:
         """Whether the message was delivered before.
 
-        ``"maybe"`` means that the queue manager crashed and no longer knows.
+        ``"maybe"`` means that the queue manager crashed and does not know whether it delivered the
+        message.
         """
         if self.state & STATE_REDELIVERED:
             return "yes"

@@ -145,7 +145,7 @@ class Connection:
             self.error = error
             self._decoder = FrameDecoder()
         if found or self.state is State.OPEN:
-            # A handshake that arrives byte by byte does not count as alive.
+            # A peer that sends its handshake byte by byte does not count as alive.
             self._heard_ms = now_ms
         return found
 

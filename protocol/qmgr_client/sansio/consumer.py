@@ -12,7 +12,7 @@
    settles them. If such a message is delivered again to the same client, the application does not
    receive it twice: the settle of the application ends the new lease.
 3. If the lease of a message has ended, the application does not receive the message, because
-   another consumer may have leased it. If a lease ends in the buffer, the consumer grants no
+   another consumer may have leased it. If a lease ends in the buffer, the consumer does not grant
    credit until the application asks for a message.
 4. The lease of a message starts again soon after the application received the message
    (active_leases.py).
@@ -75,7 +75,8 @@ class ConsumerState:
     request_id: int = 0  # id of the Consume request on this connection
     is_open: bool = False  # whether the consumer is open on this connection
     is_cancelled: bool = False
-    # Whether a lease ended in the buffer and the application has asked for no message since.
+    # Whether a lease ended in the buffer and the application has not asked for a message since
+    # then.
     is_idle: bool = False
     is_waiting: bool = False  # whether the application asked for a message and the buffer was empty
     credit_messages: int = 0  # number of messages that the queue manager may still send

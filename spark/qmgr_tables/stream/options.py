@@ -140,7 +140,7 @@ def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None
         )
     useless = [name for name in _OF_MESSAGES if name in shared]
     if table == "history" and useless:
-        raise OptionInvalid(f"option {useless[0]}: history has no bodies and states; omit it")
+        raise OptionInvalid(f"option {useless[0]}: history has neither bodies nor states; omit it")
 
 
 def _cursor(text: str, *, is_live: bool, is_history: bool) -> str:
