@@ -193,7 +193,7 @@ class ErrorCode(Coded):
     LEASE_LOST = (
         500, _NEVER, "", "The lease ended: another consumer, or a unit of work, holds the message.",
         "Get the message again, with a longer --lease. Undo its effects, or make processing "
-        "idempotent. A message got in a unit of work is settled by its commit or backout only.")
+        "idempotent. Only the commit or the backout of a unit settles the messages that it got.")
     CONSUMER_UNKNOWN = (
         501, _NEVER, "2019 MQRC_HOBJ_ERROR", "The connection has no such consumer. Reserved.",
         "Open a consumer first.")

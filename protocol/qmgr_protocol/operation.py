@@ -72,7 +72,7 @@ class RequestTraits:
     right: Right
     growth: Growth
     answered_by: AnsweredBy
-    ok_value: Check | None  # check of the value of the Ok, if a client or a link uses the value
+    ok_value: Check | None  # check of the value in the Ok, if a client or a link uses the value
     is_long: bool  # True if the answer may fill a whole frame
     is_dropped: bool  # True if the request has no effect after its connection has closed
 
