@@ -38,7 +38,7 @@ class PutResult(NamedTuple):
     """
 
     uid: Uid | None
-    resent: bool = False  # whether the put was sent twice or answered after a reconnect
+    resent: bool = False  # whether the put was sent twice or was answered after a reconnect
     subscriptions: int | None = None  # number of subscriptions that match a publication, if known
 
 
@@ -51,11 +51,11 @@ class _Place(NamedTuple):
 class Group(_Place):  # A NamedTuple cannot define __new__ itself.
     """The position of a message in its group: the group id, the number and the last-message flag.
 
-    A put accepts any tuple of these three values. If the id is a text, as in
-    ``Group("N12345", 1)``, it is padded with zero bytes to 24 bytes.
+    A put accepts any tuple of these three values. If the id is a string, as in ``Group("N12345",
+    1)``, zero bytes are added to make it 24 bytes long.
 
     Raises:
-        RequestError: VALUE_INVALID if the id is neither 24 bytes nor a text that fits.
+        RequestError: VALUE_INVALID if the id is neither 24 bytes nor a string that fits.
     """
 
     __slots__ = ()
@@ -74,14 +74,14 @@ class Outgoing(NamedTuple):
     headers: Headers | None = None
     reply_to: str = ""
     content_type: str = ""
-    expiry_ms: Duration = 0  # time after which the message expires; 0 never expires
+    expiry_ms: Duration = 0  # time after which the message expires; 0 if the message never expires
     delay_ms: Duration = 0  # time before the message can be delivered, at most ten years
     deliver_at: datetime | None = None  # time with a time zone, as an alternative to delay_ms
     persistent: bool = True  # whether the message survives a restart of the queue manager
     report: bool = False  # whether to send a report to reply_to if the message expires
     group: tuple[GroupId, int, bool] | None = None  # group id, number, last-message flag
     retained: bool = False  # whether the topic retains the publication for later subscribers
-    key: Key | None = None  # text or UUID; the queue refuses a second put with the same key
+    key: Key | None = None  # string or UUID; the queue refuses a second put with the same key
 
     def resolved(self, now: datetime) -> "Outgoing":
         """Returns this message with ``deliver_at`` as a delay from *now*, and ``key`` as a UID.
@@ -211,7 +211,8 @@ def encode(outgoing: Outgoing) -> bytes:
             )
         )
     except (TypeError, ValueError, AttributeError, struct.error) as error:
-        raise _fault(outgoing) from error  # Most puts are valid: check types only now.
+        # Most puts are valid, so the types are checked only after an error.
+        raise _fault(outgoing) from error
 
 
 def _fault(outgoing: Outgoing) -> RequestError:

@@ -18,8 +18,9 @@
               then the envelope (a msgpack map), the body, and, after stamping:
               origin (text), timestamp (u64, microseconds)
 
-All integers are big-endian. Origin and timestamp are the UID, the identity of the message. The UID
-is at the end, so that a queue manager that stamps a record only continues the checksum over it.
+All integers are big-endian. The origin and the timestamp form the UID, which identifies the
+message. The UID is at the end of a record. A queue manager that stamps a record therefore only
+extends the checksum by the UID.
 
 To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
@@ -35,18 +36,20 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
-# The same head for loops over many records. The bytes from origin_length to flags are one piece.
+# The same head for loops over many records. The bytes from origin_length to flags are read as one
+# value.
 JOINED_HEAD = struct.Struct(">I4sQBBHI")
 # The same head for a record in a group without a correlation id. The two lengths before
-# envelope_length are one number, and the group follows.
+# envelope_length are read as one number, and the group follows.
 GROUPED_HEAD = struct.Struct(">I4sQHHI24sI")
 ORIGIN_LENGTH_AT = 4
 SUMMED_AT = 5  # offset of the first byte that the checksum covers
 PRIORITY_AT, FLAGS_AT = 6, 7
 CORRELATION_LENGTH_AT = 16
 GROUP_FLAGS_AT = 17
-TIMESTAMP_AT = -8  # offset in a stamped record, after the origin
-# Slices of a record. A named slice costs a loop less time than one built from numbers.
+TIMESTAMP_AT = -8  # offset of the timestamp in a stamped record, after the origin
+# Slices of a record. In a loop, a named slice takes less time than a slice that is built from
+# numbers.
 CHECKSUM, ORIGIN_LENGTH, ORIGIN_LENGTH_TO_FLAGS = slice(4), slice(4, 5), slice(4, 8)
 EXPIRY, EXPIRY_TO_GROUP_FLAGS = slice(8, 16), slice(8, 18)
 CORRELATION_LENGTH, GROUP_FLAGS = slice(16, 17), slice(17, 18)
@@ -60,7 +63,7 @@ ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
 PRIORITY_DEFAULT = 4
 TIMESTAMP_MAX = 2**63 - 1
-UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size in a record
+UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size of the UID in a record
 EXPIRY_END = 2**63
 DELAY_MAX_MS = 3_650 * 24 * 3_600_000
 FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 1, 2, 4, 16
@@ -104,7 +107,7 @@ class Fields(NamedTuple):
     body: bytes
     priority: int = PRIORITY_DEFAULT
     correlation_id: bytes = b""
-    envelope: dict[str, Any] = {}  # noqa: RUF012 - the default is never changed
+    envelope: dict[str, Any] = {}  # noqa: RUF012 - no code changes the default
     uid: Uid | None = None
     group: tuple[bytes, int, bool] | None = None  # id, number, last
     expiry_ms: int = 0
@@ -220,7 +223,7 @@ def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
 
 
 def _summed(record: bytes) -> bytes | memoryview:
-    """Returns the bytes that the checksum covers, as a view if a copy would take longer."""
+    """Returns the bytes that the checksum covers, as a view if a view is faster than a copy."""
     if len(record) < _VIEWED_BYTES:
         return record[SUMMED_AT:]
     return memoryview(record)[SUMMED_AT:]
@@ -286,7 +289,7 @@ def size_of(record: bytes) -> int:
 
 
 def too_large_text(size_bytes: int, limit_bytes: int) -> str:
-    """Returns the text of the refusal of a message that is too large."""
+    """Returns the error text for a message that is refused because it is too large."""
     return (
         f"message of {size_bytes} bytes (body, headers and {HEAD_BYTES} more) "
         f"exceeds the limit of {limit_bytes} bytes"
@@ -296,7 +299,8 @@ def too_large_text(size_bytes: int, limit_bytes: int) -> str:
 def own_bytes(record: bytes) -> int:
     """Returns the size of *record* without its UID, which message_max_bytes limits.
 
-    So a message has the same size before and after stamping. An incomplete record has no UID.
+    Therefore, a message has the same size before and after stamping. An incomplete record has no
+    UID.
     """
     if len(record) < HEAD_BYTES:
         return len(record)
@@ -353,7 +357,7 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
     """
     (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
     origin = record[-8 - origin_length : -8].decode(errors="replace")
-    if not is_name(origin):  # Each origin gets a row, and is shown to people.
+    if not is_name(origin):  # Each origin gets a row and is shown to operators.
         raise _malformed(
             f"the origin {origin!r} is not a valid name: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
         )

@@ -4,7 +4,8 @@
     flights/+/UA         a filter: + matches any one level
     flights/#            # matches any number of levels, even none: it matches flights itself
 
-A destination that begins with / is a topic: a put to ``/flights/JFK/UA`` is a publication.
+A destination that begins with / is a topic. For example, a put to ``/flights/JFK/UA`` is a
+publication.
 
     BILLING:delays       a durable subscription of the client BILLING
     :delays              a durable subscription of an administrator

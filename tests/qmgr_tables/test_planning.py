@@ -52,12 +52,12 @@ def test_or_it_is_left_out_with_a_warning(
         str(broken.parent / "newer"),
     ]
     assert len(caplog.messages) == 3
-    assert caplog.messages[1].startswith(f"qmgr: snapshot left out (onDamaged=skip): {broken}/")
+    assert caplog.messages[1].startswith(f"qmgr: skipped snapshot (onDamaged=skip): {broken}/")
     assert all("\n" not in message for message in caplog.messages)
 
 
 def test_nothing_that_is_left_is_an_error_all_the_same(broken: Path) -> None:
-    with pytest.raises(SnapshotUnreadable, match="all 2 snapshots were left out; the first: /n"):
+    with pytest.raises(SnapshotUnreadable, match="all 2 snapshots were skipped; the first: /n"):
         find(options(broken, "/none", skip_damaged=True))
 
 

@@ -50,7 +50,8 @@ class GroupPutState:
     ) -> Group:
         """Returns the group field of the next message. A new group gets *new_id*.
 
-        If *is_further* is true, the message is put and refused together with the previous one.
+        If *is_further* is true, the message and the previous one are put together or refused
+        together.
 
         Raises:
             RequestError: INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT, GROUP_NUMBER_INVALID.
@@ -102,7 +103,7 @@ class GroupPutState:
 def _inconsistent(
     place: GroupPosition, unit: Unit | None, *, persistent: bool
 ) -> tuple[ErrorCode, str] | None:
-    """Returns an error if a message is inconsistent with the earlier ones of its group."""
+    """Returns an error if a message is inconsistent with the earlier messages of its group."""
     group = f"group {place.group_id.hex()}"
     if place.persistent != persistent:
         before = "persistent" if place.persistent else "not persistent"

@@ -5,7 +5,7 @@
        └─connection lost──┘
 
 Repeating a settle is safe. A message that was settled or deleted counts as settled. If another
-consumer has leased the message, the settle is refused with LEASE_LOST, and the first one would have
+consumer has leased the message, the settle is refused with LEASE_LOST. The first settle would have
 been refused as well. A renewal or a settle in a unit of work ends with its connection.
 """
 
@@ -21,7 +21,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
 
-BATCH_HANDLES_MAX = 1_000  # A frame may carry more, but one answer must list all exceptions.
+# A frame may carry more handles, but one answer must list all exceptions.
+BATCH_HANDLES_MAX = 1_000
 
 
 class SettleTerms(NamedTuple):
@@ -37,7 +38,7 @@ PLAIN = SettleTerms()
 
 
 class PendingSettle(NamedTuple):
-    """The end or the renewal of a lease that has no result yet."""
+    """The end or the renewal of a lease, as long as the caller has no result."""
 
     ticket: int  # ticket of the caller; 0 if the core itself settles and no caller waits
     action: int
@@ -145,7 +146,7 @@ class Settles:
         return m.Settle(settle_id, action, queue_id, handles)
 
     def _renumber(self) -> bool:
-        """Returns whether an id is available. Ids restart at 1 when all frames are answered."""
+        """Returns whether an id is available. The ids restart at 1 when all frames are answered."""
         if self._next_id < ID_END:
             return True
         if not self._sent:
@@ -161,7 +162,10 @@ class Settles:
                 self._finish(settle, None if code is None else self._refusal(settle, code))
 
     def _refusal(self, settle: PendingSettle, code: int) -> RequestError:
-        """Returns the error for the caller. It names the holder of the lease if known."""
+        """Returns the error for the caller.
+
+        The error names the holder of the lease if it is known.
+        """
         if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
             text = "an open unit of work acknowledged this message: commit it, or back it out"
             return RequestError(code, text)
@@ -194,7 +198,7 @@ class Settles:
         self.frames_sent = 0
 
     def connected_to(self, home: Home) -> None:
-        """Ends the settles of leases that a store other than that of *home* granted."""
+        """Ends the settles of leases that a store other than the store of *home* granted."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
         if not foreign:

@@ -5,10 +5,10 @@
                    └── connection lost: backed out    └── connection lost: repeated, by puts.py
 
 1. A step (a put or an ack) counts once the queue manager has confirmed that the unit contains it.
-2. A commit is sent when every step is answered, and contains the numbers of steps. So it commits
-   exactly the steps that the caller knows of, or nothing.
-3. A unit ends with its connection, unless its commit was sent. Then only the answer decides.
-4. A unit number is not reused. So a repeated commit finds its own unit or none.
+2. A commit is sent when every step is answered, and contains the number of steps of each kind.
+   Therefore, a commit covers exactly the steps that the caller knows of, or nothing.
+3. A unit ends with its connection, unless its commit was sent. After that, only the answer decides.
+4. A unit number is not reused. Therefore, a repeated commit finds its own unit or none.
 """
 
 from collections.abc import Sequence
@@ -38,12 +38,13 @@ class Unit:
     gets: set[tuple[int, bytes]] = field(default_factory=set)  # queue ids and handles
     pending: int = 0  # number of steps without an answer
     ticket: int = 0  # ticket of the commit that waits for these steps
-    error: RequestError | None = None  # error that further use raises
+    error: RequestError | None = None  # error that any further use of the unit raises
     is_over: bool = False  # whether the unit is committed, backed out or unknown
     is_undone: bool = False
     is_lost: bool = False  # whether the unit was lost with its connection
     members: list[tuple[int, bytes, int]] = field(default_factory=list)  # ticket, group id, number
-    group_returns: list[GroupReturn] = field(default_factory=list)  # answered with the backout
+    # Marked as answered together with the backout.
+    group_returns: list[GroupReturn] = field(default_factory=list)
 
     def check(self) -> None:
         """Raises an error if the unit has ended or is being committed."""

@@ -1,4 +1,4 @@
-"""The whole job: reads snapshots, and writes a directory with Parquet files and a page.
+"""The whole job: it reads snapshots, and writes a directory with Parquet files and a page.
 
 qmctl and submit run this job.
 """
@@ -36,7 +36,7 @@ class Made(NamedTuple):
         return [outcome for outcome in self.outcomes if outcome.error]
 
     def document(self) -> dict[str, Any]:
-        """Returns the results as a document for scripts."""
+        """Returns the results as a dictionary for scripts."""
         return {
             "page": self.page,
             "reports": [_report(outcome, self.place) for outcome in self.outcomes],

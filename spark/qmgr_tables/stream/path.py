@@ -1,4 +1,4 @@
-"""A source of a stream: a directory of snapshots with the history that each of them contains."""
+"""A source of a stream: a directory of snapshots, and the history that each snapshot contains."""
 
 import logging
 import time
@@ -42,8 +42,8 @@ class Snapshots:
         """Returns the start of the stream.
 
         Spark does not store the start. Spark requests the start again if it reads the first batch
-        again, and "latest" would then have another result. So with "latest", the end of the first
-        batch has the position.
+        again, and "latest" would then have another result. With "latest", the position is therefore
+        part of the end of the first batch.
         """
         if self._options.from_latest:
             return {}
@@ -53,7 +53,7 @@ class Snapshots:
     def lasts(self) -> Offsets:
         """Returns the last row of history of each store."""
         self._look()
-        # The stops of a store's spans ascend.
+        # The stops of a store's spans are in ascending order.
         return {span.store_id: span.stop - 1 for span in self._spans}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:

@@ -145,7 +145,10 @@ class Journals:
             feed.close()
 
     def _new(self, url: str, state: State) -> int:
-        """Returns the start in a store that is new to the stream, and keeps the rows after it."""
+        """Returns the start in a store that is new to the stream.
+
+        Keeps the rows after the start.
+        """
         cursor = self._options.cursor
         while cursor not in state.cursors:
             position = state.last if self._options.from_latest else state.first - 1
@@ -173,7 +176,7 @@ class Journals:
         self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raises DataLost if the journal differs from the one that was read up to *after*."""
+        """Raises DataLost if the journal differs from the journal that was read up to *after*."""
         if state.last < after:
             self._lose(
                 f"{url}: history was read up to row {after}, but ends with row "

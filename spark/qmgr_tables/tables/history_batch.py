@@ -1,8 +1,8 @@
 """Rows of history as Arrow batches, for snapshots, streams and exports.
 
-A row of history describes many messages in few bytes, and is expanded column by column. Values
-common to a section are repeated, and ascending values are counted. Only values that differ between
-messages are decoded one by one.
+A row of history describes many messages in few bytes, and is expanded column by column. Values that
+all messages of a section share are repeated, and ascending values are computed. Only values that
+differ between messages are decoded one by one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME, Column
 
-BATCH_ROWS = 32_768  # about 6 MiB of Arrow; a batch may have up to one row of history more
+BATCH_ROWS = 32_768  # about 6 MiB of Arrow data; a batch may contain up to one more row of history
 
 COLUMNS = (
     Column(
@@ -91,7 +91,7 @@ class _Part(NamedTuple):
 
     seq: int
     turn: int
-    before: int  # number of the row's messages in earlier sections
+    before: int  # number of messages in earlier sections of the row
     section: Section
 
 
@@ -178,7 +178,7 @@ class _Expansion:
         return pa.repeat(pa.scalar(value, pa.string()), self.rows)
 
     def texts(self, values: Sequence[str | None]) -> pa.Array:
-        """Returns a column of texts. Each message has the text of its section."""
+        """Returns a column of strings. Each message has the string of its section."""
         known: dict[str | None, int] = {}
         codes = [known.setdefault(value, len(known)) for value in values]
         return _looked_up(known, np.repeat(np.array(codes, np.int32), self.counts))
@@ -195,7 +195,7 @@ class _Expansion:
     def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
         """Returns the value of *columns* for each message, and a mask of missing values.
 
-        Single values and runs are expanded for all sections at once.
+        Single values and runs are expanded for all sections together.
         """
         firsts = [_first(column) for column in columns]
         found = np.repeat(np.array(firsts, kind), self.counts)
@@ -239,7 +239,7 @@ class _Expansion:
         return pc.binary_join_element_wise(self.origins(), text, ".")
 
     def created(self) -> pa.Array:
-        """Returns the timestamps of the UIDs as times, or null if they are too late."""
+        """Returns the timestamps of the UIDs as times. A time that is too late is null."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         is_none = pc.is_null(self.origins()).to_numpy(zero_copy_only=False)
         is_none |= numbers >= TIME_END_US
@@ -272,7 +272,7 @@ def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Arra
 
 
 def _name(name: str) -> Callable[[_Expansion], pa.Array]:
-    """Returns the function for a text column of sections. An empty text becomes null."""
+    """Returns the function for a text column of sections. An empty string becomes null."""
     return lambda of: of.texts([getattr(section, name) or None for section in of.sections])
 
 

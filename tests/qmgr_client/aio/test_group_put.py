@@ -51,7 +51,7 @@ async def test_group_of_ones_own_id(tmp_path: Path) -> None:
         async with manager.group("OUT", group_id="ac" * 24) as group:
             await group.put(b"c", last=True)
         assert ids(keeper) == [77, 1, int("ac" * 24, 16)]
-        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: to use a text"):
+        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: to use text"):
             manager.group("OUT", group_id=b"short")
 
 
