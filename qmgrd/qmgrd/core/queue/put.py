@@ -260,7 +260,7 @@ def prepare_plain(
             trailer,
             True,
             UidVerdict.FAST,
-            keys.PRIORITY_TOP - prefix[-1],
+            keys.PRIORITY_TOP - prefix[keys.RANK_AT],
             now.wall_us,
             0,
             0,

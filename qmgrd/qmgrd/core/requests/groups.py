@@ -289,7 +289,7 @@ class GroupAdmin:
         first = next(self._from_due(queue, group_id, row), None)
         if first is None:
             raise intervention_errors.nothing_here(group_id)
-        number = int.from_bytes(first[0][-4:], "big")
+        number = keys.number_of(first[0])
         return row.due + 1 if number == row.due else number
 
     def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
@@ -307,7 +307,7 @@ class GroupAdmin:
         for at, position in found:
             lease = queue.leases.get(keys.arrival_of(position))
             if lease is not None:
-                which = int.from_bytes(at[-4:], "big")
+                which = keys.number_of(at)
                 raise intervention_errors.leased(queue.name, group_id, which, lease.lessee.client)
         for _, position in found:
             key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position

@@ -28,6 +28,7 @@ from qmgrd.core.sessions.undeliverable import Undeliverable
 STORE_ID_BYTES = 16  # length of the sender's store id, with which a stream id begins
 STREAMS_MAX = 16  # maximum number of streams of one sender
 STREAM_BYTES = 1024  # room in the store that a new stream needs
+_PART_OF_LIFE = slice(4)  # the bytes of a life from which incarnation numbers begin
 
 
 class LinkStreams:
@@ -46,7 +47,7 @@ class LinkStreams:
         ] = {}  # paths whose peers await a reply at the end of this turn
         # Paths whose lines hold more puts, by stream id.
         self._draining: dict[bytes, InboundPath] = {}
-        self._incarnations = int.from_bytes(context.life[:4], "big") << 31
+        self._incarnations = int.from_bytes(context.life[_PART_OF_LIFE], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
         """Sends the position of its stream to the sender of a link. Fences older connections."""

@@ -230,9 +230,9 @@ class _Round(Following):
 
     def _take_group(self, prefix: bytes) -> None:
         """Begins the selected group. A selected number must be the number of the due member."""
-        group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
+        group_id, number = prefix[keys.GROUP_ID], prefix[keys.GROUP_NUMBER]
         row = self._groups.row(self._tx, group_id)
-        is_one = len(prefix) > keys.GROUP_ID_AT + 24
+        is_one = len(prefix) > keys.GROUP_ID.stop
         if row is None or not row.place or (is_one and number != row.due.to_bytes(4, "big")):
             return
         if self._may_begin(group_id):
