@@ -266,7 +266,7 @@ class Broker:
             else:
                 self._handle(session, message)
         except RequestError as error:
-            assert isinstance(message, m.WithRequestId), message
+            assert isinstance(message, m.MessageWithId), message
             self.context.send(connection, error_of(message.request_id, error))
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
@@ -342,7 +342,7 @@ class Broker:
         context.outcome = Outcome([], [], [], [])
         return outcome
 
-    def end_alone(self) -> Outcome:
+    def write_changes(self) -> Outcome:
         """Writes changes without any other work. Returns the notes to log."""
         refresh_groups(self.context, self.jobs)
         self._write()

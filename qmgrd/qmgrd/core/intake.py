@@ -172,9 +172,9 @@ class Intake:
             if line is not None:
                 line.append(pending)
                 return
-        self._line_up(pending)
+        self._enqueue(pending)
 
-    def _line_up(self, pending: ConnectionArrivals) -> None:
+    def _enqueue(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
@@ -318,7 +318,7 @@ class Intake:
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
-            self._line_up(pending)
+            self._enqueue(pending)
         else:
             self._aside.append(pending)
 
@@ -328,7 +328,7 @@ class Intake:
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]
         for pending in self._aside:
-            self._line_up(pending)
+            self._enqueue(pending)
         self._aside.clear()
         self._had.clear()
 

@@ -171,7 +171,7 @@ class Turns:
             broker.begin(tx, now, self._store.space())
             parts = Parts(broker.context, broker.catalogue, broker.jobs)
             set_aside(parts, work, why, is_mark=is_mark)
-            outcome = broker.end_alone()
+            outcome = broker.write_changes()
         except Exception as error:
             self._store.abort()
             raise self._store.failure(error) or TurnFailed(0, error) from error

@@ -19,7 +19,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.limits.work import WorkId
 from qmgrd.core.queue.group import intervention_errors
-from qmgrd.core.queue.group.admission import taken
+from qmgrd.core.queue.group.admission import number_taken_error
 from qmgrd.core.queue.group.held_groups import Member
 from tests.group_player import group_id, member
 from tests.memory_store import MemoryStore
@@ -212,14 +212,18 @@ class Case(NamedTuple):
 
 # At least one case for each entry of the table. The daemon's own code writes each text.
 CASES = [
-    Case(missing.no_queue("FIGS", ["ORDERS"]), "create it with: qmctl queue create FIGS"),
     Case(
-        missing.no_queue("ORDER", ["ORDERS"]),
+        missing.unknown_queue_error("FIGS", ["ORDERS"]), "create it with: qmctl queue create FIGS"
+    ),
+    Case(
+        missing.unknown_queue_error("ORDER", ["ORDERS"]),
         "did you mean ORDERS? if not, create it with: qmctl queue create ORDER",
     ),
-    Case(missing.no_queue("@EWR", []), "create it with: qmctl link create EWR HOST:PORT"),
     Case(
-        missing.no_target("A", "B"),
+        missing.unknown_queue_error("@EWR", []), "create it with: qmctl link create EWR HOST:PORT"
+    ),
+    Case(
+        missing.unknown_target_error("A", "B"),
         "create it with: qmctl queue create B; or name another target with: qmctl queue alter "
         "A --alias-of QUEUE",
     ),
@@ -241,14 +245,18 @@ CASES = [
         undeletable("SYSTEM.PUBLICATIONS"), "each publication is deleted after its last subscriber"
     ),
     Case(not_forwarded, "to forward them: qmctl link alter NYC --transit"),
-    Case(attributes.put_inhibited("Q"), "allow them with: qmctl queue alter Q --no-put-inhibit"),
+    Case(
+        attributes.put_inhibited_error("Q"), "allow them with: qmctl queue alter Q --no-put-inhibit"
+    ),
     Case(put_to_inhibited_topic, "see: qmctl topic show 'a b/c'"),
-    Case(attributes.get_inhibited("Q"), "allow them with: qmctl queue alter Q --no-get-inhibit"),
+    Case(
+        attributes.get_inhibited_error("Q"), "allow them with: qmctl queue alter Q --no-get-inhibit"
+    ),
     Case(too_large, "split it, or raise the limit with: qmctl queue alter Q --message-max SIZE"),
     Case(not_transferred, "to accept them: qmctl queue alter Q --transfer-in"),
     Case(unknown_group, "see: qmctl group ls Q"),
     Case(
-        taken("Q", Member(b"a group", 1), "exists"),
+        number_taken_error("Q", Member(b"a group", 1), "exists"),
         "check whether it was put before: qmctl group show Q 'a group'",
     ),
     Case(ended_group, "begin another group; see: qmctl group show Q A"),
@@ -258,15 +266,18 @@ CASES = [
         "close the connection of a client that hangs (qmctl connection ls)",
     ),
     Case(
-        intervention_errors.no_reader("Q", 4),
+        intervention_errors.no_reader_error("Q", 4),
         "start a consumer of groups; see: qmctl connection ls",
     ),
-    Case(missing.no_subscription("A:a", ["A.a"]), "see: qmctl sub ls"),
-    Case(missing.no_subscription("A:s", ["B:s"]), "did you mean B:s? see: qmctl sub ls"),
+    Case(missing.unknown_subscription_error("A:a", ["A.a"]), "see: qmctl sub ls"),
+    Case(missing.unknown_subscription_error("A:s", ["B:s"]), "did you mean B:s? see: qmctl sub ls"),
     Case(lambda app: refusal(app, m.TopicDelete, "a"), "see: qmctl topic ls"),
-    Case(missing.no_template("APP", []), "see: qmctl template ls"),
-    Case(missing.no_link("NYC"), "create it with: qmctl link create NYC HOST:PORT"),
-    Case(missing.no_link("NYC", leads_here=True), "to end these links: qmctl link disallow NYC"),
+    Case(missing.unknown_template_error("APP", []), "see: qmctl template ls"),
+    Case(missing.unknown_link_error("NYC"), "create it with: qmctl link create NYC HOST:PORT"),
+    Case(
+        missing.unknown_link_error("NYC", leads_here=True),
+        "to end these links: qmctl link disallow NYC",
+    ),
     Case(lambda app: refusal(app, m.LinkDisallow, "NYC"), "see: qmctl link ls"),
     Case(
         lambda app: not_acceptable(app, "BOS"),

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import ADDRESSES_MAX, ANY_ROUTE, CONNECTIONS_MAX, ROUTES_MAX
-from qmgrd.core.catalogue.attributes import unknown
+from qmgrd.core.catalogue.attributes import unknown_attribute_error
 
 # The defaults; addresses have none.
 DEFAULTS: dict[str, Any] = {
@@ -41,7 +41,7 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
     """
     for attribute, value in given.items():
         if attribute not in known:
-            raise unknown("links", link, attribute, list(known))
+            raise unknown_attribute_error("links", link, attribute, list(known))
         why = _CHECKS[attribute](value)
         if why:
             raise RequestError(ErrorCode.VALUE_INVALID, f"links.{link}.{attribute}: {why}")

@@ -10,7 +10,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core.catalogue import link_attributes
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -179,7 +179,7 @@ class LinkDefinitions:
         found = self._catalogue.links.get(name)
         if found is None:
             names.check(name)
-            raise no_link(name, leads_here=self._context.peers.is_allowed(name))
+            raise unknown_link_error(name, leads_here=self._context.peers.is_allowed(name))
         return found
 
 

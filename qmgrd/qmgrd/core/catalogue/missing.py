@@ -7,14 +7,14 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
-def no_queue(name: str, known: Iterable[str]) -> RequestError:
+def unknown_queue_error(name: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown queue *name*, with the closest of the *known* names."""
     similar = nearest(name, known)
     hint = f"did you mean {similar}? if not, create it" if similar else "create it"
     return RequestError(ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint}")
 
 
-def no_subscription(name: str, known: Iterable[str]) -> RequestError:
+def unknown_subscription_error(name: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown subscription, with the closest of the *known* names."""
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
     similar = nearest(name, durable)
@@ -25,7 +25,7 @@ def no_subscription(name: str, known: Iterable[str]) -> RequestError:
     )
 
 
-def no_target(alias: str, target: str) -> RequestError:
+def unknown_target_error(alias: str, target: str) -> RequestError:
     """Returns the error for an *alias* whose queue *target* does not exist."""
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN,
@@ -34,7 +34,7 @@ def no_target(alias: str, target: str) -> RequestError:
     )
 
 
-def no_link(name: str, *, leads_here: bool = False) -> RequestError:
+def unknown_link_error(name: str, *, leads_here: bool = False) -> RequestError:
     """Returns the error for an unknown link *name*.
 
     Args:
@@ -50,14 +50,14 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
     return RequestError(ErrorCode.LINK_UNKNOWN, f"link {name} does not exist; create it")
 
 
-def no_template(pattern: str, known: Iterable[str]) -> RequestError:
+def unknown_template_error(pattern: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown template, with the closest of the *known* patterns."""
     similar = nearest(pattern, known)
     hint = f"; did you mean {similar}?" if similar else ""
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"template {pattern} does not exist{hint}")
 
 
-def is_published(name: str) -> RequestError:
+def put_to_subscription_error(name: str) -> RequestError:
     """Returns the error for a put to the subscription *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_SUBSCRIPTION,
@@ -65,7 +65,7 @@ def is_published(name: str) -> RequestError:
     )
 
 
-def is_carried(name: str, manager: str) -> RequestError:
+def get_from_proxy_error(name: str, manager: str) -> RequestError:
     """Returns the error for a get from the proxy *name*, which stores nothing here."""
     return RequestError(
         ErrorCode.QUEUE_IS_REMOTE,

@@ -13,7 +13,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import TOPIC_ATTRIBUTES
 from qmgrd.core.catalogue import attribute as attributes
 from qmgrd.core.catalogue import row_checks
-from qmgrd.core.catalogue.attributes import unknown
+from qmgrd.core.catalogue.attributes import unknown_attribute_error
 from qmgrd.core.catalogue.republish_intervals import INTERVAL, POLICY, RepublishIntervals
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.topic_tree import TopicTree
@@ -136,7 +136,7 @@ class Topics:
         row = {}
         for name, value in given.items():
             if name not in TOPIC_ATTRIBUTES:
-                raise unknown("topics", topic, name, list(TOPIC_ATTRIBUTES))
+                raise unknown_attribute_error("topics", topic, name, list(TOPIC_ATTRIBUTES))
             if value is not None:
                 attributes.check("topic", topic, name, value)
                 row[name] = value

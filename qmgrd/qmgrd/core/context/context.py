@@ -161,7 +161,7 @@ class Context:
         # Pages may be only half full, and each message has index rows.
         size = 2 * sum(map(len, batch)) + 256 * len(batch)
         if self.store_full or size > self.room_bytes:
-            raise _no_room(self.store_full, "puts", self.room_bytes, size)
+            raise _store_full_error(self.store_full, "puts", self.room_bytes, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -179,7 +179,7 @@ class Context:
         if is_operators:
             why, what, room = self.operators_full, ADDITIONS, self.operator_bytes
         if why or size > room:
-            raise _no_room(why, what, room, size)
+            raise _store_full_error(why, what, room, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -202,7 +202,7 @@ class Context:
                 return index
         return len(batch)
 
-    def too_few_pages(self) -> RequestError:
+    def too_few_pages_error(self) -> RequestError:
         """Returns the error for records of a batch that :meth:`count_fitting` leaves out."""
         return RequestError(
             ErrorCode.STORE_FULL,
@@ -221,7 +221,7 @@ class Context:
         self.wake(queue)
 
 
-def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
+def _store_full_error(why: str, what: str, room: int, size: int) -> RequestError:
     """Returns the error for a request of *size* bytes. Without a *why*, the error states *room*."""
     why = why or (
         f"the request may add {size} bytes, but only {max(room, 0)} bytes of the store are left "

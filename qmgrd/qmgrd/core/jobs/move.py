@@ -220,10 +220,10 @@ class _Move:
         if self._is_copy:
             copied = copy(context, source, key, value, target, expires_ms=expires_ms, note=raw)
             if copied is Copied.HELD:
-                raise _held(target.queue)
+                raise _uncommitted_error(target.queue)
             return "done" if copied is Copied.NEW else "skipped"
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
-            raise _held(target.queue)
+            raise _uncommitted_error(target.queue)
         source.counters.count_moved()
         source.record_history(history.MOVED, key, entry, target=target.queue.name)
         return "done"
@@ -239,7 +239,7 @@ def _check_room(queue: Queue, size: int) -> None:
         )
 
 
-def _held(queue: Queue) -> RequestError:
+def _uncommitted_error(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.DUPLICATE_UNCOMMITTED,
         f"an uncommitted unit of work has put the same message on queue {queue.name}",

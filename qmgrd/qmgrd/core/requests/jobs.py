@@ -5,9 +5,9 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import is_published
+from qmgrd.core.catalogue.missing import put_to_subscription_error
 from qmgrd.core.catalogue.named import ProxySubscription
-from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, no_puts
+from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, put_to_system_queue_error
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.queue.queue import Queue
@@ -83,7 +83,11 @@ class JobAdmin:
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
-            raise held(name) if queue.is_publications else numbered(name, why)
+            raise (
+                publications_queue_error(name)
+                if queue.is_publications
+                else transmission_source_error(name, why)
+            )
         wanted = selection(queue, where, b"", b"")
         self._jobs.check_room()
         return queue, wanted
@@ -94,18 +98,18 @@ class JobAdmin:
         """
         found = self._catalogue.find(name)
         if isinstance(found, ProxySubscription) or name == PUBLICATIONS:
-            raise is_published(name)
+            raise put_to_subscription_error(name)
         if isinstance(found, Queue) and found.references is not None:
-            raise is_published(name)
+            raise put_to_subscription_error(name)
         if isinstance(found, Queue) and found.is_transmission:
-            raise is_transmission(name)
+            raise transmission_target_error(name)
         if isinstance(found, Queue) and found.name in ATTRIBUTES:
-            raise no_puts(name, found.name)
+            raise put_to_system_queue_error(name, found.name)
         if found is source:
-            raise is_itself(name, source.name)
+            raise same_queue_error(name, source.name)
 
 
-def held(name: str) -> RequestError:
+def publications_queue_error(name: str) -> RequestError:
     """Returns the error for a job on the queue *name*, which stores publications."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -114,7 +118,7 @@ def held(name: str) -> RequestError:
     )
 
 
-def numbered(name: str, why: str) -> RequestError:
+def transmission_source_error(name: str, why: str) -> RequestError:
     """Returns the error for a job that would remove messages from a transmission queue."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -123,7 +127,7 @@ def numbered(name: str, why: str) -> RequestError:
     )
 
 
-def is_transmission(name: str) -> RequestError:
+def transmission_target_error(name: str) -> RequestError:
     """Returns the error for a job whose target is the transmission queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -131,7 +135,7 @@ def is_transmission(name: str) -> RequestError:
     )
 
 
-def is_itself(name: str, source: str) -> RequestError:
+def same_queue_error(name: str, source: str) -> RequestError:
     """Returns the error for a job from *source* to the same queue, given as *name*."""
     return RequestError(
         ErrorCode.VALUE_INVALID, f"{name} is queue {source} itself; choose another target"

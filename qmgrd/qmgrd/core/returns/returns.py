@@ -125,7 +125,7 @@ class Returns:
             cause = Cause(
                 code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed, how.code
             )
-            if self._dead_letters.bury(queue, lease.key, value, cause):
+            if self._dead_letters.make_dead_letter(queue, lease.key, value, cause):
                 queue.end(lease)
                 return
             delay_ms = max(delay_ms, STUCK_MS)
@@ -149,7 +149,7 @@ class Returns:
         group = index.selected_by(entries.front(self._context.tx, entry))[1]
         if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return False
-        if not self._dead_letters.has_way(queue, code):
+        if not self._dead_letters.has_destination(queue, code):
             return False  # Nothing leaves the dead-letter queue itself, so the message is retried.
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:

@@ -224,13 +224,13 @@ class LinkStreams:
         if not stream.is_ordered:
             self._take(inbound_path, put)
         elif put.first_id > stream.inbox.commit_id + 1:
-            self._line_up(inbound_path, put)
+            self._hold_behind_gap(inbound_path, put)
         else:
             self._take_in_order(inbound_path, put)
 
-    def _line_up(self, inbound_path: InboundPath, put: m.Put) -> None:
+    def _hold_behind_gap(self, inbound_path: InboundPath, put: m.Put) -> None:
         try:
-            inbound_path.stream.line_up(put, self._context.config.link.window_bytes)
+            inbound_path.stream.hold_behind_gap(put, self._context.config.link.window_bytes)
         except RequestError as error:
             blocked = link_inbox.blocked(inbound_path, put.first_id, error, 0)
             self._context.send(inbound_path.session.connection, blocked)
@@ -343,7 +343,7 @@ class LinkStreams:
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
                 context.reserve(list(put.records) * len(proxies))
-            done = stream.receive(context, self._dead_letters.bury, queue, put, target)
+            done = stream.receive(context, self._dead_letters.make_dead_letter, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
@@ -359,7 +359,7 @@ class LinkStreams:
         """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
-        return [(seq_id, self._context.too_few_pages()) for seq_id in missing]
+        return [(seq_id, self._context.too_few_pages_error()) for seq_id in missing]
 
     def end_turn(self) -> None:
         """Writes the rows of the streams that changed, and replies to their senders."""

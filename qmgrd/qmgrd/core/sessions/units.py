@@ -274,10 +274,10 @@ class Units:
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
-            queue, bury = held[0].queue, self._dead_letters.bury
-            make_room_for_all(context, bury, queue, held, is_put=False)
+            queue, make_dead_letter = held[0].queue, self._dead_letters.make_dead_letter
+            make_room_for_all(context, make_dead_letter, queue, held, is_put=False)
             append_held(queue, context.tx, held)
-            make_room_for_all(context, bury, queue, held, is_put=True)
+            make_room_for_all(context, make_dead_letter, queue, held, is_put=True)
             context.mark_changed(queue)
 
     def _carried(self, unit: SessionUnit) -> Iterator[bytes]:

@@ -51,7 +51,7 @@ class _Round(Following):
         for group_id in list(reader.calling) if reader.order != LOGICAL else ():
             if not self._has_room:
                 return
-            self._line_up(group_id, self._groups.held_groups.by_group[group_id])
+            self._update_line(group_id, self._groups.held_groups.by_group[group_id])
         if self._is_in_a_group():
             return
         if self._consumer.selector is None and not self._consumer.prefix:
