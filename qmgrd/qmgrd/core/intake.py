@@ -30,8 +30,8 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
-from qmgrd.core.limits.reads import DROPPED, LONG
 from qmgrd.core.limits.unread_replies import UnreadReplies
+from qmgrd.core.requests.reads import DROPPED, LONG
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived, SettlePart
 
 # Limit of waiting bytes of one connection; above it, reading pauses.

@@ -15,10 +15,10 @@ from typing import Any
 
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topic_names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import attributes, route, system
-from qmgrd.core.catalogue.aliases import Aliases
 from qmgrd.core.catalogue.attribute import ALIAS_OF
 from qmgrd.core.catalogue.definition import check_alias, check_new, check_same
 from qmgrd.core.catalogue.missing import (
@@ -28,9 +28,9 @@ from qmgrd.core.catalogue.missing import (
     unknown_subscription_error,
     unknown_target_error,
 )
+from qmgrd.core.catalogue.name_index import NameIndex, manager_of, target_of
 from qmgrd.core.catalogue.named import KINDS, Alias, ProxySubscription, Remote, named
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX
-from qmgrd.core.catalogue.remotes import Remotes
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.templates import Template, Templates
 from qmgrd.core.catalogue.topics import Topics
@@ -39,7 +39,6 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References
@@ -64,8 +63,8 @@ class Catalogue:
         self.references = References()
         self._rows: dict[str, dict[str, Any]] = {}
         self.names: list[str] = []  # sorted
-        self.aliases = Aliases()
-        self.remotes = Remotes()
+        self.aliases = NameIndex(target_of)
+        self.remotes = NameIndex(manager_of)
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
         """Returns the local or transmission queue *name*, or the queue to which that alias points.
@@ -409,7 +408,7 @@ class Catalogue:
 
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yields the names that use the link to *manager*: remote queues and proxies."""
-        for bound_for in self.remotes.managers():
+        for bound_for in self.remotes.referred():
             if route.link_to(self, bound_for).name == manager:
                 yield from self.remotes.of(bound_for)
 

@@ -6,6 +6,7 @@ A link is created and deleted together with its transmission queue.
 from typing import Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core.catalogue import link_attributes
@@ -14,7 +15,6 @@ from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link, LinkState
 
 # The reasons for refusing a link that accepting the peer with a new stream resolves.

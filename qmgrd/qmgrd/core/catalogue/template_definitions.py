@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import attributes
@@ -12,7 +13,6 @@ from qmgrd.core.catalogue.templates import TEMPLATES_MAX, Template, check_patter
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 
 
 class TemplateDefinitions:

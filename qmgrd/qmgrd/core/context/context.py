@@ -127,6 +127,10 @@ class Context:
         """Sends *message* after the commit of this turn."""
         self.outcome.sends.append((connection, message))
 
+    def reply(self, connection: int, request_id: int, value: Any) -> None:
+        """Sends the successful reply to a request after the commit of this turn."""
+        self.send(connection, m.Ok(request_id, value))
+
     def close(self, connection: int, code: int, text: str, retry_after_ms: int = 0) -> None:
         """Closes *connection* after the commit of this turn."""
         self.outcome.closes.append((connection, m.Goaway(code, text, retry_after_ms)))

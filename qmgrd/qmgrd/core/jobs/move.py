@@ -15,6 +15,7 @@ there.
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
@@ -23,7 +24,6 @@ from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected

@@ -3,11 +3,9 @@
 * `budget.py` is the time of a turn, measured by a clock that the shell passes. `timers.py` has the
   calls that the core makes at a time of the store clock.
 * `room.py` computes the room in the store, and reserves it for operations.
-* `unread_replies.py` holds connections whose peers have too many unread answers. `reads.py` lists
-  the requests that only read. Such requests of held connections wait, or are dropped.
+* `unread_replies.py` holds connections whose peers have too many unread answers. Requests
+  of held connections that only read wait, or are dropped.
 * `work.py` names the daemon's own work, so work that keeps failing can be set aside.
-* `page.py` cuts pages from ordered lists. `sorted_map.py` keeps keys in order. `amount.py` writes a
-  number with its noun.
 
 Invariant: every resource of the daemon that a peer can use has a limit. Each kind of work does at
 least one slice per turn, so no kind waits forever.

@@ -1,9 +1,9 @@
 """The errors of puts that a queue refuses."""
 
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.queue import Queue
 
 

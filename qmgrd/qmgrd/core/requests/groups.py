@@ -60,14 +60,14 @@ class GroupAdmin:
         else:
             last = None
         self._context.count_read(2 * looked_at, 0)
-        self._ok(session, message.request_id, {"groups": found, "next": last})
+        self._context.reply(session.connection, message.request_id, {"groups": found, "next": last})
 
     def group_show(self, session: Session, message: m.GroupShow) -> None:
         """Shows a group."""
         queue, row = self._find(message.queue, message.group_id)
         value = self._describe(queue, message.group_id, row)
         value |= self._members(queue, message.group_id, row, message.number)
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def group_alter(self, session: Session, message: m.GroupAlter) -> None:
         """Intervenes in a group."""
@@ -92,10 +92,7 @@ class GroupAdmin:
         if is_changed:
             event = f"group {_DONE[message.action]}"
             self._context.event(event, queue=queue.name, group=shown(message.group_id))
-        self._ok(session, message.request_id, value)
-
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
+        self._context.reply(session.connection, message.request_id, value)
 
     def _local(self, name: str) -> Queue:
         queue = self._catalogue.local(name, gets=False)

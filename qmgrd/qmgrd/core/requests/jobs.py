@@ -23,9 +23,6 @@ class JobAdmin:
         self._catalogue = catalogue
         self._jobs = jobs
 
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
-
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Removes all current messages that are not leased. Replies when the job is done."""
         queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
@@ -59,21 +56,25 @@ class JobAdmin:
             retries_max=message.retries_max,
         )
         job.wanted = wanted
-        self._ok(session, message.request_id, job.describe())
+        self._context.reply(session.connection, message.request_id, job.describe())
 
     def job_list(self, session: Session, message: m.JobList) -> None:
         """Lists the jobs in the order in which they started."""
         found = [job.describe_short() for job in self._jobs.all()]
         self._context.count_read(len(found), 0)
-        self._ok(session, message.request_id, {"jobs": found})
+        self._context.reply(session.connection, message.request_id, {"jobs": found})
 
     def job_show(self, session: Session, message: m.JobShow) -> None:
         """Shows a job."""
-        self._ok(session, message.request_id, self._jobs.find(message.job).describe())
+        self._context.reply(
+            session.connection, message.request_id, self._jobs.find(message.job).describe()
+        )
 
     def job_cancel(self, session: Session, message: m.JobCancel) -> None:
         """Ends a job without undoing what it did."""
-        self._ok(session, message.request_id, self._jobs.cancel(message.job).describe())
+        self._context.reply(
+            session.connection, message.request_id, self._jobs.cancel(message.job).describe()
+        )
 
     def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
         """Returns the source queue, and the selection of its messages.

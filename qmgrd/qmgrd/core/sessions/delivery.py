@@ -8,11 +8,11 @@ pump serves them only when a matching message arrives, so thousands of them can 
 from collections.abc import Callable
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.attributes import get_inhibited_error
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue

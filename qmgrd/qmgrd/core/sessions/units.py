@@ -5,13 +5,13 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts

@@ -1,10 +1,9 @@
 """Cuts pages from ordered lists. The cost depends on the length of the page, not of the list."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from qmgr_protocol.topic import MARK
 from qmgrd.core.limits.budget import LOOK_EACH, Budget
 
 Key = TypeVar("Key", int, str)
@@ -32,9 +31,3 @@ def shown(
             return found, keys[len(found) - 1]
         found.append(show(key))
     return found, further
-
-
-def below_of(topics: Sequence[str], topic: str) -> Iterator[str]:
-    """Yields the topics below *topic* from the sorted *topics*. *topic* need not be in the list."""
-    end = topic + chr(ord(MARK) + 1)
-    yield from topics[bisect_left(topics, topic + MARK) : bisect_left(topics, end)]
