@@ -159,7 +159,7 @@ EMPTY = [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]  # a section without messages
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", pack([2, 1, 1]), pack([1, 7, 0, EMPTY])])
-def test_what_is_no_row_is_named(data: bytes) -> None:
+def test_invalid_row_is_named(data: bytes) -> None:
     with pytest.raises(HistoryMalformed, match=r"^row 9 of history: "):
         rows([(9, data)])
 
