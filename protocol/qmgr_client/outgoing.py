@@ -131,7 +131,7 @@ def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
     try:
         return Outgoing(body, **options)
     except TypeError:
-        raise option.unknown(options, PutOptions.__annotations__, verb) from None
+        raise option.unknown_option_error(options, PutOptions.__annotations__, verb) from None
 
 
 def each_outgoing(verb: str, items: Iterable[bytes | Outgoing]) -> Iterator[Outgoing]:
@@ -153,7 +153,7 @@ def delay_until(when: datetime, now: datetime, name: str) -> int:
         RequestError: VALUE_INVALID if *when* is not a datetime or has no time zone.
     """
     if not isinstance(when, datetime):
-        raise _mistyped(name, when, datetime)
+        raise _wrong_type_error(name, when, datetime)
     if when.utcoffset() is None:
         text = f"{name} {when} has no time zone: write, for example, datetime.now(UTC)"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
@@ -186,7 +186,7 @@ def encode(outgoing: Outgoing) -> bytes:
     assert deliver_at is None, "deliver_at must be resolved first"
     assert key is None, "the key must be resolved first"
     if type(body) is not bytes:
-        raise _mistyped("body", body, bytes)
+        raise _wrong_type_error("body", body, bytes)
     envelope: dict[str, Any] = {}
     if headers or reply_to or content_type:
         envelope = _envelope(headers, reply_to, content_type)
@@ -212,10 +212,10 @@ def encode(outgoing: Outgoing) -> bytes:
         )
     except (TypeError, ValueError, AttributeError, struct.error) as error:
         # Most puts are valid, so the types are checked only after an error.
-        raise _fault(outgoing) from error
+        raise _type_error(outgoing) from error
 
 
-def _fault(outgoing: Outgoing) -> RequestError:
+def _type_error(outgoing: Outgoing) -> RequestError:
     """Returns the error for a wrong type in *outgoing*."""
     for name, value, wanted in (
         ("priority", outgoing.priority or 0, int),
@@ -223,7 +223,7 @@ def _fault(outgoing: Outgoing) -> RequestError:
         ("uid", outgoing.uid or Uid("", 0), Uid),
     ):
         if type(value) is not wanted:
-            return _mistyped(name, value, wanted)
+            return _wrong_type_error(name, value, wanted)
     if outgoing.group is not None:
         shown = repr(outgoing.group)[:SHOWN_MAX]
         text = f"the group {shown} is not (id, number, last): a group id, an int and a bool"
@@ -233,7 +233,7 @@ def _fault(outgoing: Outgoing) -> RequestError:
     )
 
 
-def _mistyped(name: str, value: object, wanted: type) -> RequestError:
+def _wrong_type_error(name: str, value: object, wanted: type) -> RequestError:
     hint = f"; encode it: {name}.encode()" if type(value) is str and wanted is bytes else ""
     text = f"{name} is of type {type(value).__name__}, not {wanted.__name__}{hint}"
     return RequestError(ErrorCode.VALUE_INVALID, text)
@@ -243,11 +243,11 @@ def _envelope(headers: Headers | None, reply_to: str, content_type: str) -> dict
     envelope: dict[str, Any] = {}
     if headers:
         if not isinstance(headers, Mapping):
-            raise _mistyped("headers", headers, dict)
+            raise _wrong_type_error("headers", headers, dict)
         envelope[HEADERS] = dict(headers)
     for name, text in ((REPLY_TO, reply_to), (CONTENT_TYPE, content_type)):
         if text:
             if not isinstance(text, str):
-                raise _mistyped(name, text, str)
+                raise _wrong_type_error(name, text, str)
             envelope[name] = text
     return envelope

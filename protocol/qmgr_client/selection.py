@@ -45,7 +45,9 @@ def chosen(
             are set, if a UID or group id is invalid, or if an option does not exist.
     """
     if unknown:
-        raise option.unknown(unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method")
+        raise option.unknown_option_error(
+            unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method"
+        )
     if where == "":  # In the protocol, "" would match all messages.
         text = "the selector is empty: omit where to match any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)

@@ -93,7 +93,18 @@ QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
 }
 ADDRESSES_MAX = 16  # addresses of a link
+ADDRESS_MAX = 300  # maximum characters of an address of a link
 CONNECTIONS_MAX = 16  # connections of a link
 ROUTES_MAX = 100  # queue managers that are reached through a link
 ANY_ROUTE = "*"  # the name that routes to all queue managers without another route
 PATTERN_MAX = 64  # maximum number of characters of a template's pattern
+
+
+def is_link_address(value: object) -> bool:
+    """Returns whether *value* is a valid address of a link: host:port or unix:/path."""
+    if type(value) is not str or len(value) > ADDRESS_MAX:
+        return False
+    if value.startswith("unix:/"):
+        return True
+    host, _, port = value.rpartition(":")
+    return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)

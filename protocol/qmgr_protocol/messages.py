@@ -1206,7 +1206,7 @@ RequestWithId: TypeAlias = (
     | CursorCommit
     | CursorDelete
 )
-WithRequestId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
+MessageWithId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
 Request: TypeAlias = RequestWithId | Put | UnitCommit | Settle | CommitAsk
 Message: TypeAlias = Greeting | Answer | Request
 

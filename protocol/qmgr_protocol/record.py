@@ -152,34 +152,34 @@ def encode(fields: Fields) -> bytes:
 
 def _check_fields(fields: Fields, envelope_bytes: int) -> None:
     if not 0 <= fields.priority <= PRIORITY_MAX:
-        raise _invalid(f"priority {fields.priority} is out of range (0 to {PRIORITY_MAX})")
+        raise _value_error(f"priority {fields.priority} is out of range (0 to {PRIORITY_MAX})")
     if len(fields.correlation_id) > CORRELATION_MAX_BYTES:
         size = len(fields.correlation_id)
-        raise _invalid(
+        raise _value_error(
             f"correlation id of {size} bytes exceeds the limit of {CORRELATION_MAX_BYTES}"
         )
     if envelope_bytes > ENVELOPE_MAX_BYTES:
-        raise _invalid(
+        raise _value_error(
             f"headers of {envelope_bytes} bytes exceed the limit of {ENVELOPE_MAX_BYTES}"
         )
     if len(fields.body) > 0xFFFF_FFFF:
-        raise _invalid(f"body of {len(fields.body)} bytes exceeds the limit of {0xFFFF_FFFF}")
+        raise _value_error(f"body of {len(fields.body)} bytes exceeds the limit of {0xFFFF_FFFF}")
     if not 0 <= fields.expiry_ms < EXPIRY_END:
-        raise _invalid(f"expiry of {fields.expiry_ms} ms is out of range (0 to 2**63 - 1)")
+        raise _value_error(f"expiry of {fields.expiry_ms} ms is out of range (0 to 2**63 - 1)")
     if not 0 <= fields.delay_ms <= DELAY_MAX_MS:
-        raise _invalid(f"delay of {fields.delay_ms} ms is out of range (0 to {DELAY_MAX_MS})")
+        raise _value_error(f"delay of {fields.delay_ms} ms is out of range (0 to {DELAY_MAX_MS})")
     if not 0 <= fields.flags <= 0xFF:
-        raise _invalid(f"flags {fields.flags} are out of range (0 to 255)")
+        raise _value_error(f"flags {fields.flags} are out of range (0 to 255)")
 
 
 def _check_group(group_id: bytes, number: int) -> None:
     if len(group_id) != GROUP_ID_BYTES:
-        raise _invalid(f"group id of {len(group_id)} bytes; {GROUP_ID_BYTES} are required")
+        raise _value_error(f"group id of {len(group_id)} bytes; {GROUP_ID_BYTES} are required")
     if not 1 <= number <= GROUP_NUMBER_MAX:
-        raise number_invalid(number)
+        raise number_error(number)
 
 
-def number_invalid(number: int) -> RequestError:
+def number_error(number: int) -> RequestError:
     """Returns the error for a *number* that is invalid in a group."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_INVALID,
@@ -192,11 +192,11 @@ def _pack_envelope(envelope: dict[str, Any]) -> bytes:
         data: bytes = pack(envelope)
         unpack(data)  # Refuses headers that no consumer could read.
     except (TypeError, ValueError, OverflowError, FrameMalformed) as error:
-        raise _invalid(f"headers: {error}") from error
+        raise _value_error(f"headers: {error}") from error
     return data
 
 
-def _invalid(text: str) -> RequestError:
+def _value_error(text: str) -> RequestError:
     return RequestError(ErrorCode.VALUE_INVALID, text)
 
 
@@ -208,7 +208,7 @@ def stamp(record: bytes, uid: Uid) -> bytes:
 def encode_uid(uid: Uid) -> bytes:
     """Returns *uid* as the trailer of a record."""
     if not is_name(uid.origin) or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
-        raise _invalid(
+        raise _value_error(
             f"{str(uid)[:100]!r} is not a valid UID: it needs an origin of 1 to {NAME_MAX} "
             "characters of A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
         )
@@ -236,7 +236,7 @@ def check(record: bytes) -> Head:
         RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with the reason.
     """
     if len(record) < HEAD_BYTES:
-        raise _malformed(
+        raise _malformed_error(
             f"a record of {len(record)} bytes is too short for a head of {HEAD_BYTES} bytes"
         )
     head = HEAD.unpack_from(record)
@@ -263,10 +263,10 @@ def check(record: bytes) -> Head:
         or group == LAST_IN_GROUP
         or expiry >= EXPIRY_END
     ):
-        raise _fault(Head._make(head), size, len(record))
+        raise _head_error(Head._make(head), size, len(record))
     found = Head._make(head)
     if flags & FLAG_DELAYED and delay_of(record, found) > DELAY_MAX_MS:
-        raise _malformed(f"a delay of {delay_of(record, found)} ms exceeds {DELAY_MAX_MS} ms")
+        raise _malformed_error(f"a delay of {delay_of(record, found)} ms exceeds {DELAY_MAX_MS} ms")
     return found
 
 
@@ -315,20 +315,24 @@ def envelope_bytes(record: bytes) -> int:
     return Head._make(HEAD.unpack_from(record)).envelope_length
 
 
-def _fault(head: Head, expected: int, found: int) -> RequestError:
+def _head_error(head: Head, expected: int, found: int) -> RequestError:
     """Returns the error for a head that failed :func:`check`."""
     if head.version != VERSION:
-        return _malformed(f"unknown version {head.version}; only version {VERSION} is supported")
+        return _malformed_error(
+            f"unknown version {head.version}; only version {VERSION} is supported"
+        )
     if head.flags & FLAGS_NOT_UNDERSTOOD:
-        return _malformed(
+        return _malformed_error(
             f"flags {head.flags:#04x} contain an unknown flag that must not be ignored"
         )
     if expected != found:
-        return _malformed(f"the record has {found} bytes, but its lengths add up to {expected}")
-    return _malformed(f"a field is out of range: {head}")
+        return _malformed_error(
+            f"the record has {found} bytes, but its lengths add up to {expected}"
+        )
+    return _malformed_error(f"a field is out of range: {head}")
 
 
-def _malformed(text: str) -> RequestError:
+def _malformed_error(text: str) -> RequestError:
     return RequestError(ErrorCode.RECORD_MALFORMED, text)
 
 
@@ -358,11 +362,11 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
     (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
     origin = record[-8 - origin_length : -8].decode(errors="replace")
     if not is_name(origin):  # Each origin gets a row and is shown to operators.
-        raise _malformed(
+        raise _malformed_error(
             f"the origin {origin!r} is not a valid name: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
         )
     if timestamp > TIMESTAMP_MAX:
-        raise _malformed(f"timestamp {timestamp} exceeds {TIMESTAMP_MAX}")
+        raise _malformed_error(f"timestamp {timestamp} exceeds {TIMESTAMP_MAX}")
     return Uid(origin, timestamp)
 
 
@@ -407,7 +411,7 @@ def unpack_envelope(data: bytes) -> dict[str, Any]:
     try:
         envelope = unpack(data)
     except FrameMalformed as error:
-        raise _malformed(f"invalid envelope: {error}") from None
+        raise _malformed_error(f"invalid envelope: {error}") from None
     if type(envelope) is not dict:
-        raise _malformed(f"the envelope is of type {type(envelope).__name__}, not a map")
+        raise _malformed_error(f"the envelope is of type {type(envelope).__name__}, not a map")
     return envelope

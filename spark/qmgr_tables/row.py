@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 # times of the put, the expiry and the availability; whether the message is persistent
 Times = tuple[int | None, int | None, int | None, bool | None]
-Whose = tuple[str, str | None, int | None]  # queue manager, snapshot id, turn
+RowSource = tuple[str, str | None, int | None]  # queue manager, snapshot id, turn
 NO_TIMES: Times = (None, None, None, None)
 _DEAD_TEXTS = ("reason", "text", "queue", "manager")  # keys of the strings in a note
 _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields)
@@ -80,7 +80,7 @@ def read(
     entry = entries.decode(value)
     if entry.volatile and any(first <= arrival < before for first, before in run.lost):
         return None
-    whose = snapshot.queue_manager, snapshot.id, snapshot.turn
+    source = snapshot.queue_manager, snapshot.id, snapshot.turn
     try:
         fields = records.decode(entries.record(tx, entry))
     except RequestError:
@@ -90,7 +90,7 @@ def read(
             _times(entry, run, snapshot) if known else NO_TIMES,
             (entry.delivered, entry.failed) if known else (None, None),
             entry.target,
-            whose,
+            source,
         )
     note = notes.read(tx, run.queue_id, arrival) if entry.noted else {}
     return of_record(
@@ -100,7 +100,7 @@ def read(
         (entry.delivered, entry.failed, run.state),
         note,
         _target(tx, entry),
-        whose,
+        source,
         options,
     )
 
@@ -112,7 +112,7 @@ def of_record(
     counts: tuple[int, int, str],
     note: notes.Note,
     target: str,
-    whose: Whose,
+    source: RowSource,
     options: Options,
 ) -> Row:
     """Returns the row of the record with *fields*.
@@ -141,7 +141,7 @@ def of_record(
             target or None,
             body if wanted else None,
             len(body),
-            *whose,
+            *source,
         )
     )
 
@@ -151,7 +151,7 @@ def damaged(
     times: Times,
     counts: tuple[int | None, int | None],
     target: str,
-    whose: Whose,
+    source: RowSource,
 ) -> Row:
     """Returns the row of a message whose record cannot be read."""
     return Row._make(
@@ -173,7 +173,7 @@ def damaged(
             target or None,
             None,
             None,
-            *whose,
+            *source,
         )
     )
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context, Outcome
-from qmgrd.core.context.eviction import Bury
+from qmgrd.core.context.eviction import MakeDeadLetter
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
@@ -86,10 +86,15 @@ def gulp() -> None:
     receive = LinkInbox.receive
 
     def gulping(
-        self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
+        self: LinkInbox,
+        context: Context,
+        make_dead_letter: MakeDeadLetter,
+        queue: Queue,
+        puts: Put,
+        target: str = "",
     ) -> put.PutOutcome:
         if puts.first_id <= self.inbox.commit_id + 1:
-            return receive(self, context, bury, queue, puts, target)
+            return receive(self, context, make_dead_letter, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.mark_held(seq_id, None)
         return put.PutOutcome([], [])
@@ -120,7 +125,12 @@ def boast() -> None:
     receive = LinkInbox.receive
 
     def boasting(
-        self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
+        self: LinkInbox,
+        context: Context,
+        make_dead_letter: MakeDeadLetter,
+        queue: Queue,
+        puts: Put,
+        target: str = "",
     ) -> put.PutOutcome:
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
@@ -133,7 +143,7 @@ def boast() -> None:
         stored = puts._replace(records=records)
 
         def store() -> None:
-            receive(later, context, bury, queue, stored, target)
+            receive(later, context, make_dead_letter, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
         return put.PutOutcome([], [])

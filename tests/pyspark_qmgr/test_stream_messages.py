@@ -114,7 +114,7 @@ def test_store_that_was_restored_is_named_by_the_query(spark: SparkSession, tmp_
     ],
     ids=["cursor", "path", "table"],
 )
-def test_what_a_stream_of_messages_does_not_take_is_refused(
+def test_stream_of_messages_refuses_unsupported_options(
     spark: SparkSession, tmp_path: Path, options: dict[str, str], said: str
 ) -> None:
     with pytest.raises(PySparkException, match=said):

@@ -147,7 +147,7 @@ def test_row_of_ours_has_the_peers_of_the_other_row() -> None:
 
 
 @pytest.mark.process
-def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
+def test_existing_files_in_the_directory_are_kept(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "precious").touch()
     where = ["--dir", str(tmp_path), "--json", str(tmp_path / "bench.json"), "--peers", "none"]
@@ -205,7 +205,7 @@ def test_peer_that_fails_is_reported_and_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.process
-def test_rounds_go_there_and_back(tmp_path: Path) -> None:
+def test_rounds_alternate_their_direction(tmp_path: Path) -> None:
     runs = compare(SERVERS[:1], ["W1a", "W1b"], Setting(tmp_path, 0.05, 2))
     assert [(run["round"], run["row"]) for run in runs] == [
         (1, "W1a"),

@@ -56,7 +56,7 @@ def test_backlog_that_comes_at_once_has_no_rate() -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_what_does_not_come_is_a_failure() -> None:
+def test_missing_message_is_a_failure() -> None:
     seen = counts(0, 10)
     servers: Any = (Server(0), Server(0))
     with pytest.raises(LoadFailed, match="40 of 50 messages did not arrive"):

@@ -87,7 +87,7 @@ def test_rates_in_words(qmctl: Qmctl) -> None:
         (["--dir", "/nowhere"], "does not exist"),
     ],
 )
-def test_what_cannot_be_is_explained(words: list[str], error: str, qmctl: Qmctl) -> None:
+def test_invalid_request_is_explained(words: list[str], error: str, qmctl: Qmctl) -> None:
     ended = qmctl("bench", "transfer", *words)
     assert (ended.code, ended.out) == (2, "")
     assert error in ended.err

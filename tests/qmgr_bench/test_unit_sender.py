@@ -11,7 +11,9 @@ FOREVER_S = float("inf")
 
 
 @pytest.mark.parametrize(("unit", "size"), [(1, 20), (64, 20), (200, 20), (3, 200_000)])
-def test_all_that_is_put_in_units_is_there_once(own_daemon: Daemon, unit: int, size: int) -> None:
+def test_each_message_put_in_a_unit_is_stored_once(
+    own_daemon: Daemon, unit: int, size: int
+) -> None:
     with Wire(own_daemon.unix, "control") as control, Wire(own_daemon.tcp, "p") as wire:
         control.ask(m.QueueCreate, "Q")
         sender = UnitSender(wire, "Q", records(bodies(size, vary=False)), unit)

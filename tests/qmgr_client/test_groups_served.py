@@ -42,7 +42,7 @@ async def read(manager: QueueManager) -> list[bytes]:
     return found
 
 
-async def test_group_goes_there_and_back(tmp_path: Path) -> None:
+async def test_group_makes_a_round_trip(tmp_path: Path) -> None:
     """E3, E4: Groups are read in the order of puts. A message without a group is read alone."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")

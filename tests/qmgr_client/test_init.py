@@ -14,7 +14,7 @@ NAMES: list[str] = getattr(qmgr_client, "__all__")  # noqa: B009
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_name_that_is_offered_is_there(name: str) -> None:
+def test_offered_name_exists(name: str) -> None:
     assert getattr(qmgr_client, name) is not None
     assert name in dir(qmgr_client)
 
@@ -28,7 +28,7 @@ def test_types_are_offered_to_checkers_as_they_are_at_run_time() -> None:
     assert typed | set(exports.__all__) == set(NAMES)
 
 
-def test_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'conect'"):
         getattr(qmgr_client, "conect")  # noqa: B009
 

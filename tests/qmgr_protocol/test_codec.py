@@ -155,7 +155,7 @@ def test_packer_is_as_new_after_a_value_that_it_cannot_pack() -> None:
 
 
 @given(VALUES)
-def test_what_is_packed_is_unpacked(value: Any) -> None:
+def test_packed_value_is_unpacked(value: Any) -> None:
     if "nan" not in repr(value):
         assert unpack(pack(value)) == value
 

@@ -63,7 +63,7 @@ def test_texts_are_sentences(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_what_it_means_fits_a_line(code: ErrorCode) -> None:
+def test_meaning_of_a_code_fits_a_line(code: ErrorCode) -> None:
     assert len(code.means) <= 80
 
 

@@ -84,7 +84,7 @@ def test_frame_that_is_no_message_is_malformed(body: bytes) -> None:
     assert decoder.error.code == ErrorCode.FRAME_MALFORMED
 
 
-def test_what_stood_in_front_of_a_bad_frame_is_handed_out() -> None:
+def test_messages_before_a_bad_frame_are_returned() -> None:
     decoder = FrameDecoder()
     assert cut(decoder, [encode([4]) + length(1) + b"\xc1" + encode([5])]) == [([4], 6)]
     assert decoder.error is not None
@@ -135,7 +135,7 @@ def test_frame_that_comes_in_many_pieces_is_copied_once() -> None:
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray])
-def test_what_is_handed_out_does_not_hang_on_the_buffer(make: Any) -> None:
+def test_returned_messages_do_not_reference_the_buffer(make: Any) -> None:
     decoder = FrameDecoder()
     data = make(encode([21, b"record"]))
     decoder.feed(data[:9])

@@ -32,7 +32,7 @@ def required(kind: type[Any]) -> int:
 
 
 @given(MESSAGES)
-def test_what_is_sent_is_read(message: m.Message) -> None:
+def test_sent_message_is_read(message: m.Message) -> None:
     assert layout.parse(over_the_wire(layout.to_array(message))) == message
 
 

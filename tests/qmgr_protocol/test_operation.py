@@ -35,7 +35,7 @@ def test_requests_of_the_union_are_those_declared_as_requests() -> None:
     with_id = {kind for kind in declared if kind._fields[0] == "request_id"}
     assert set(get_args(m.RequestWithId)) == with_id
     assert (len(declared), len(with_id)) == (64, 60)
-    assert set(get_args(m.WithRequestId)) == {
+    assert set(get_args(m.MessageWithId)) == {
         x for x in DECLARED if x._fields[:1] == ("request_id",)
     }
 

@@ -53,7 +53,7 @@ def test_each_byte_of_the_head_stands_where_it_is_drawn() -> None:
 
 
 @given(RECORD_FIELDS)
-def test_what_is_encoded_is_decoded(fields: Fields) -> None:
+def test_encoded_value_is_decoded(fields: Fields) -> None:
     assert record.decode(record.encode(fields)) == fields
 
 

@@ -72,7 +72,7 @@ def test_dead_letter_is_dropped(monkeypatch: Patch) -> None:
         queue.counters.dead += 1
         return True
 
-    monkeypatch.setattr(dead_letters.DeadLetters, "bury", drop)
+    monkeypatch.setattr(dead_letters.DeadLetters, "make_dead_letter", drop)
     laws = {"removed_was_acknowledged", "acknowledged_is_never_lost", "settled_by_its_holder"}
     assert_caught(laws)
 

@@ -136,11 +136,11 @@ class RunStatus:
             if refusal is None:
                 return self.run.claim
             if not left:
-                raise self._unclaimed(refusal)
+                raise self._unclaimed_error(refusal)
             await asyncio.sleep(PAUSE_MS / 1_000)  # The unit of the claim may end or be backed out.
         raise AssertionError("the loop runs at least once")
 
-    def _unclaimed(self, refusal: RequestError) -> RequestError:
+    def _unclaimed_error(self, refusal: RequestError) -> RequestError:
         if refusal.code == ErrorCode.DUPLICATE_UNCOMMITTED:
             text = (
                 f"{self.run}: another call has just started this run: only one call at a time may "

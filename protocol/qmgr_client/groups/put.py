@@ -8,7 +8,7 @@ from qmgr_client.groups.place import GroupPosition, HandlePosition
 from qmgr_client.outgoing import Group
 from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgr_protocol.record import GROUP_NUMBER_MAX, number_error
 
 
 class GroupPutState:
@@ -62,7 +62,7 @@ class GroupPutState:
             if refusal := _inconsistent(place, unit, persistent=persistent):
                 raise RequestError(*refusal)
             if current.number == GROUP_NUMBER_MAX:
-                raise number_invalid(current.number + 1)
+                raise number_error(current.number + 1)
         group = Group(place.group_id or new_id, place.number + 1, last)
         self._go(group, unit, logical=True, persistent=persistent)
         return group

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
 from qmgr_client.message import PutResult
 from qmgr_client.sansio.events import Events, ProducerLost, PutDone
-from qmgr_client.sansio.units import Commit, OpenUnits, backed_out
+from qmgr_client.sansio.units import Commit, OpenUnits, backed_out_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import ID_END, U32, U64, array, integer, row, text
@@ -310,7 +310,7 @@ class Puts:
             waiting, self._waiting = self._waiting, deque()
             for put in waiting:
                 if type(put) is Commit:
-                    self._done(put, backed_out(put.unit))
+                    self._done(put, backed_out_error(put.unit))
                 else:
                     self._waiting.append(put)
         self._stream = self._open_id = 0

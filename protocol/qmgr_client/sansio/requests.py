@@ -14,7 +14,7 @@ from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, PutResult
 from qmgr_client.sansio.events import Events, RequestDone, RequestFailed
-from qmgr_client.sansio.units import OpenUnits, Unit, backed_out, outcomes, over
+from qmgr_client.sansio.units import OpenUnits, Unit, backed_out_error, outcomes, unit_ended_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.frame import encode
@@ -153,7 +153,7 @@ class Requests:
         """Queues the backout of a unit and ends the unit for its caller."""
         request = Request(ticket, m.UnitBackout(1, unit.number, reason, text), 0, unit=unit)
         request.is_abandoned = not is_wanted
-        self._units.end(unit, over(unit))
+        self._units.end(unit, unit_ended_error(unit))
         self._waiting.append(request)
 
     def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
@@ -215,7 +215,7 @@ class Requests:
             (self._gets if request.is_get else self._waiting).appendleft(request)
         for request in self.open.values():
             if request.is_abandoned and request.unit is not None:
-                self._units.end(request.unit, backed_out(request.unit))
+                self._units.end(request.unit, backed_out_error(request.unit))
         self.open.clear()
         self._waiting = deque(filter(self._outlives_connection, self._waiting))
         self._gets = deque(filter(self._outlives_connection, self._gets))
@@ -230,7 +230,7 @@ class Requests:
         if type(request.message) is m.UnitBackout:
             done: RequestDone | RequestFailed = RequestDone(request.ticket, None)
         else:
-            done = RequestFailed(request.ticket, backed_out(unit))
+            done = RequestFailed(request.ticket, backed_out_error(unit))
         if not request.is_abandoned:
             self._events.append(done)
         return False

@@ -16,7 +16,7 @@ from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import NOWHERE, Home
 from qmgr_client.sansio.events import Events, SettleDone
 from qmgr_client.sansio.group_returns import GroupReturn
-from qmgr_client.sansio.units import OpenUnits, Unit, backed_out
+from qmgr_client.sansio.units import OpenUnits, Unit, backed_out_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
@@ -89,7 +89,7 @@ class Settles:
     def add(self, settle: PendingSettle) -> None:
         """Queues a settle until the window has room for it. Refuses a lease of another store."""
         if self._home is not NOWHERE and not self._home.knows(settle.home):
-            self._events.append(SettleDone(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
+            self._events.append(SettleDone(settle.ticket, settle_error(ErrorCode.LEASE_LOST)))
             return
         if settle.unit is not None:
             settle.unit.stepped()
@@ -159,9 +159,9 @@ class Settles:
         for settle_id in [i for i in self._sent if i <= answer.settle_id]:
             for index, settle in enumerate(self._sent.pop(settle_id)):
                 code = codes.get((settle_id, index)) if codes else None
-                self._finish(settle, None if code is None else self._refusal(settle, code))
+                self._finish(settle, None if code is None else self._settle_error(settle, code))
 
-    def _refusal(self, settle: PendingSettle, code: int) -> RequestError:
+    def _settle_error(self, settle: PendingSettle, code: int) -> RequestError:
         """Returns the error for the caller.
 
         The error names the holder of the lease if it is known.
@@ -169,7 +169,7 @@ class Settles:
         if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
             text = "an open unit of work acknowledged this message: commit it, or back it out"
             return RequestError(code, text)
-        return refusal(code)
+        return settle_error(code)
 
     def _finish(self, settle: PendingSettle, error: RequestError | None) -> None:
         if settle.unit is not None:
@@ -191,9 +191,9 @@ class Settles:
         self._sent.clear()
         for settle in waiting:
             if settle.unit is not None:
-                self._finish(settle, backed_out(settle.unit))
+                self._finish(settle, backed_out_error(settle.unit))
             elif settle.action == m.RENEW:
-                self._finish(settle, refusal(ErrorCode.LEASE_LOST))
+                self._finish(settle, settle_error(ErrorCode.LEASE_LOST))
         self._next_id = 1
         self.frames_sent = 0
 
@@ -206,7 +206,7 @@ class Settles:
         self._waiting = deque(settle for settle in self._waiting if home.knows(settle.home))
         self._resend_count = min(self._resend_count, len(self._waiting))
         for settle in foreign:
-            self._finish(settle, refusal(ErrorCode.LEASE_LOST))
+            self._finish(settle, settle_error(ErrorCode.LEASE_LOST))
 
     def fail(self, error: ConnectionEnded) -> None:
         """Ends every settle with *error*."""
@@ -221,7 +221,7 @@ class Settles:
         self._resend_count = 0
 
 
-def refusal(code: int) -> RequestError:
+def settle_error(code: int) -> RequestError:
     """Returns the error for the caller of a settle that was refused with *code*."""
     if code == ErrorCode.LEASE_LOST:
         return RequestError(code, "the lease has ended, and another consumer may have the message")

@@ -131,9 +131,9 @@ class OpenUnits:
     def committed(self, unit: Unit, result: PutResult | RequestError) -> None:
         """Handles the result of a commit. A refusal that is not in _GONE leaves the unit open."""
         if isinstance(result, PutResult) or result.error_class is ErrorClass.UNKNOWN_OUTCOME:
-            self.end(unit, over(unit), undone=False)
+            self.end(unit, unit_ended_error(unit), undone=False)
         elif result.code in _GONE or unit.number not in self._open:
-            self.end(unit, backed_out(unit))
+            self.end(unit, backed_out_error(unit))
         else:
             unit.error = None
 
@@ -146,10 +146,10 @@ class OpenUnits:
     def lost(self) -> None:
         """Ends all units that were begun on the lost connection."""
         for commit in self.take_ready():
-            self._events.append(PutDone(commit.ticket, backed_out(commit.unit)))
+            self._events.append(PutDone(commit.ticket, backed_out_error(commit.unit)))
         for unit in [unit for unit in self._open.values() if unit.is_begun]:
             unit.is_lost = True
-            self.end(unit, backed_out(unit))
+            self.end(unit, backed_out_error(unit))
 
     def fail(self, error: RequestError) -> None:
         """Ends every unit with *error*."""
@@ -181,13 +181,13 @@ def outcomes(value: Any, uids: Sequence[Uid | None], origin: str) -> list[PutRes
     return results
 
 
-def backed_out(unit: Unit) -> RequestError:
+def backed_out_error(unit: Unit) -> RequestError:
     """Returns the error of a unit that was backed out."""
     text = f"unit of work {unit.number} was backed out: none of its steps took effect"
     return RequestError(ErrorCode.UNIT_BACKED_OUT, text)
 
 
-def over(unit: Unit) -> RequestError:
+def unit_ended_error(unit: Unit) -> RequestError:
     """Returns the error of a unit that its caller ended."""
     text = f"unit of work {unit.number} has ended: begin a new one"
     return RequestError(ErrorCode.UNIT_UNKNOWN, text)

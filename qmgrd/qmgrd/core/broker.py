@@ -29,16 +29,17 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
-from qmgrd.core.limits.reads import READS, SELECTING
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
-from qmgrd.core.requests.operations import Services, operations
+from qmgrd.core.requests.operations import operations
 from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.requests.reads import READS, SELECTING
 from qmgrd.core.requests.rights import allowed
+from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
@@ -267,7 +268,7 @@ class Broker:
             else:
                 self._handle(session, message)
         except RequestError as error:
-            assert isinstance(message, m.WithRequestId), message
+            assert isinstance(message, m.MessageWithId), message
             self.context.send(connection, error_of(message.request_id, error))
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
@@ -346,7 +347,7 @@ class Broker:
         context.outcome = Outcome([], [], [], [])
         return outcome
 
-    def end_alone(self) -> Outcome:
+    def write_changes(self) -> Outcome:
         """Writes changes without any other work. Returns the notes to log."""
         refresh_groups(self.context, self.jobs)
         self._write()

@@ -30,8 +30,8 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
-from qmgrd.core.limits.reads import DROPPED, LONG
 from qmgrd.core.limits.unread_replies import UnreadReplies
+from qmgrd.core.requests.reads import DROPPED, LONG
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived, SettlePart
 
 # Limit in bytes for the waiting messages of one connection. Above it, reading pauses.
@@ -174,9 +174,9 @@ class Intake:
             if line is not None:
                 line.append(pending)
                 return
-        self._line_up(pending)
+        self._enqueue(pending)
 
-    def _line_up(self, pending: ConnectionArrivals) -> None:
+    def _enqueue(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
@@ -322,7 +322,7 @@ class Intake:
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
-            self._line_up(pending)
+            self._enqueue(pending)
         else:
             self._aside.append(pending)
 
@@ -332,7 +332,7 @@ class Intake:
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]
         for pending in self._aside:
-            self._line_up(pending)
+            self._enqueue(pending)
         self._aside.clear()
         self._had.clear()
 

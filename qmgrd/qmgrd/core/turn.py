@@ -18,7 +18,7 @@ from qmgrd.core.layout.kv import Now, Store
 from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.limits.room import settle_handles
 from qmgrd.core.limits.work import WorkId
-from qmgrd.core.requests.set_aside import Parts, set_aside
+from qmgrd.core.requests.set_aside import set_aside
 from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
 from qmgrd.core.sessions.session_token import SessionTokens
 
@@ -171,9 +171,8 @@ class Turns:
         tx = self._store.begin()
         try:
             broker.begin(tx, now, self._store.space())
-            parts = Parts(broker.context, broker.catalogue, broker.jobs)
-            set_aside(parts, work, why, is_mark=is_mark)
-            outcome = broker.end_alone()
+            set_aside(broker.services, work, why, is_mark=is_mark)
+            outcome = broker.write_changes()
         except Exception as error:
             self._store.abort()
             raise self._store.failure(error) or TurnFailed(0, error) from error

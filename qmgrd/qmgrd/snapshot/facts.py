@@ -145,9 +145,9 @@ def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     found: Ranges = {}
     for start, (count, first) in runs.items():
         priority, first_arrival = keys.place(first)
-        found.setdefault(int.from_bytes(start[1:5], "big"), []).append(
+        found.setdefault(keys.queue_id_of(start), []).append(
             {
-                "lane": start[5],
+                "lane": start[keys.ENTRY_LANE_AT],
                 "priority": priority,
                 "messages": count,
                 "first_arrival": first_arrival,

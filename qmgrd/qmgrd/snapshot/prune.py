@@ -111,7 +111,7 @@ def _is_sound(snapshot: StoredSnapshot) -> bool:
     return True
 
 
-def thin(
+def remove_all_but_newest(
     place: str, store_id: str, keep: int, newest: str, queue_manager: str = ""
 ) -> tuple[list[str], str]:
     """Removes all but the *keep* newest snapshots of a store in *place*.

@@ -31,7 +31,7 @@ from qmgrd.snapshot.facts import describe
 from qmgrd.snapshot.finder import PARTIAL
 from qmgrd.snapshot.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.snapshot.progress import Phase, ProgressWriter
-from qmgrd.snapshot.prune import leftovers_in, thin
+from qmgrd.snapshot.prune import leftovers_in, remove_all_but_newest
 from qmgrd.snapshot.remote import RemoteFailed
 from qmgrd.store.inspect import StoreUnreadable
 
@@ -263,7 +263,7 @@ def _thin(order: WriteRequest, manifest: dict[str, Any]) -> dict[str, Any]:
     if not order.keep:
         return {}
     place = order.directory.rstrip("/").rpartition("/")[0] or "/"
-    removed, trouble = thin(
+    removed, trouble = remove_all_but_newest(
         place, manifest["store_id"], order.keep, order.directory, manifest["queue_manager"]
     )
     return {"removed": removed, "trouble": trouble}

@@ -137,7 +137,7 @@ class IndexCheck:
             self._miss("select-missing", key, key, "has no group, so no consumer receives it there")
             return
         row = keys.group(self._id, *group)
-        position = group_index.find(self._tx, row[:-4], group[1])
+        position = group_index.find(self._tx, row[keys.BEFORE_NUMBER], group[1])
         if position != key[keys.POSITION_AT :]:
             named = f"number {group[1]} of group {group_id.shown(group[0])}"
             where = "" if position is None else f": {position.hex()} is"

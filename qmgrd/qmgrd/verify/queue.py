@@ -77,9 +77,10 @@ def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
     """Yields the ids of the queues that have rows in *space*, with one seek per queue."""
     start = space
     while (row := next(tx.scan(start, keys.after(space)), None)) is not None:
-        prefix = row[0][:5].ljust(5, b"\0")
-        yield int.from_bytes(prefix[1:], "big")
-        if prefix[1:] == b"\xff" * 4:
+        prefix = row[0][keys.OF_QUEUE].ljust(keys.OF_QUEUE.stop, b"\0")
+        queue_id = keys.queue_id_of(prefix)
+        yield queue_id
+        if queue_id > keys.PUBLICATIONS_ID:  # No id follows.
             return
         start = keys.after(prefix)
 

@@ -16,7 +16,7 @@ from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import StoreUnreadable, check_data_file
 from qmgrd.store.lmdb_store import ReadFailed
-from qmgrd.store.offline import at_rest
+from qmgrd.store.offline import offline_data_file
 from qmgrd.verify.definitions import check_definitions
 from qmgrd.verify.finding import Findings
 from qmgrd.verify.manifest import check_facts, check_manifest
@@ -49,7 +49,7 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
         StoreInUse: A daemon uses the store.
         StoreUnreadable: The store is missing or of another format.
     """
-    with at_rest(directory) as data:
+    with offline_data_file(directory) as data:
         check_data_file(data)
         found = Findings()
         manifest = None

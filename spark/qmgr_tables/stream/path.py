@@ -12,7 +12,7 @@ from qmgr_tables.stream.connection import RETRY_MS, DataLost
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import Span, batches_of, cut, data_rows, rows_per_partition, spans
-from qmgr_tables.tables.history_batch import Whose, events_in
+from qmgr_tables.tables.history_batch import HistorySource, events_in
 from qmgrd.snapshot.finder import SnapshotUnreadable, find, verify
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ class SpanPart(NamedTuple):
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yields the events of the rows. Their snapshot_id is null."""
-        whose = Whose(self.span.snapshot.queue_manager, self.span.store_id)
-        yield from batches_of(self.span, whose, options, schema)
+        source = HistorySource(self.span.snapshot.queue_manager, self.span.store_id)
+        yield from batches_of(self.span, source, options, schema)
 
 
 class Snapshots:

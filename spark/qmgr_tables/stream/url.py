@@ -15,7 +15,7 @@ from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import cut, rows_per_partition, wants
-from qmgr_tables.tables.history_batch import Whose, batches, events_in
+from qmgr_tables.tables.history_batch import HistorySource, batches, events_in
 
 ANEW = "start again with a new checkpoint and cursor, or continue with failOnDataLoss=false"
 log = logging.getLogger(__name__)
@@ -34,10 +34,10 @@ class RowRange(NamedTuple):
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yields the events of the rows."""
-        whose = Whose(self.queue_manager, self.store_id)
+        source = HistorySource(self.queue_manager, self.store_id)
         with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
-            yield from batches(rows, whose, schema, partial(wants, options))
+            yield from batches(rows, source, schema, partial(wants, options))
 
 
 class Journals:

@@ -88,7 +88,7 @@ def _row(
         "present": group.count + group.waiting,
         "ready": group.count,
         "delayed": group.waiting,
-        "left": group.gone,
+        "left": group.left_count,
         "missing": max(group.missing, 0),
         "next_number": group.due,
         "last_number": group.last or None,

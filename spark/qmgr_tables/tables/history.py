@@ -14,7 +14,7 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.image import damaged, image
 from qmgr_tables.options import PARTITIONS_MAX, Options
 from qmgr_tables.table import QUEUES, TIMES, Table
-from qmgr_tables.tables.history_batch import COLUMNS, Whose, batches
+from qmgr_tables.tables.history_batch import COLUMNS, HistorySource, batches
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.snapshot.finder import StoredSnapshot
@@ -127,20 +127,20 @@ def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
 def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the events of *span*."""
     snapshot = span.snapshot
-    whose = Whose(snapshot.queue_manager, span.store_id, snapshot.id)
-    yield from batches_of(span, whose, options, schema)
+    source = HistorySource(snapshot.queue_manager, span.store_id, snapshot.id)
+    yield from batches_of(span, source, options, schema)
 
 
 def batches_of(
-    span: Span, whose: Whose, options: Options, schema: pa.Schema
+    span: Span, source: HistorySource, options: Options, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the events of *span* with the columns of *whose*.
+    """Yields the events of *span* with the columns of *source*.
 
     Raises:
         SnapshotUnreadable: The snapshot is missing or damaged.
     """
     try:
-        yield from batches(data_rows(span), whose, schema, partial(wants, options))
+        yield from batches(data_rows(span), source, schema, partial(wants, options))
     except HistoryMalformed as error:
         raise damaged(span.snapshot, error) from error
 

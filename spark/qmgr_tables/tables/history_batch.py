@@ -78,7 +78,7 @@ COLUMNS = (
 SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
 
 
-class Whose(NamedTuple):
+class HistorySource(NamedTuple):
     """The store of the history, and the snapshot from which it was read."""
 
     queue_manager: str
@@ -101,7 +101,7 @@ _Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
 
 def batches(
     rows: Iterable[tuple[int, bytes]],
-    whose: Whose,
+    source: HistorySource,
     schema: pa.Schema = SCHEMA,
     wants: Wants | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -123,10 +123,10 @@ def batches(
                 held.append(part)
                 count += part.section.messages
         if count >= BATCH_ROWS:
-            yield _batch(held, whose, schema)
+            yield _batch(held, source, schema)
             held, count = [], 0
     if held:
-        yield _batch(held, whose, schema)
+        yield _batch(held, source, schema)
 
 
 def events_in(data: bytes) -> int:
@@ -149,8 +149,8 @@ def _parts(seq: int, data: bytes) -> Iterator[_Part]:
         before += section.messages
 
 
-def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatch:
-    expansion = _Expansion(parts, whose)
+def _batch(parts: list[_Part], source: HistorySource, schema: pa.Schema) -> pa.RecordBatch:
+    expansion = _Expansion(parts, source)
     try:
         # The cast raises an error if a value does not fit.
         arrays = [_MAKERS[field.name](expansion).cast(field.type) for field in schema]
@@ -163,10 +163,10 @@ def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatc
 class _Expansion:
     """Sections that are expanded into the columns of the table."""
 
-    def __init__(self, parts: list[_Part], whose: Whose) -> None:
+    def __init__(self, parts: list[_Part], source: HistorySource) -> None:
         self.parts = parts
         self.sections = [part.section for part in parts]
-        self.whose = whose
+        self.source = source
         self.counts = np.array([section.messages for section in self.sections], np.int64)
         self.rows = int(self.counts.sum())
         ends = np.cumsum(self.counts)
@@ -298,9 +298,9 @@ _MAKERS: dict[str, Callable[[_Expansion], pa.Array]] = {
     "code": lambda of: of.texts([name_of(x.code) if x.code else None for x in of.sections]),
     "seq": lambda of: pa.array(of.shared([part.seq for part in of.parts])),
     "turn": lambda of: pa.array(of.shared([part.turn for part in of.parts])),
-    "queue_manager": lambda of: of.constant(of.whose.queue_manager),
-    "store_id": lambda of: of.constant(of.whose.store_id),
-    "snapshot_id": lambda of: of.constant(of.whose.snapshot_id),
+    "queue_manager": lambda of: of.constant(of.source.queue_manager),
+    "store_id": lambda of: of.constant(of.source.store_id),
+    "snapshot_id": lambda of: of.constant(of.source.snapshot_id),
     "queue_id": lambda of: pa.array(of.shared([section.queue_id for section in of.sections])),
     "number": _Expansion.within_row,
 }

@@ -96,7 +96,7 @@ def test_interrupt_ends_the_task(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, PAGE - 1, PAGE, PAGE + 1])
-def test_pages_are_all_there(call: Caller, count: int) -> None:
+def test_all_pages_exist(call: Caller, count: int) -> None:
     async def numbers() -> AsyncGenerator[int, None]:
         for number in range(count):
             yield number

@@ -34,7 +34,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def test_message_goes_there_and_back(client: Client) -> None:
+def test_message_makes_a_round_trip(client: Client) -> None:
     result = client.put("Q", b"apples", headers={"customer": "ann"})
     assert client.name == "QM1"
     message = client.get("Q")

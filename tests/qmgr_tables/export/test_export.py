@@ -296,7 +296,7 @@ def test_queues_may_be_in_one_snapshot_alone(tmp_path: Path) -> None:
     assert [row["body"] for row in rows_of(tmp_path / "out/messages")] == [b"2"]
 
 
-def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
+def test_invalid_values_are_reported(snapshot: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionInvalid, match=r"queue ALLL not found in .*; did you mean ALL"):
         run(snapshot, tmp_path, queues="ALLL")
     (tmp_path / "file").write_text("")

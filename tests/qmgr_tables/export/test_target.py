@@ -38,7 +38,7 @@ def test_a_file_appears_under_its_name(target: Target) -> None:
     assert list(target.files()) == []
 
 
-def test_what_is_not_published_is_gone(target: Target) -> None:
+def test_unpublished_data_is_deleted(target: Target) -> None:
     with suppress(ZeroDivisionError), target.draft() as draft:
         draft.stream.write(b"abc")
         raise ZeroDivisionError

@@ -17,7 +17,7 @@ def test_columns_are_those_of_messages_with_why_first() -> None:
     assert TABLES["deadletters"].time == "dead_at"
 
 
-def test_only_dead_letters_are_there(snapshot: Path, office: Path) -> None:
+def test_table_has_only_dead_letters(snapshot: Path, office: Path) -> None:
     """The table contains neither parked messages nor messages that only failed."""
     found = rows(f"{snapshot},{office}", table="deadletters")
     assert [(row["queue_manager"], row["dead_queue"]) for row in found] == [

@@ -286,7 +286,7 @@ def test_who_does_not_answer_is_not_waited_for(home: dict[str, str]) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (OUT_OF_TIME, "", "")
 
 
-def test_what_is_no_name_is_left_out() -> None:
+def test_invalid_name_is_skipped() -> None:
     """zsh evaluates completions, so invalid names must be omitted."""
     bad = ["$(reboot)", "`reboot`", "a b", "'", "", "@", "A@", "A@B@C", "x" * 65, None, 1]
     assert _names(["OK", *bad, "@NYC", "OK@NYC"]) == ["OK", "@NYC", "OK@NYC"]

@@ -91,7 +91,7 @@ def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
 
 
 @pytest.mark.parametrize(("name", "address"), [("a b", "h:1"), ("", "h:1"), ("a", "h")])
-def test_what_cannot_be_is_wrong_usage(name: str, address: str, qmctl: Qmctl) -> None:
+def test_invalid_values_are_usage_errors(name: str, address: str, qmctl: Qmctl) -> None:
     assert qmctl("context", "create", name, address).code == 2
     assert qmctl("context", "ls", "-o", "json").json == []
 

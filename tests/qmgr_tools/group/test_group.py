@@ -107,7 +107,7 @@ def test_members_are_shown_from_a_number_on(qm: Qmctl, queue: str) -> None:
     assert [row["number"] for row in found["members"]] == [1_001]
 
 
-def test_group_that_is_not_there_is_looked_for(qm: Qmctl, flights: str) -> None:
+def test_unknown_group_gets_a_suggestion_to_search(qm: Qmctl, flights: str) -> None:
     ended = qm("group", "show", flights, "n1")
     assert (ended.code, ended.out) == (3, "")
     assert "(GROUP_UNKNOWN)" in ended.err

@@ -45,7 +45,7 @@ def test_listing_is_filtered_by_columns(qm: Qmctl, queue: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["show", "cancel"])
-def test_job_that_is_not_there_is_not_found(verb: str, qm: Qmctl) -> None:
+def test_unknown_job_is_not_found(verb: str, qm: Qmctl) -> None:
     ended = qm("job", verb, "12345")
     assert ended.code == 3
     assert "(JOB_UNKNOWN)" in ended.err

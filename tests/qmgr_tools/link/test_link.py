@@ -153,7 +153,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["delete", "NYC", "-y"], 3, "LINK_UNKNOWN"),
     ],
 )
-def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
+def test_invalid_request_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
     ended = at("link", *words)
     assert (ended.code, ended.out) == (code, "")
     assert error in ended.err

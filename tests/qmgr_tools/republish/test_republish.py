@@ -54,7 +54,7 @@ def test_show_has_what_each_subscriber_said(
     assert shown.endswith("\none\n\n")
 
 
-def test_what_nobody_has_parked_is_not_found(qm: Qmctl, topic: str) -> None:
+def test_publication_that_is_not_parked_is_not_found(qm: Qmctl, topic: str) -> None:
     uid = qm("pub", topic, "x", "-o", "json").json["uid"]
     ended = qm("republish", "show", uid)
     assert (

@@ -82,7 +82,7 @@ def test_options_are_those_of_the_tables(qmctl: Qmctl, snapshot: Path, tmp_path:
     assert {(row["queue"], row["state"], row["body"]) for row in rows} == {("ALL", "ready", None)}
 
 
-def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path: Path) -> None:
+def test_fault_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path: Path) -> None:
     def ended(
         *more: str, path: Path | str = snapshot, to: Path = tmp_path / "out"
     ) -> tuple[int, str]:

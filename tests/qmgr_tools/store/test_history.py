@@ -13,7 +13,7 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
 pytestmark = pytest.mark.process
 
 
-def test_what_happened_is_told(qm: Qmctl, queue: str) -> None:
+def test_events_are_reported(qm: Qmctl, queue: str) -> None:
     assert qm("queue", "alter", queue, "--accounting", "on").code == 0
     assert qm("put", queue, "one", "--priority", "7").code == 0
     assert qm("get", queue).code == 0

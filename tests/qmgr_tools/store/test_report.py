@@ -40,7 +40,7 @@ def test_reports_are_listed_with_and_without_a_word(qmctl: Qmctl) -> None:
         (["depth", "--path", "/x"], "--to is missing -- "),
     ],
 )
-def test_what_cannot_be_meant_is_refused(qmctl: Qmctl, words: list[str], said: str) -> None:
+def test_contradictory_options_are_refused(qmctl: Qmctl, words: list[str], said: str) -> None:
     ended = qmctl("report", *words)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert ended.err.startswith(f"error: cannot create reports -- {said}")

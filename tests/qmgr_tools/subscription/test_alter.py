@@ -33,7 +33,7 @@ def test_create_is_done_once(qm: Qmctl, queue: str) -> None:
         (["a", "B:x", "--where", "("], "SELECTOR_INVALID"),
     ],
 )
-def test_what_can_be_no_subscription_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
+def test_invalid_subscription_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
     ended = qm("sub", "create", *words)
     assert (ended.code, ended.out) == (2, "")
     assert why in ended.err

@@ -97,7 +97,7 @@ def test_wrong_usage(words: list[str], qm: Qmctl) -> None:
     assert qm("top", *words).code == 2
 
 
-def test_daemon_that_is_not_there_is_an_error_at_the_start(qmctl: Qmctl) -> None:
+def test_unreachable_daemon_is_an_error_at_the_start(qmctl: Qmctl) -> None:
     assert qmctl("-c", "unix:/nowhere/s", "top", "--batch").code == 5
 
 

@@ -60,6 +60,6 @@ def test_publishing_can_be_inhibited(qm: Qmctl, queue: str) -> None:
 @pytest.mark.parametrize(
     "words", [["set", "a"], ["set", "a/+", "--put-inhibit"], ["set", "a", "--republish", "never"]]
 )
-def test_what_cannot_be_set_is_refused(words: list[str], qm: Qmctl) -> None:
+def test_invalid_attribute_is_refused(words: list[str], qm: Qmctl) -> None:
     ended = qm("topic", *words)
     assert (ended.code, ended.out) == (2, "")

@@ -292,7 +292,7 @@ def test_reads_of_a_closed_connection_are_dropped(is_held: bool, is_alone: bool)
     assert (intake._pending, intake.bytes, bool(intake)) == ({}, 0, False)
 
 
-def test_long_answers_go_on_as_there_is_room_for_each() -> None:
+def test_long_answers_continue_when_each_fits() -> None:
     flow = UnreadReplies(longest_bytes=1_000)
     intake = Intake(unread_replies=flow)
     for number in range(1, 6):

@@ -309,7 +309,7 @@ def test_process_prints_the_manifest(manager: Manager, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["manifest"]["queue_manager"] == "QM1"
 
 
-def test_process_reports_why_there_is_no_snapshot(manager: Manager, tmp_path: Path) -> None:
+def test_process_reports_why_it_wrote_no_snapshot(manager: Manager, tmp_path: Path) -> None:
     done = run(order(tmp_path / "snap"), b"")
     assert (done.returncode, done.stderr) == (1, b"")
     assert "stopped the copy" in json.loads(done.stdout)["error"]

@@ -259,7 +259,7 @@ def test_space_counts_what_is_in_use_and_not_the_file(store: LmdbStore) -> None:
     assert abs(full.disk_free_bytes - disk.f_bavail * disk.f_frsize) < 1 << 30
 
 
-def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> None:
+def test_free_pages_of_the_file_were_written_once(store: LmdbStore) -> None:
     assert store.space().file_free_bytes < 100_000
     put(store, **{f"k{number:03}": bytes(3000) for number in range(500)})
     assert store.space().file_free_bytes < 100_000

@@ -40,7 +40,7 @@ RATE_LEAST, RATIO_MOST = 250_000, 1.3
 
 
 @dataclass(frozen=True, slots=True)
-class WayOf:
+class MethodMedians:
     """The medians of one method of reading."""
 
     way: str
@@ -67,7 +67,7 @@ class TimeOf:
 class Tables:
     """The results of row TABLE."""
 
-    ways: list[WayOf]
+    ways: list[MethodMedians]
     times: list[TimeOf]
 
     def targets(self) -> list[Target]:
@@ -117,13 +117,13 @@ def _rounds(setting: Setting, ways: Ways) -> dict[str, list[Reading]]:
     return found
 
 
-def _summary(found: dict[str, list[Reading]]) -> list[WayOf]:
+def _summary(found: dict[str, list[Reading]]) -> list[MethodMedians]:
     ways = []
     for way, readings in found.items():
         beside = found[LEAN_DECODER if way.endswith("no payload") else DECODER]
         wall_us, cpu_us = ([one.wall_us for one in readings], [one.cpu_us for one in readings])
         ways.append(
-            WayOf(
+            MethodMedians(
                 way,
                 readings[0].rows,
                 round(1e6 / median(wall_us)),

@@ -52,7 +52,7 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
     kept = {}
     for attribute, value in given.items():
         if attribute not in known:
-            raise unknown("templates", pattern, attribute, known)
+            raise unknown_attribute_error("templates", pattern, attribute, known)
         if value is not None:
             attribute_.check("template", pattern, attribute, value)
             kept[attribute] = value
@@ -137,24 +137,24 @@ def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
     return Bounds(**defaults | given)
 
 
-def put_inhibited(queue: str) -> RequestError:
+def put_inhibited_error(queue: str) -> RequestError:
     """Returns the error for a put on *queue* while puts are inhibited."""
-    return _inhibited(ErrorCode.PUT_INHIBITED, queue, "put")
+    return _inhibited_error(ErrorCode.PUT_INHIBITED, queue, "put")
 
 
-def get_inhibited(queue: str) -> RequestError:
+def get_inhibited_error(queue: str) -> RequestError:
     """Returns the error for a get from *queue* while gets are inhibited."""
-    return _inhibited(ErrorCode.GET_INHIBITED, queue, "get")
+    return _inhibited_error(ErrorCode.GET_INHIBITED, queue, "get")
 
 
-def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
+def _inhibited_error(code: ErrorCode, queue: str, verb: str) -> RequestError:
     text = f"{verb}s are inhibited on queue {queue}; set its {verb}_inhibit to false to allow them"
     return RequestError(code, text, retry_after_ms=1_000)
 
 
 def _check_known(queue: str, attribute: str, kind: str) -> None:
     if attribute not in _KNOWN[kind]:
-        raise unknown("queues", queue, attribute, list(_KNOWN[kind]))
+        raise unknown_attribute_error("queues", queue, attribute, list(_KNOWN[kind]))
     if attribute == "unused_expiry_ms" and queue in system.ATTRIBUTES:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
@@ -163,7 +163,7 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
         )
 
 
-def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
+def unknown_attribute_error(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
     """Returns the error for an unknown *attribute*. It names the closest or all attributes."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known) or 'none'}"

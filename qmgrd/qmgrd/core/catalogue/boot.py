@@ -121,4 +121,4 @@ def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int)
                 f"message {arrival} exists, but by the counters the next message is {next_arrival}",
             )
         # Seeks to a key that must not exist in this lane and priority, which finds the next key.
-        start = found[0][:-8] + next_arrival.to_bytes(8, "big")
+        start = found[0][keys.BEFORE_ARRIVAL] + next_arrival.to_bytes(8, "big")

@@ -5,8 +5,14 @@ from typing import Any, TypeAlias
 
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import ADDRESSES_MAX, ANY_ROUTE, CONNECTIONS_MAX, ROUTES_MAX
-from qmgrd.core.catalogue.attributes import unknown
+from qmgr_protocol.limits import (
+    ADDRESSES_MAX,
+    ANY_ROUTE,
+    CONNECTIONS_MAX,
+    ROUTES_MAX,
+    is_link_address,
+)
+from qmgrd.core.catalogue.attributes import unknown_attribute_error
 
 # The default of each attribute except the addresses.
 DEFAULTS: dict[str, Any] = {
@@ -41,7 +47,7 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
     """
     for attribute, value in given.items():
         if attribute not in known:
-            raise unknown("links", link, attribute, list(known))
+            raise unknown_attribute_error("links", link, attribute, list(known))
         why = _CHECKS[attribute](value)
         if why:
             raise RequestError(ErrorCode.VALUE_INVALID, f"links.{link}.{attribute}: {why}")
@@ -51,17 +57,8 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
 def _addresses(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
         return f"give up to {ADDRESSES_MAX} of host:port or unix:/path, or none if the peer dials"
-    wrong = [address for address in value if not _is_address(address)]
+    wrong = [address for address in value if not is_link_address(address)]
     return f"{str(wrong[0])[:80]!r} is not host:port or unix:/path" if wrong else ""
-
-
-def _is_address(address: Any) -> bool:
-    if type(address) is not str or len(address) > 300:
-        return False
-    if address.startswith("unix:/"):
-        return True
-    host, _, port = address.rpartition(":")
-    return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)
 
 
 def _connections(value: Any) -> str:

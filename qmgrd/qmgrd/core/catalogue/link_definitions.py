@@ -6,15 +6,15 @@ A link is created and deleted together with its transmission queue.
 from typing import Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core.catalogue import link_attributes
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link, LinkState
 
 # The reasons for a refusal that end when an operator accepts the peer with a new stream.
@@ -179,7 +179,7 @@ class LinkDefinitions:
         found = self._catalogue.links.get(name)
         if found is None:
             names.check(name)
-            raise no_link(name, leads_here=self._context.peers.is_allowed(name))
+            raise unknown_link_error(name, leads_here=self._context.peers.is_allowed(name))
         return found
 
 

@@ -15,9 +15,9 @@ from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import ANY_ROUTE
 from qmgrd.core.catalogue import attributes
-from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.put_errors import full
+from qmgrd.core.queue.put_errors import queue_full_error
 from qmgrd.core.queue.queue import Queue
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
     routes = catalogue.routes
     found = catalogue.links.get(manager) or routes.get(manager) or routes.get(ANY_ROUTE)
     if found is None:
-        raise no_link(manager)
+        raise unknown_link_error(manager)
     return found
 
 
@@ -57,7 +57,7 @@ def check_proxies(catalogue: "Catalogue", topic: str) -> None:
     for found in catalogue.topics.proxies_of(topic):
         queue = link_to(catalogue, found.manager).queue
         if not queue.has_room(1, 0):
-            raise full(queue)
+            raise queue_full_error(queue)
 
 
 def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
@@ -89,7 +89,7 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
             f"{link.name}; set its attribute transit to forward them",
         )
     if link.queue.bounds.put_inhibit:
-        raise attributes.put_inhibited(link.queue.name)
+        raise attributes.put_inhibited_error(link.queue.name)
     return route_to(catalogue, target, manager)
 
 
@@ -123,7 +123,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
                 yield _run(put, first, index, of_run), None
             yield (
                 _run(put, index, index + 1, [[0, extra]] if extra else []),
-                _looped(put, hops, own),
+                _loop_error(put, hops, own),
             )
             first, of_run = index + 1, []
             continue
@@ -154,7 +154,7 @@ def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:
     return put._replace(first_id=put.first_id + first, records=records, extras=extras)
 
 
-def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
+def _loop_error(put: m.Put, hops: Any, own: str) -> RequestError:
     if not notes.is_way(hops):
         text = f"a message for {put.queue} has no valid list of the queue managers that it passed"
         return RequestError(ErrorCode.ROUTE_LOOP, text)

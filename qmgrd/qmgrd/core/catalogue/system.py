@@ -27,7 +27,7 @@ def check_free(name: str) -> None:
         )
 
 
-def no_puts(name: str, queue: str) -> RequestError:
+def put_to_system_queue_error(name: str, queue: str) -> RequestError:
     """Returns the error for a put by a client or a link on the system queue *queue*."""
     what = name if name == queue else f"{name} refers to {queue}, which"
     return RequestError(

@@ -2,17 +2,17 @@
 
 from typing import Any
 
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import attributes
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import no_template
+from qmgrd.core.catalogue.missing import unknown_template_error
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX
 from qmgrd.core.catalogue.templates import TEMPLATES_MAX, Template, check_pattern, fits
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 
 
 class TemplateDefinitions:
@@ -75,7 +75,7 @@ class TemplateDefinitions:
         templates = self._catalogue.templates
         if templates.get(pattern) is None:
             self._context.count_read(min(len(templates), LOOKED_AT_MAX), 0)
-            raise no_template(pattern, (template.pattern for template in templates))
+            raise unknown_template_error(pattern, (template.pattern for template in templates))
         removed = templates.remove(pattern)
         try:
             for template in templates:  # Names that do not match the pattern are not affected.

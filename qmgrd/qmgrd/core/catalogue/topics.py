@@ -5,6 +5,8 @@ nearer definition overrides it. For example, ``flights/JFK/UA`` uses the values 
 then those of ``flights``, then the defaults.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qmgr_protocol import topic as topics
@@ -13,16 +15,15 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import TOPIC_ATTRIBUTES
 from qmgrd.core.catalogue import attribute as attributes
 from qmgrd.core.catalogue import row_checks
-from qmgrd.core.catalogue.attributes import unknown
+from qmgrd.core.catalogue.attributes import unknown_attribute_error
 from qmgrd.core.catalogue.republish_intervals import INTERVAL, POLICY, RepublishIntervals
+from qmgrd.core.catalogue.sorted_map import SortedMap
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.topic_tree import TopicTree
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.page import below_of
-from qmgrd.core.limits.sorted_map import SortedMap
 
 TOPICS_MAX = 10_000  # maximum number of topics with a definition
 VISITS_PER_ROW = 10  # number of visited nodes and results that take as long as one row of the store
@@ -136,7 +137,7 @@ class Topics:
         row = {}
         for name, value in given.items():
             if name not in TOPIC_ATTRIBUTES:
-                raise unknown("topics", topic, name, list(TOPIC_ATTRIBUTES))
+                raise unknown_attribute_error("topics", topic, name, list(TOPIC_ATTRIBUTES))
             if value is not None:
                 attributes.check("topic", topic, name, value)
                 row[name] = value
@@ -157,7 +158,7 @@ class Topics:
         """Updates the intervals of *topic* and the topics below it, if they may have changed."""
         if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
             return set()
-        known = [topic, *below_of(self.rows.order, topic)]
+        known = [topic, *_below_of(self.rows.order, topic)]
         self._context.count_read(len(known) // 2, 0)
         return set().union(*map(self.intervals.look_up, known))
 
@@ -196,3 +197,9 @@ def retain(tx: Transaction, topic: str, arrival: int) -> None:
         rows.put(tx, key, arrival.to_bytes(8, "big"))
     else:
         tx.delete(key)
+
+
+def _below_of(ordered: Sequence[str], topic: str) -> Iterator[str]:
+    """Yields the topics below *topic* from the list *ordered*. *topic* need not be in the list."""
+    end = topic + chr(ord(topics.MARK) + 1)
+    yield from ordered[bisect_left(ordered, topic + topics.MARK) : bisect_left(ordered, end)]

@@ -129,6 +129,10 @@ class Context:
         """Sends *message* after the commit of this turn."""
         self.outcome.sends.append((connection, message))
 
+    def reply(self, connection: int, request_id: int, value: Any) -> None:
+        """Sends the successful reply to a request after the commit of this turn."""
+        self.send(connection, m.Ok(request_id, value))
+
     def close(self, connection: int, code: int, text: str, retry_after_ms: int = 0) -> None:
         """Closes *connection* after the commit of this turn."""
         self.outcome.closes.append((connection, m.Goaway(code, text, retry_after_ms)))
@@ -166,7 +170,7 @@ class Context:
         # The reservation is larger because pages may be half full, and each message has index rows.
         size = 2 * sum(map(len, batch)) + 256 * len(batch)
         if self.store_full or size > self.room_bytes:
-            raise _no_room(self.store_full, "puts", self.room_bytes, size)
+            raise _store_full_error(self.store_full, "puts", self.room_bytes, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -184,7 +188,7 @@ class Context:
         if is_operators:
             why, what, room = self.operators_full, ADDITIONS, self.operator_bytes
         if why or size > room:
-            raise _no_room(why, what, room, size)
+            raise _store_full_error(why, what, room, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -206,7 +210,7 @@ class Context:
                 return index
         return len(batch)
 
-    def too_few_pages(self) -> RequestError:
+    def too_few_pages_error(self) -> RequestError:
         """Returns the error for records of a batch that exceed the number of
         :meth:`count_fitting`.
         """
@@ -227,7 +231,7 @@ class Context:
         self.wake(queue)
 
 
-def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
+def _store_full_error(why: str, what: str, room: int, size: int) -> RequestError:
     """Returns the error for a request of *size* bytes. If *why* is "", the error states *room*."""
     why = why or (
         f"the request may add {size} bytes, but only {max(room, 0)} bytes of the store are left "

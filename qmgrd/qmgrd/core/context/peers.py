@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError, name_of
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.amount import amount
 
 if TYPE_CHECKING:
     from qmgrd.core.context.context import Context

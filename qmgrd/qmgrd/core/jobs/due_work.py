@@ -104,8 +104,10 @@ class DueWork:
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
         if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
-            # The schedule row is already deleted: bury must not delete another row.
-            if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
+            # The schedule row is already deleted: make_dead_letter must not delete another row.
+            if self._dead_letters.make_dead_letter(
+                queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)
+            ):
                 return
             lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
             return

@@ -95,7 +95,9 @@ def _end(
     is_cause = is_expired or (number == row.parked_number and entry.delivered)
     cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
     # All members go to one queue. The others follow the first member for which a queue has room.
-    to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])
+    to = DeadLetters(context, catalogue).make_dead_letter(
+        queue, entry_key, value, cause, job.row["target"]
+    )
     if to:
         job.row["target"] = to
         return None

@@ -15,6 +15,7 @@ puts would evict old messages there.
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
@@ -23,7 +24,6 @@ from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
@@ -221,10 +221,10 @@ class _Move:
         if self._is_copy:
             copied = copy(context, source, key, value, target, expires_ms=expires_ms, note=raw)
             if copied is Copied.HELD:
-                raise _held(target.queue)
+                raise _uncommitted_error(target.queue)
             return "done" if copied is Copied.NEW else "skipped"
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
-            raise _held(target.queue)
+            raise _uncommitted_error(target.queue)
         source.counters.count_moved()
         source.record_history(history.MOVED, key, entry, target=target.queue.name)
         return "done"
@@ -240,7 +240,7 @@ def _check_room(queue: Queue, size: int) -> None:
         )
 
 
-def _held(queue: Queue) -> RequestError:
+def _uncommitted_error(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.DUPLICATE_UNCOMMITTED,
         f"an uncommitted unit of work has put the same message on queue {queue.name}",

@@ -29,8 +29,8 @@ TARGETS_MAX = 100
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Examines a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
     found, last = next_rows(context, job, keys.SPACE_ORIGIN)
-    for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
-        queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
+    for queue_id, group in groupby(found, lambda row: keys.queue_id_of(row[0])):
+        queue = catalogue.by_id.get(queue_id)
         if queue is None:
             continue  # The queue was deleted, and another job removes its rows.
         rows = list(group)
@@ -77,8 +77,7 @@ def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
         first = next(tx.scan(start, stop), None)
         if first is None:
             break
-        at = len(everything)
-        found.append(first[0][: at + 1 + first[0][at]])
+        found.append(keys.up_to_target(first[0]))
         start = keys.after(found[-1])
     return found
 

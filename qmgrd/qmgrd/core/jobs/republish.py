@@ -77,7 +77,7 @@ def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[P
         found = catalogue.topics.subscriptions.get(names[0])
         if found is None or found.queue is None:
             return iter(())
-        after = keys.PARKED.unpack(cursor[:-1])[1] + 1 if cursor else 0
+        after = keys.PARKED.unpack_from(cursor)[1] + 1 if cursor else 0
         return parked.of_subscription(context.tx, found.queue.id, after)
     start, stop = bounds_of(row.get("arrival", 0))
     return parked.index(context.tx, max(start, cursor), stop)

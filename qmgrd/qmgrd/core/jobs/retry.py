@@ -6,10 +6,10 @@ failures and the number of returns. A message that was returned too often stays.
 
 from typing import Any
 
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorClass, RequestError
 from qmgr_protocol.record import EXPIRY_END
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.notes import Note
 from qmgrd.core.returns.transfer import Destination
 

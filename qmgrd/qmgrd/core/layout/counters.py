@@ -75,7 +75,7 @@ class Counters:
         if next_arrival > self.next_arrival:
             self.next_arrival = next_arrival
 
-    def doubt_deliveries(self) -> None:
+    def mark_all_maybe_delivered(self) -> None:
         """Records that each message now on the queue may have been delivered before a crash."""
         self.maybe_before = self.next_arrival
 

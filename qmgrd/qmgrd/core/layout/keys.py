@@ -102,6 +102,8 @@ POSITION = struct.Struct(">BBQ")  # lane, 9 - priority and arrival, the tail of 
 SPACE, REST = slice(1), slice(1, None)
 OF_QUEUE, QUEUE_ID = slice(POSITION_AT), slice(1, POSITION_AT)
 OF_RANK, RANK = slice(RANK_AT + 1), slice(RANK_AT, RANK_AT + 1)  # in the key of an entry
+ENTRY_LANE_AT = RANK_AT - 1  # offset of the lane in the key of an entry
+BEFORE_ARRIVAL, ENTRY_ARRIVAL = slice(-8), slice(-8, None)  # in the key of an entry
 DUE_MS, AFTER_DUE = slice(1, 9), slice(9, None)  # in a key of the schedule
 DUE_QUEUE_ID, DUE_LANE_AT = slice(9, 13), 13
 GROUP_ID, GROUP_NUMBER, BEFORE_NUMBER = slice(5, 29), slice(-4, None), slice(-4)
@@ -126,7 +128,7 @@ def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
 
 def entry_prefix(queue_id: int, priority: int, lane_: int = LANE_READY) -> bytes:
     """Returns the part of the key of an entry before the arrival number."""
-    return message(queue_id, lane_, priority, 0)[:-8]
+    return message(queue_id, lane_, priority, 0)[BEFORE_ARRIVAL]
 
 
 def lane(queue_id: int, lane_: int) -> bytes:
@@ -143,6 +145,25 @@ def place(key: bytes) -> tuple[int, int]:
 def arrival_of(position: bytes) -> int:
     """Returns the arrival number in a :data:`POSITION`."""
     return int.from_bytes(position[ARRIVAL], "big")
+
+
+def queue_id_of(key: bytes) -> int:
+    """Returns the queue id in a key that begins with its space and a queue id."""
+    return int.from_bytes(key[QUEUE_ID], "big")
+
+
+def up_to_target(key: bytes) -> bytes:
+    """Returns the key of the UID index of a transmission queue without the origin and timestamp."""
+    return key[: POSITION_AT + 1 + key[POSITION_AT]]
+
+
+def split_target(uid: bytes) -> tuple[bytes, bytes]:
+    """Returns the target and the rest of *uid*.
+
+    *uid* is the key of the UID index of a transmission queue without space and queue id.
+    """
+    end = 1 + (uid[0] if uid else 0)
+    return uid[1:end], uid[end:]
 
 
 def number_of(key: bytes) -> int:
@@ -212,7 +233,7 @@ def publication_at(position: bytes) -> bytes:
 
 _PUBLICATION_UID = of_queue(SPACE_UID, PUBLICATIONS_ID)
 _PUBLICATIONS = of_queue(SPACE_MESSAGE, PUBLICATIONS_ID)
-_PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
+_PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[BEFORE_ARRIVAL]
 
 
 def reference_count(arrival: int) -> bytes:
@@ -233,6 +254,11 @@ def job(job_id: int) -> bytes:
 def history(seq: int) -> bytes:
     """Returns the key of a row of history."""
     return _JOB.pack(SPACE_HISTORY, seq)
+
+
+def seq_of(key: bytes) -> int:
+    """Returns the number in the key of a row of history."""
+    return int.from_bytes(key[REST], "big")
 
 
 def aside(number: int) -> bytes:

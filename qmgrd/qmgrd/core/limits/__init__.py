@@ -3,12 +3,9 @@
 * `budget.py` limits the time of a turn, measured by a clock that the shell passes. `timers.py`
   makes calls when the store clock reaches a given time.
 * `room.py` computes the room in the store, and reserves it for operations.
-* `unread_replies.py` holds connections whose peers have too many unread answers. `reads.py` lists
-  the requests that only read. Such requests wait while their connection is held, and are dropped if
-  it closes.
+* `unread_replies.py` holds connections whose peers have too many unread answers. Requests that only
+  read wait while their connection is held, and are dropped if it closes.
 * `work.py` names the daemon's own work, so that work that keeps failing can be set aside.
-* `page.py` cuts pages from ordered lists. `sorted_map.py` keeps keys in order. `amount.py` formats
-  a number with its noun.
 
 Invariant: every resource of the daemon that a peer can use has a limit. Each kind of work gets at
 least one slice per turn, so no kind waits forever.

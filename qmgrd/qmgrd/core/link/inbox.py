@@ -23,7 +23,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
 from qmgr_protocol.window import Inbox, runs_of
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.eviction import Bury
+from qmgrd.core.context.eviction import MakeDeadLetter
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -109,7 +109,7 @@ class LinkInbox:
             self.highest_life = b""
         return lost
 
-    def line_up(self, put: m.Put, bytes_max: int) -> None:
+    def hold_behind_gap(self, put: m.Put, bytes_max: int) -> None:
         """Keeps *put* in memory until the gap before it is closed.
 
         Raises:
@@ -149,13 +149,18 @@ class LinkInbox:
         self.is_draining = False
 
     def receive(
-        self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
+        self,
+        context: Context,
+        make_dead_letter: MakeDeadLetter,
+        queue: Queue,
+        put: m.Put,
+        target: str = "",
     ) -> PutOutcome:
         """Stores the new records of *put*, and returns the result for each record.
 
         Args:
             context: The context of the current turn.
-            bury: The function that makes dead letters of evicted messages.
+            make_dead_letter: The function that makes dead letters of evicted messages.
             queue: The queue that stores the records.
             put: The put as it arrived.
             target: The destination behind a transmission queue, or "".
@@ -173,7 +178,7 @@ class LinkInbox:
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
-        done = put_records(context, bury, queue, batch, target, extras)
+        done = put_records(context, make_dead_letter, queue, batch, target, extras)
         kept_out = {
             index: error
             for index, error in done.refused

@@ -39,9 +39,11 @@ def store(
     except RequestError as error:
         count_refused(context, catalogue, name, error, count)
         raise
-    done = put_records(context, dead_letters.bury, queue, batch, target)
+    done = put_records(context, dead_letters.make_dead_letter, queue, batch, target)
     if fitting < count:
-        done.refused.extend((index, context.too_few_pages()) for index in range(fitting, count))
+        done.refused.extend(
+            (index, context.too_few_pages_error()) for index in range(fitting, count)
+        )
     if done.refused or queue.is_full_reported:
         report_full(context, queue, done.refused, count)
     context.mark_changed(queue)

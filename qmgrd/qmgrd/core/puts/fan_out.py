@@ -185,7 +185,7 @@ def _has_room(
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
         return False
-    make_room(context, dead_letters.bury, queue, 1, publication.size)
+    make_room(context, dead_letters.make_dead_letter, queue, 1, publication.size)
     return queue.has_room(1, publication.size)
 
 

@@ -30,7 +30,7 @@ def find(tx: Transaction) -> tuple[int, int]:
 
 def _at_or_behind(tx: Transaction, seq: int) -> int | None:
     found = next(tx.scan(keys.history(seq), keys.after(keys.SPACE_HISTORY)), None)
-    return None if found is None else int.from_bytes(found[0][1:], "big")
+    return None if found is None else keys.seq_of(found[0])
 
 
 def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, int]:

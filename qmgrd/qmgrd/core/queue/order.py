@@ -62,4 +62,4 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
 
 
 def _arrival(row: tuple[bytes, bytes]) -> bytes:
-    return row[0][-8:]
+    return row[0][keys.ENTRY_ARRIVAL]

@@ -60,7 +60,7 @@ class Positions:
             for flags in (0, records.FLAG_PRIORITY_OF_QUEUE)
         }
         self.plain_grouped = {
-            four: self.grouped_prefixes[keys.PRIORITY_TOP - prefix[-1]]
+            four: self.grouped_prefixes[keys.PRIORITY_TOP - prefix[keys.RANK_AT]]
             for four, prefix in self.plain_prefixes.items()
         }
 

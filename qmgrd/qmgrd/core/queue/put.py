@@ -26,7 +26,12 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.run import may_begin_run, put_run
-from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large
+from qmgrd.core.queue.put_errors import (
+    duplicate_error,
+    message_too_large_error,
+    queue_bytes_full_error,
+    queue_full_error,
+)
 from qmgrd.core.queue.queue import Queue
 
 # Limit of records per call of the tight loop. Copying all remaining records would be quadratic.
@@ -264,7 +269,7 @@ def prepare_plain(
             trailer,
             True,
             UidVerdict.FAST,
-            keys.PRIORITY_TOP - prefix[-1],
+            keys.PRIORITY_TOP - prefix[keys.RANK_AT],
             now.wall_us,
             0,
             0,
@@ -313,15 +318,15 @@ def prepare(
     found = records.check(record)
     size = records.own_bytes(record)
     if size > message_max_bytes:
-        raise too_large(queue, size, message_max_bytes)
+        raise message_too_large_error(queue, size, message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
     member = None if is_moved else member_of(queue, tx, record, found)
     makes_room = is_held and queue.bounds.overflow != "refuse"
     has_room = queue.has_room_for_held if makes_room else queue.has_room
     if not has_room(1, 0):
-        raise full(queue)
+        raise queue_full_error(queue)
     if not has_room(1, len(record)):
-        raise bytes_full(queue, len(record))
+        raise queue_bytes_full_error(queue, len(record))
     is_new = not found.origin_length
     delay_ms = _ms_of(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
@@ -433,5 +438,5 @@ def _identify(
     verdict = queue.origins.check_uid(tx, trailer, bound_for)
     if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
-        raise duplicate(queue, tx, trailer, bound_for)
+        raise duplicate_error(queue, tx, trailer, bound_for)
     return trailer, verdict

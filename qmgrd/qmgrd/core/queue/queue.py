@@ -87,7 +87,7 @@ class Queue:
         self.shared = Shared(ids, schedule, journal)
         # After a crash, the daemon does not know which messages had been delivered.
         if unclean:
-            counters.doubt_deliveries()
+            counters.mark_all_maybe_delivered()
         self.bounds = bounds
 
     @property

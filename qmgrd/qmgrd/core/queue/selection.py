@@ -92,7 +92,7 @@ def selection(
         return Selection(prefix=keys.correlation(queue.id, correlation_id))
     if number:
         return Selection(prefix=keys.group(queue.id, group_id, number))
-    return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
+    return Selection(prefix=keys.group(queue.id, group_id, 0)[keys.BEFORE_NUMBER])
 
 
 def compile_weight(where: str) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.limits.budget import LOOK_EACH
-from qmgrd.core.limits.page import page
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.page import page
 
 
 class TemplatePass:

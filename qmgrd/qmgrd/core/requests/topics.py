@@ -18,11 +18,11 @@ from qmgrd.core.jobs import republish
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.core.limits.page import page, shown
 from qmgrd.core.queue import notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.parked import Parked
+from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.subscriptions import Subscriptions
 
@@ -48,9 +48,6 @@ class TopicAdmin:
         self._jobs = jobs
         self._subscriptions = subscriptions
 
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
-
     def subscribe(self, session: Session, message: m.Subscribe) -> None:
         """Subscribes to the topics of a filter."""
         found = self._subscriptions.subscribe(
@@ -61,13 +58,13 @@ class TopicAdmin:
             message.attributes,
             retained=message.retained,
         )
-        self._ok(session, message.request_id, self._row(found))
+        self._context.reply(session.connection, message.request_id, self._row(found))
 
     def unsubscribe(self, session: Session, message: m.Unsubscribe) -> None:
         """Ends a subscription."""
         count = self._subscriptions.unsubscribe(message.subscription)
         session.subscriptions.pop(message.subscription, None)
-        self._ok(session, message.request_id, {"messages": count})
+        self._context.reply(session.connection, message.request_id, {"messages": count})
 
     def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
         """Lists a page of subscriptions in the order of their names."""
@@ -83,14 +80,16 @@ class TopicAdmin:
             names, further, lambda name: self._row(found[name]), self._context.budget
         )
         self._context.count_read(2 * len(rows), 0)
-        self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"subscriptions": rows, "next": further}
+        )
 
     def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
         """Resumes a subscription whose subscriber can receive again."""
         found = self._subscriptions.find(message.subscription)
         job = self._subscriptions.healthy(found, session.name)
         row = self._row(found) | {"job": None if job is None else job.id}
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def _row(self, found: Subscription) -> dict[str, Any]:
         """Returns the row of a subscription, with the age of its oldest publication."""
@@ -116,7 +115,9 @@ class TopicAdmin:
         """Defines the attributes of a topic."""
         changed = self._topics.define(message.topic, message.attributes)
         self._subscriptions.look_after_schedule(changed)
-        self._ok(session, message.request_id, self._topics.show(message.topic))
+        self._context.reply(
+            session.connection, message.request_id, self._topics.show(message.topic)
+        )
 
     def topic_delete(self, session: Session, message: m.TopicDelete) -> None:
         """Deletes the definition of a topic, or its retained publication."""
@@ -133,7 +134,7 @@ class TopicAdmin:
             self._catalogue.references.remove(arrival)
             retain(self._context.tx, message.topic, 0)
             self._context.wrote = True
-        self._ok(session, message.request_id, None)
+        self._context.reply(session.connection, message.request_id, None)
 
     def topic_list(self, session: Session, message: m.TopicList) -> None:
         """Lists a page of topics that have a definition or a retained publication."""
@@ -147,7 +148,9 @@ class TopicAdmin:
         further = found[-1] if len(names) > len(found) else None
         rows, further = shown(found, further, self._topics.show, self._context.budget)
         self._context.count_read(2 * len(rows), 0)
-        self._ok(session, message.request_id, {"topics": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"topics": rows, "next": further}
+        )
 
     def topic_show(self, session: Session, message: m.TopicShow) -> None:
         """Shows the attributes in force for a topic, and its subscriptions."""
@@ -156,7 +159,7 @@ class TopicAdmin:
         found = nsmallest(FIRST_SHOWN, (one.name for one in matched))
         row = self._topics.show(message.topic)
         row |= {"subscriptions": len(matched), "first_subscriptions": found}
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:
         """Lists the subscriptions that have not consumed a publication, each with its state."""
@@ -181,7 +184,7 @@ class TopicAdmin:
                 }
             )
         value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": rows}
-        self._ok(session, message.request_id, value_)
+        self._context.reply(session.connection, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
         """Returns the number and topic of the publication with the encoded UID *uid*.
@@ -239,7 +242,9 @@ class TopicAdmin:
                 rows.append(row)
         else:
             further = None
-        self._ok(session, message.request_id, {"parked": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"parked": rows, "next": further}
+        )
 
     def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
         """Yields the parked publications after the position in *message* that may match it."""
@@ -309,7 +314,7 @@ class TopicAdmin:
         self._context.note(
             "info", "republish asked for", job=job.id, by=session.name, drop=message.drop
         )
-        self._ok(session, message.request_id, job.describe())
+        self._context.reply(session.connection, message.request_id, job.describe())
 
 
 def _uid(trailer: bytes) -> str:

@@ -54,7 +54,9 @@ class DeadLetters:
         self._context = context
         self._catalogue = catalogue
 
-    def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
+    def make_dead_letter(
+        self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = ""
+    ) -> str:
         """Moves the message under *key* to a dead-letter queue.
 
         Returns its name, or "" if none accepts it.
@@ -81,7 +83,7 @@ class DeadLetters:
             parked.park(self._context, queue, key, value, entry, note)
             self._context.event("publication parked", subscription=queue.name, why=cause.why)
             return parked.PLACE
-        for name in [only] if only else self._ways(queue, cause.code):
+        for name in [only] if only else self._destinations(queue, cause.code):
             place = self._place(name, queue)
             copied = "" if place is None else self._copy_of(place, entry)
             if place is None or copied not in ("", queue.name):
@@ -92,7 +94,9 @@ class DeadLetters:
                 self._context.mark_changed(queue)
                 self._gone(queue, key, entry, name, cause)
                 return name
-            make_room(self._context, self.bury, place.queue, 1, entries.record_bytes(entry))
+            make_room(
+                self._context, self.make_dead_letter, place.queue, 1, entries.record_bytes(entry)
+            )
             if transfer(
                 self._context,
                 queue,
@@ -153,7 +157,7 @@ class DeadLetters:
         context = self._context
         queue = self._catalogue.own_queue(DEAD_LETTERS)
         context.reserve([record])
-        make_room(context, self.bury, queue, 1, len(record))
+        make_room(context, self.make_dead_letter, queue, 1, len(record))
         context.mark_changed(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
@@ -175,16 +179,16 @@ class DeadLetters:
         prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
         append(queue, context.tx, prepared, queue.next_arrival())
 
-    def _ways(self, queue: Queue, code: int) -> list[str]:
+    def _destinations(self, queue: Queue, code: int) -> list[str]:
         if code in _FAILURES and queue.bounds.backout_queue:
             return [queue.bounds.backout_queue, DEAD_LETTERS]
         return [DEAD_LETTERS]
 
-    def has_way(self, queue: Queue, code: int) -> bool:
-        """Returns whether *queue* has a queue for its dead letters, even if that queue is full."""
+    def has_destination(self, queue: Queue, code: int) -> bool:
+        """Returns whether a queue for dead letters of *queue* exists, even a full one."""
         if queue.references is not None:
             return True
-        for name in self._ways(queue, code):
+        for name in self._destinations(queue, code):
             with suppress(RequestError):  # No queue has the name of the backout queue.
                 if self._catalogue.storing_queue(name) is not queue:
                     return True

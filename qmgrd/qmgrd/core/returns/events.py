@@ -43,7 +43,7 @@ def put_events(context: Context, catalogue: Catalogue, dead_letters: DeadLetters
         left_out = len(batch) - EVENTS_PER_TURN
         batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
     queue = catalogue.system(EVENTS)
-    put_records(context, dead_letters.bury, queue, batch)
+    put_records(context, dead_letters.make_dead_letter, queue, batch)
     context.mark_changed(queue)
     context.events = {}
 

@@ -130,7 +130,7 @@ class Returns:
             cause = Cause(
                 code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed, how.code
             )
-            if self._dead_letters.bury(queue, lease.key, value, cause):
+            if self._dead_letters.make_dead_letter(queue, lease.key, value, cause):
                 queue.end(lease)
                 return
             delay_ms = max(delay_ms, STUCK_MS)
@@ -153,7 +153,7 @@ class Returns:
         group = index.selected_by(entries.front(self._context.tx, entry))[1]
         if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return False
-        if not self._dead_letters.has_way(queue, code):
+        if not self._dead_letters.has_destination(queue, code):
             # Messages do not leave the dead-letter queue itself, so the message is retried.
             return False
         row = queue.groups.row(self._context.tx, group[0])

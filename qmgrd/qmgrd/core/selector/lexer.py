@@ -48,7 +48,7 @@ class Token(NamedTuple):
         return f"the name {shown}" if self.text[0] == QUOTE else f"'{shown}'"
 
 
-def invalid(column: int, text: str) -> RequestError:
+def selector_error(column: int, text: str) -> RequestError:
     """Returns the error for a mistake at *column* in a selector."""
     return RequestError(ErrorCode.SELECTOR_INVALID, f"column {column}: {text}")
 
@@ -70,7 +70,7 @@ def tokenize(text: str) -> list[Token]:
     while offset < len(text):
         match = _NEXT.match(text, offset)
         if match is None:
-            raise _no_word(text, offset)
+            raise _word_error(text, offset)
         if match.lastgroup != "space":
             tokens.append(_token(match))
         offset = match.end()
@@ -78,12 +78,14 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def _no_word(text: str, offset: int) -> RequestError:
+def _word_error(text: str, offset: int) -> RequestError:
     if text[offset] == "'":
-        return invalid(offset + 1, "string without a closing '; write '' for ' inside a string")
+        return selector_error(
+            offset + 1, "string without a closing '; write '' for ' inside a string"
+        )
     if text[offset] == QUOTE:
-        return invalid(offset + 1, 'name without a closing "; write "" for " inside a name')
-    return invalid(offset + 1, f"invalid character {text[offset]!r}")
+        return selector_error(offset + 1, 'name without a closing "; write "" for " inside a name')
+    return selector_error(offset + 1, f"invalid character {text[offset]!r}")
 
 
 def _token(match: re.Match[str]) -> Token:
@@ -106,20 +108,20 @@ def _number(match: re.Match[str]) -> int | float:
     text, column = match[0], match.start() + 1
     word = _WORD.match(match.string, match.end())
     if word is not None and word[0]:
-        raise invalid(column, f"'{(text + word[0])[:SHOWN_MAX]}' is not a valid number")
+        raise selector_error(column, f"'{(text + word[0])[:SHOWN_MAX]}' is not a valid number")
     if text.isdigit():
         integer = int(text)
         if integer > INTEGER_MAX:
-            raise invalid(column, f"{text[:SHOWN_MAX]} exceeds the limit of {INTEGER_MAX}")
+            raise selector_error(column, f"{text[:SHOWN_MAX]} exceeds the limit of {INTEGER_MAX}")
         return integer
     decimal = float(text)
     if decimal > FLOAT_MAX:
-        raise invalid(column, f"{text[:SHOWN_MAX]} exceeds the limit of {FLOAT_MAX}")
+        raise selector_error(column, f"{text[:SHOWN_MAX]} exceeds the limit of {FLOAT_MAX}")
     return decimal
 
 
 def _quoted(text: str, column: int) -> str:
     name = text[1:-1].replace(QUOTE * 2, QUOTE)
     if not name:
-        raise invalid(column, "a name must not be empty")
+        raise selector_error(column, "a name must not be empty")
     return QUOTE + name + QUOTE

@@ -14,7 +14,8 @@ A session is the state of one connection: consumers, leases, producer streams, u
   `settle_part.py` cuts a long settle request into parts.
 * Subscriptions and removal: `subscriptions.py` creates and ends subscriptions. `removal.py` deletes
   queues and subscriptions. `unused.py` deletes those that are unused.
-* Operators: `connection.py` lists connections and closes one.
+* Operators: `connection.py` lists connections and closes one. `page.py` cuts pages from ordered
+  lists.
 
 Invariant: a closed connection leaves no state in memory. Its leased messages return to their
 queues, one slice per turn, and its open units of work are backed out.

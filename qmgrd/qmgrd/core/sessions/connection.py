@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.page import page, shown
+from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.session import Session
 
 # A function that returns the fields of a connection that only the shell knows: its address, the

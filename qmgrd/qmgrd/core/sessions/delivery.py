@@ -9,11 +9,11 @@ time.
 from collections.abc import Callable
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.catalogue.attributes import get_inhibited
+from qmgrd.core.catalogue.attributes import get_inhibited_error
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
@@ -90,7 +90,7 @@ class Delivery:
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
         if queue.bounds.get_inhibit:
-            raise get_inhibited(queue.name)
+            raise get_inhibited_error(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
         wanted = selection(
             queue,
@@ -262,7 +262,7 @@ class Delivery:
     def queue_altered(self, queue: Queue) -> None:
         """Refuses the waiting gets if *queue* is now inhibited. Otherwise wakes its consumers."""
         if queue.bounds.get_inhibit:
-            error = get_inhibited(queue.name)
+            error = get_inhibited_error(queue.name)
             for consumer in [one for one in queue.waiting if one.is_get]:
                 self._end(consumer, error_of(consumer.request_id, error))
         queue.waiting.seek_all()

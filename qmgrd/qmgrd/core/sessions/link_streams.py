@@ -28,6 +28,7 @@ from qmgrd.core.sessions.undeliverable import Undeliverable
 STORE_ID_BYTES = 16  # the length of the sender's store id, with which a stream id begins
 STREAMS_MAX = 16  # maximum number of streams of one sender
 STREAM_BYTES = 1024  # the number of bytes in the store that a new stream requires
+_PART_OF_LIFE = slice(4)  # the bytes of a life from which incarnation numbers begin
 
 
 class LinkStreams:
@@ -46,7 +47,7 @@ class LinkStreams:
         ] = {}  # paths whose peers expect a reply at the end of this turn
         # Paths whose lines contain more puts, by stream id.
         self._draining: dict[bytes, InboundPath] = {}
-        self._incarnations = int.from_bytes(context.life[:4], "big") << 31
+        self._incarnations = int.from_bytes(context.life[_PART_OF_LIFE], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
         """Sends the position of the stream to the sender of a link. Closes older connections."""
@@ -223,13 +224,13 @@ class LinkStreams:
         if not stream.is_ordered:
             self._take(inbound_path, put)
         elif put.first_id > stream.inbox.commit_id + 1:
-            self._line_up(inbound_path, put)
+            self._hold_behind_gap(inbound_path, put)
         else:
             self._take_in_order(inbound_path, put)
 
-    def _line_up(self, inbound_path: InboundPath, put: m.Put) -> None:
+    def _hold_behind_gap(self, inbound_path: InboundPath, put: m.Put) -> None:
         try:
-            inbound_path.stream.line_up(put, self._context.config.link.window_bytes)
+            inbound_path.stream.hold_behind_gap(put, self._context.config.link.window_bytes)
         except RequestError as error:
             blocked = link_inbox.blocked(inbound_path, put.first_id, error, 0)
             self._context.send(inbound_path.session.connection, blocked)
@@ -345,7 +346,7 @@ class LinkStreams:
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
                 context.reserve(list(put.records) * len(proxies))
-            done = stream.receive(context, self._dead_letters.bury, queue, put, target)
+            done = stream.receive(context, self._dead_letters.make_dead_letter, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
@@ -361,7 +362,7 @@ class LinkStreams:
         """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
-        return [(seq_id, self._context.too_few_pages()) for seq_id in missing]
+        return [(seq_id, self._context.too_few_pages_error()) for seq_id in missing]
 
     def end_turn(self) -> None:
         """Writes the rows of the streams that changed, and replies to their senders."""

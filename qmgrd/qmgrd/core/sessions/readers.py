@@ -6,11 +6,11 @@ separate reader.
 """
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.held_groups import Member, Reader
 from qmgrd.core.queue.group.take import continue_group
 from qmgrd.core.queue.queue import Queue

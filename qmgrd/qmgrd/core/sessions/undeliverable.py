@@ -96,7 +96,7 @@ class Undeliverable:
                 try:
                     self._dead_letters.admit(record, extra, header)
                 except RequestError as cause:
-                    why = _of_both(error, cause)
+                    why = _combined_error(error, cause)
                 else:
                     stream.mark_held(seq_id, record)
                     continue
@@ -168,7 +168,7 @@ def _is_hopeless(error: RequestError) -> bool:
     return error.code in HOPELESS and not error.retry_after_ms
 
 
-def _of_both(error: RequestError, cause: RequestError) -> RequestError:
+def _combined_error(error: RequestError, cause: RequestError) -> RequestError:
     """Returns the error for a refused message that cannot become a dead letter either."""
     text = f"{error.text}; {DEAD_LETTERS} cannot accept it either: {cause}"
     return RequestError(error.code, text, error.retry_after_ms)

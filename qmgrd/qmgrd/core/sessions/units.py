@@ -5,13 +5,13 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
@@ -280,10 +280,10 @@ class Units:
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
-            queue, bury = held[0].queue, self._dead_letters.bury
-            make_room_for_all(context, bury, queue, held, is_put=False)
+            queue, make_dead_letter = held[0].queue, self._dead_letters.make_dead_letter
+            make_room_for_all(context, make_dead_letter, queue, held, is_put=False)
             append_held(queue, context.tx, held)
-            make_room_for_all(context, bury, queue, held, is_put=True)
+            make_room_for_all(context, make_dead_letter, queue, held, is_put=True)
             context.mark_changed(queue)
 
     def _carried(self, unit: SessionUnit) -> Iterator[bytes]:

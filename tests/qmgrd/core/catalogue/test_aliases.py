@@ -1,6 +1,7 @@
 """Tests of the aliases of a queue."""
 
 from qmgrd.core.catalogue.aliases import Aliases
+
 from qmgrd.core.catalogue.named import Alias
 
 

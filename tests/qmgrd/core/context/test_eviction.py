@@ -123,13 +123,13 @@ def test_only_a_few_are_tried_if_the_dead_letter_queue_is_full(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
-    bury = DeadLetters.bury
+    make_dead_letter = DeadLetters.make_dead_letter
 
     def counted(self: DeadLetters, *arguments: Any) -> str:
         tried.append(1)
-        return bury(self, *arguments)
+        return make_dead_letter(self, *arguments)
 
-    monkeypatch.setattr(DeadLetters, "bury", counted)
+    monkeypatch.setattr(DeadLetters, "make_dead_letter", counted)
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
     app.manager.fill(DEAD_LETTERS, record(b"full"))
     app.put("Q", *[b"x"] * 60)

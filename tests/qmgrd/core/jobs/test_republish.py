@@ -395,7 +395,7 @@ def test_publishing_again_doubles_it_for_the_healthy() -> None:
     assert sum(hub.take(name) == [b"x"] for name in names[3:]) == 97
 
 
-def test_copy_without_space_is_sent_once_there_is_space(hub: Hub) -> None:
+def test_copy_without_space_is_sent_when_space_is_free(hub: Hub) -> None:
     hub.subscribe("t", "A:a", redelivery_limit=0, depth_max=1)
     hub.publish("t", b"1")
     hub.park("A:a")

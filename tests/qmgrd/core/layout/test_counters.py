@@ -60,7 +60,7 @@ def test_arrivals_are_assigned_in_sequence() -> None:
 
 def test_all_deliveries_so_far_are_doubted() -> None:
     counters = Counters(next_arrival=5)
-    counters.doubt_deliveries()
+    counters.mark_all_maybe_delivered()
     assert counters.maybe_before == 5
 
 

@@ -138,7 +138,7 @@ def test_message_that_came_another_way_counts_as_stored(app: Client, far: Far) -
         ("a/b", ErrorCode.NAME_INVALID),
     ],
 )
-def test_what_takes_no_message_blocks_the_link(
+def test_queue_that_accepts_no_message_blocks_the_link(
     app: Client, far: Far, queue: str, code: ErrorCode
 ) -> None:
     app.ask(m.LinkCreate, "FAR", {"addresses": ["h:1"]})
@@ -279,7 +279,7 @@ def test_peer_whose_store_was_created_again_is_accepted_once_it_was_disallowed(
     assert other.open(b"G" * 16 + STREAM[16:])[0] == 0
 
 
-def test_stream_that_begins_later_begins_there(store: AnyStore, app: Client) -> None:
+def test_stream_that_begins_later_begins_at_its_first_id(store: AnyStore, app: Client) -> None:
     far = Far(app.manager)
     value = far.client.ask(m.LinkOpen, STREAM, 501, 600)
     assert value[1:4] == [500, [], None]

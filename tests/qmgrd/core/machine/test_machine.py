@@ -83,7 +83,7 @@ def what_left_comes_again(patch: Patch) -> None:
 
 def a_whole_group_of_two_stays_parked(patch: Patch) -> None:
     def is_rest_here(row: GroupRow) -> bool:
-        return 0 < row.last == row.count + row.waiting + row.gone < 2
+        return 0 < row.last == row.count + row.waiting + row.left_count < 2
 
     patch.setattr(GroupRow, "is_rest_here", property(is_rest_here))
 

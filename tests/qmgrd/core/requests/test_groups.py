@@ -430,7 +430,7 @@ def test_skip_of_an_empty_group_needs_a_number(app: Client) -> None:
     assert alter(app, "skip", 5)["next"] == 5
 
 
-def test_what_is_leased_is_not_skipped(app: Client) -> None:
+def test_leased_member_is_not_skipped(app: Client) -> None:
     put(app, "A1 A2")
     worker = app.manager.connect("worker")
     held = get(worker, 2)

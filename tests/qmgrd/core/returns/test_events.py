@@ -55,7 +55,7 @@ def test_client_lost_within_a_unit_is_reported(manager: Manager, app: Client) ->
     assert told(app) == [{"event": "consumer lost", "count": 3, "queue": "Q", "client": "worker"}]
 
 
-def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
+def test_full_queue_is_reported_once_until_it_has_room(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", {"depth_max": 1})
     app.put("Q", b"1", uid=("O", 1))
     for _ in range(3):

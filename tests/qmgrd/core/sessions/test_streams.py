@@ -643,7 +643,7 @@ def test_producer_cannot_make_its_row_longer_and_longer_in_a_full_store(manager:
     assert len(row) < 100
 
 
-def test_refusals_are_kept_while_there_is_room(manager: Manager) -> None:
+def test_refusals_are_kept_within_the_limit(manager: Manager) -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q", {"put_inhibit": True})
     refuse_by_turns(app, app.producer(ID), 2_000)

@@ -614,7 +614,7 @@ def test_message_that_another_connection_holds_is_not_taken_into_a_unit(app: Cli
     assert not app.ack(held)
 
 
-def test_what_a_unit_is_refused_is_counted_and_stored(app: Client) -> None:
+def test_refusals_of_a_unit_are_counted_and_stored(app: Client) -> None:
     unit = UnitOfWork(app)
     assert unit.put_records("Q", b"rotten") == [ErrorCode.RECORD_MALFORMED]
     audit(app.manager)

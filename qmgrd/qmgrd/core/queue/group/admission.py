@@ -8,7 +8,7 @@ Therefore, a repeated put does not add the member twice. Puts of open units of w
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
-from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgr_protocol.record import GROUP_NUMBER_MAX, number_error
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 
@@ -62,7 +62,7 @@ class UncommittedMembers:
         if numbers is None:
             return None
         if number in numbers:
-            error = taken(queue, member, "is in an open unit of work")
+            error = number_taken_error(queue, member, "is in an open unit of work")
             return RequestError(error.code, error.text, UNCOMMITTED_MS)
         last = self._last.get(group_id, 0)
         other = last if 0 < last < number else 0
@@ -70,7 +70,7 @@ class UncommittedMembers:
             other = max(numbers)
         if other:
             why = f"has number {other} in an open unit of work, which conflicts with {number}"
-            return _ended(queue, group_id, why)
+            return _group_ended_error(queue, group_id, why)
         return None
 
 
@@ -80,23 +80,25 @@ def check_number(member: Member) -> None:
         text = "a group id of 24 zero bytes is not valid"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if not 1 <= member.number <= GROUP_NUMBER_MAX:
-        raise number_invalid(member.number)
+        raise number_error(member.number)
 
 
 def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> None:
     """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with its group's row."""
     group_id, number = member
     if row.has_left(number):
-        raise taken(queue, member, f"has already left the queue, and number {row.due} is due")
+        raise number_taken_error(
+            queue, member, f"has already left the queue, and number {row.due} is due"
+        )
     if row.last and (number > row.last or is_last):
         why = "was closed" if row.is_closed else "ends"
-        raise _ended(queue, group_id, f"{why} with number {row.last}")
+        raise _group_ended_error(queue, group_id, f"{why} with number {row.last}")
     if is_last and number < row.highest:
         why = f"continues to number {row.highest}, so {number} cannot be the last"
-        raise _ended(queue, group_id, why)
+        raise _group_ended_error(queue, group_id, why)
 
 
-def taken(queue: str, member: Member, why: str) -> RequestError:
+def number_taken_error(queue: str, member: Member, why: str) -> RequestError:
     """Returns the error for a number that is, or was, in use."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_TAKEN,
@@ -105,7 +107,7 @@ def taken(queue: str, member: Member, why: str) -> RequestError:
     )
 
 
-def _ended(queue: str, group_id: bytes, why: str) -> RequestError:
+def _group_ended_error(queue: str, group_id: bytes, why: str) -> RequestError:
     return RequestError(
         ErrorCode.GROUP_ENDED,
         f"group {shown(group_id)} on queue {queue} {why}; begin another group",

@@ -83,7 +83,7 @@ class Following:
             self._take_next(group_id, held_group, row)
         if is_pinned:
             if len(self._items) > before or self._is_full:
-                self._line_up(group_id, held_group)
+                self._update_line(group_id, held_group)
             else:
                 self._end_if_idle(group_id, held_group)
             return
@@ -94,7 +94,7 @@ class Following:
             self._reader.current = None
         self._end_if_idle(group_id, held_group)
 
-    def _line_up(self, group_id: bytes, held_group: HeldGroup) -> None:
+    def _update_line(self, group_id: bytes, held_group: HeldGroup) -> None:
         """Lines up a held group at the place of its next member, if that member is available."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)

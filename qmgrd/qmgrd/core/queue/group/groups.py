@@ -24,7 +24,12 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.group import chain as group_chain
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.admission import UncommittedMembers, check_number, check_row, taken
+from qmgrd.core.queue.group.admission import (
+    UncommittedMembers,
+    check_number,
+    check_row,
+    number_taken_error,
+)
 from qmgrd.core.queue.group.held_groups import HeldGroups, Member
 from qmgrd.core.queue.group.restore import read
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
@@ -119,7 +124,7 @@ class Groups:
         if row is not None:
             check_row(self._name, row, member, is_last=is_last)
         if self.position(tx, member) is not None:
-            raise taken(self._name, member, "already exists")
+            raise number_taken_error(self._name, member, "already exists")
         error = self.pending.error(self._name, member, is_last=is_last)
         if error is not None:
             raise error
@@ -225,10 +230,10 @@ class Groups:
 
     def inherit(self, tx: Transaction, group_id: bytes, there: GroupRow) -> None:
         """Continues a group that moves from another queue, where its row is *there*."""
-        if there.gone and self.row(tx, group_id) is None:
+        if there.left_count and self.row(tx, group_id) is None:
             # Numbers that open units of work will put here must not count as left.
             row = there.only_left(below=self.pending.first(group_id, 0, there.highest + 1))
-            if row.gone:
+            if row.left_count:
                 # The row is stored even if the moved message does not become a member here.
                 row.changed_ms = _NOW_MS
                 self._rows[group_id], self._touched[group_id] = row, None
@@ -346,7 +351,7 @@ class Groups:
         """
         if not row.is_empty or row.is_paused or (row.is_closed and row.last):
             return False
-        return not row.gone or 0 < row.last <= row.done
+        return not row.left_count or 0 < row.last <= row.done
 
     def _watch(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow

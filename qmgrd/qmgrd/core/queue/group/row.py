@@ -93,7 +93,7 @@ class GroupRow:
         return self.done + 1
 
     @property
-    def gone(self) -> int:
+    def left_count(self) -> int:
         """The number of members that have left."""
         return self.done + sum(count for _, count in self.ahead)
 
@@ -110,12 +110,12 @@ class GroupRow:
     @property
     def is_rest_ready(self) -> bool:
         """Whether all remaining members up to the last are available or leased."""
-        return 0 < self.last == self.count + self.gone
+        return 0 < self.last == self.count + self.left_count
 
     @property
     def is_rest_here(self) -> bool:
         """Whether all remaining members up to the last are on the queue, including delayed ones."""
-        return 0 < self.last == self.count + self.waiting + self.gone
+        return 0 < self.last == self.count + self.waiting + self.left_count
 
     @property
     def must_end(self) -> bool:
@@ -131,7 +131,7 @@ class GroupRow:
     @property
     def missing(self) -> int:
         """The number of missing members between the due and the highest number."""
-        return self.highest - self.gone - self.count - self.waiting
+        return self.highest - self.left_count - self.count - self.waiting
 
     @property
     def state(self) -> str:

@@ -51,7 +51,7 @@ class _Round(Following):
         for group_id in list(reader.calling) if reader.order != LOGICAL else ():
             if not self._has_room:
                 return
-            self._line_up(group_id, self._groups.held_groups.by_group[group_id])
+            self._update_line(group_id, self._groups.held_groups.by_group[group_id])
         if self._is_in_a_group():
             return
         if self._consumer.selector is None and not self._consumer.prefix:
@@ -230,9 +230,9 @@ class _Round(Following):
 
     def _take_group(self, prefix: bytes) -> None:
         """Begins the selected group. A selected number must be the number of the due member."""
-        group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
+        group_id, number = prefix[keys.GROUP_ID], prefix[keys.GROUP_NUMBER]
         row = self._groups.row(self._tx, group_id)
-        is_one = len(prefix) > keys.GROUP_ID_AT + 24
+        is_one = len(prefix) > keys.GROUP_ID.stop
         if row is None or not row.place or (is_one and number != row.due.to_bytes(4, "big")):
             return
         if self._may_begin(group_id):

@@ -32,7 +32,7 @@ def after_steps(todo: list[tuple[str, int]]) -> tuple[GroupRow, set[int]]:
 @given(steps)
 def test_it_knows_what_a_set_knows(todo: list[tuple[str, int]]) -> None:
     row, gone = after_steps(todo)
-    assert row.gone == len(gone)
+    assert row.left_count == len(gone)
     assert row.due == first_not_in(gone)
     for number in range(1, 35):
         assert row.has_left(number) == (number in gone)

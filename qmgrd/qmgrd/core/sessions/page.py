@@ -3,11 +3,10 @@
 The cost depends on the length of the page, not on the length of the list.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from qmgr_protocol.topic import MARK
 from qmgrd.core.limits.budget import LOOK_EACH, Budget
 
 Key = TypeVar("Key", int, str)
@@ -35,9 +34,3 @@ def shown(
             return found, keys[len(found) - 1]
         found.append(show(key))
     return found, further
-
-
-def below_of(topics: Sequence[str], topic: str) -> Iterator[str]:
-    """Yields those of the sorted *topics* that are below *topic*, which need not be in the list."""
-    end = topic + chr(ord(MARK) + 1)
-    yield from topics[bisect_left(topics, topic + MARK) : bisect_left(topics, end)]

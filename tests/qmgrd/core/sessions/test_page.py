@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgrd.core.limits.budget import ENDLESS, LOOK_EACH, SHARE, Budget
-from qmgrd.core.limits.page import page, shown
+from qmgrd.core.sessions.page import page, shown
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 

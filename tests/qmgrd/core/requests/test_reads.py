@@ -3,7 +3,7 @@
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.operation import Growth, Right
-from qmgrd.core.limits.reads import DROPPED, LONG, READS, SELECTING
+from qmgrd.core.requests.reads import DROPPED, LONG, READS, SELECTING
 from qmgrd.core.requests.rights import RIGHTS
 
 
