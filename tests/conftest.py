@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 on_a_busy_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", on_a_busy_machine, derandomize=True)
 settings.register_profile("explore", on_a_busy_machine, max_examples=2_000)
-# "mutate" stops at the first failing example: `make mutate` only needs to know that one exists.
+# "mutate" stops at the first failing example: `make mutate` needs no more than one.
 found_is_enough = (Phase.explicit, Phase.generate)
 settings.register_profile("mutate", on_a_busy_machine, derandomize=True, phases=found_is_enough)
 settings.load_profile("ci")

@@ -1,9 +1,9 @@
 """Finds phrases in our texts that docs/STYLE.md replaces with plainer ones.
 
-    python -m tests.english [--count] [PATH ...]     without a path: in the whole repository
+    python -m tests.english [--count] [PATH ...]     without a path: the whole repository
 
-It reads pages, and the comments, docstrings and other texts in code. It skips the pages that show
-such phrases as bad examples.
+The program reads pages, and the comments, docstrings and other strings in code. Pages that show
+such phrases as bad examples are skipped.
 """
 
 import argparse
@@ -24,7 +24,7 @@ CASE_MATTERS = ("clause as subject", "have it done")
 PATTERNS = {
     name: re.compile(pattern, 0 if name in CASE_MATTERS else re.IGNORECASE)
     for name, pattern in {
-        # "What is answered is on disk." A question may begin like that, and so may a heading.
+        # "What is answered is on disk." A question or a heading may begin like that.
         "clause as subject": r"(?:^|(?<=[.;:] )|(?<=[.;:]  ))"
         r"(?:What|Who|Which|Whoever|Whatever|Whose|Whichever)\b(?![^.;:]*\?)(?=[^.;:]* )",
         "stands, lies": r"\b(?:stands?|stood|lies|lay)\b(?! for\b)",

@@ -1,4 +1,4 @@
-"""Sends the lines of applications that use groups to a queue manager, and shows its answers.
+"""Sends scripted requests of applications that use groups, and shows the manager's answers.
 
 A1 A2! m1 A3@9      members 1 and 2 of group A, of which 2 is the last; a message without a group;
                     member 3 with priority 9
@@ -63,7 +63,7 @@ class GroupPlayer:
         return "\n".join(x for x in said if x)
 
     def app(self, name: str) -> Client:
-        """Returns the application with that name, connected at the first use."""
+        """Returns the application with that name, and connects it at its first use."""
         if name not in self._apps:
             self._apps[name] = self.manager.connect(name)
         return self._apps[name]

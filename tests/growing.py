@@ -1,4 +1,4 @@
-"""Requests of each kind that may add rows to the store, in sequence."""
+"""Requests of each kind that may add rows to the store, in order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,8 @@ def _where(number: int) -> str:
     return f"colour = '{number:0400}'"
 
 
-# The fields of each request, after its id. Each function takes the number of the request.
+# The fields of each request, after its id. The argument of each function is the number of the
+# request.
 REQUESTS: dict[type[Any], Callable[[int], tuple[Any, ...]]] = {
     m.ProducerOpen: lambda n: ((1 << 64 | n).to_bytes(16, "big"), False),
     m.GroupAlter: lambda n: ("GROUPED", GROUP_ID, "resume" if n % 2 else "pause"),
@@ -77,7 +78,7 @@ def prepare(ask: Callable[..., Any]) -> None:
 
 
 def grouped(number: int) -> bytes:
-    """Returns member *number* of the group."""
+    """Returns member *number* of a group."""
     return records.encode(Fields(b"", group=(GROUP_ID, number, False)))
 
 

@@ -1,4 +1,4 @@
-"""A store in memory for tests and the simulator: same interface and order as LMDB, with faults."""
+"""A store in memory for tests and the simulator. Its interface and order are those of LMDB."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,8 +11,8 @@ class MemoryStore:
     """An ordered map whose write transaction can be undone.
 
     Invariant: outside a transaction, ``rows`` has the content that a restart would find.
-    ``before_commit`` and ``after_commit`` are hooks for faults. An exception in the first one
-    leaves the store unchanged. In the second one, everything is already durable.
+    ``before_commit`` and ``after_commit`` are hooks for faults. An exception in ``before_commit``
+    leaves the store unchanged. When ``after_commit`` runs, all changes are already durable.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class MemoryStore:
         return None
 
     def space(self) -> Space:
-        """Returns sizes that a test may set."""
+        """Returns sizes, which a test may set."""
         used = sum(map(len, self.rows.values())) if self.map_bytes < 1 << 40 else 0
         return Space(
             used + self.held_bytes,

@@ -1,8 +1,8 @@
-"""Tests the tests: do they notice a changed line? `python -m tests.mutate [window record keys ...]`
+"""Checks whether the tests notice a changed line: `python -m tests.mutate [window record keys ...]`
 
 mutmut changes one operator, literal or argument of a module at a time. The module's tests must then
-fail. mutmut changes functions only: the layout tests cover constants and properties. It supports
-only one source root, so it runs in a folder that has all packages next to each other.
+fail. mutmut changes functions only: the layout tests cover constants and properties. mutmut
+supports only one source root, so it runs in a folder that contains all packages.
 """
 
 import argparse
@@ -19,7 +19,7 @@ REPO = Path(__file__).parent.parent
 BUILD = REPO / "build/mutate"
 PACKAGES = ("qmgrd/qmgrd", "protocol/qmgr_protocol", "config/qmgr_config", "protocol/qmgr_client")
 SHARE_MIN = 0.85
-MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop before the memory is used up
+MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop before it uses up the memory
 PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
 CAUGHT = ("killed", "timeout", "segfault")
 CORE = "tests/qmgrd/core"
@@ -33,7 +33,7 @@ class Module(NamedTuple):
 
     @property
     def package_path(self) -> str:
-        """The path in the folder with all packages."""
+        """The path of the module in the folder that contains all packages."""
         return self.path.split("/", 1)[1]
 
 
@@ -60,7 +60,7 @@ MODULES = {
 
 
 def configuration(module: Module) -> str:
-    """Returns the pyproject.toml for a run on *module*: our file, with settings for mutmut."""
+    """Returns the pyproject.toml for a run on *module*: our file plus the settings of mutmut."""
     ours = (REPO / "pyproject.toml").read_text()
     return f"""{ours}
 [tool.mutmut]
@@ -86,7 +86,7 @@ def lay_out(folder: Path, module: Module) -> None:
 def mutmut(folder: Path, *arguments: str) -> str:
     """Runs mutmut in *folder*; returns its output.
 
-    Raises: SystemExit: mutmut failed; the text has its output.
+    Raises: SystemExit: mutmut failed. The message contains its output.
     """
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["PYTHONHASHSEED"] = "0"
@@ -132,7 +132,7 @@ def judge(name: str) -> bool:
 
 
 def main() -> int:
-    """Runs all modules; returns 0 if the tests of each kill a share of at least SHARE_MIN."""
+    """Runs all modules; returns 0 if each module's tests kill at least SHARE_MIN of its mutants."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
     parser.add_argument(
         "modules", nargs="*", choices=[*MODULES, []], help="modules to test (default: all)"

@@ -1,7 +1,7 @@
-"""Replays all conversations. After an intended change: pytest --rewrite, then read the diff.
+"""Replays all conversations. After an intended change, run pytest --rewrite and read the diff.
 
-A conversation is a text of blocks. A block has optional comments, then input lines, then a line of
-dashes and the answers. The name of the folder selects the player that answers.
+A conversation is a file of blocks. A block has optional comments, then input lines, a line of
+dashes, and the answers. The name of the folder selects the player that answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from tests.qmgrd.core.harness import Delivery, Manager, items, record
 from tests.topic_player import TopicPlayer
 
 HERE = Path(__file__).parent / "conversations"
-Player = Callable[[str], str]  # returns the answer to an input line
+Player = Callable[[str], str]  # The function returns the answer to an input line.
 
 
 class WindowPlayer:

@@ -1,4 +1,4 @@
-"""Our texts avoid the phrases that the word list in docs/STYLE.md replaces."""
+"""Tests that our texts avoid the phrases that the word list in docs/STYLE.md replaces."""
 
 import re
 from functools import cache
@@ -13,7 +13,7 @@ FILES_MIN = 1_550
 LINES_MIN = 49_000
 # Phrases in their plain sense: the file, the pattern, and a part of the line.
 ALLOWED = [("tests/qmgr_tools/test_queue_kinds.py", "is no", "exclusive is no, requested yes")]
-# Rows of the word list that depend on the context, so that no pattern finds them.
+# Rows of the word list that depend on the context, so that no pattern can find them.
 DEPEND_ON_CONTEXT = {
     "says",
     "was said",
@@ -48,7 +48,7 @@ EXAMPLES = {
 
 
 class Search(NamedTuple):
-    """The phrases in the repository, and how much was searched for them."""
+    """The phrases in the repository, and how much text was searched for them."""
 
     hits: list[Hit]
     files: int
@@ -67,7 +67,7 @@ def search() -> Search:
 
 
 def allows(entry: tuple[str, str, str], hit: Hit) -> bool:
-    """Returns whether *entry* of ALLOWED is about *hit*."""
+    """Returns whether *entry* of ALLOWED covers *hit*."""
     return (hit.path, hit.name) == entry[:2] and entry[2] in hit.text
 
 

@@ -1,4 +1,4 @@
-"""Checks of the Dockerfile and its contents that need no container engine."""
+"""Checks of the Dockerfile and its contents. These checks do not need a container engine."""
 
 import fnmatch
 import json
@@ -28,7 +28,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def stages() -> list[list[tuple[str, str]]]:
-    """Returns the instructions of each stage, FROM first."""
+    """Returns the instructions of each stage, starting with FROM."""
     found: list[list[tuple[str, str]]] = []
     for name, rest in instructions():
         if name == "FROM":
@@ -151,7 +151,7 @@ def test_health_check_finds_a_daemon_with_the_shipped_configuration(
 
 
 def test_package_has_every_source_and_no_test(tmp_path: Path) -> None:
-    """The package is built as by `pip install .`, not as an editable package."""
+    """The package is built as by `pip install .`, and not as an editable package."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         cwd=REPO,

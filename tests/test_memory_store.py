@@ -1,4 +1,4 @@
-"""The store in memory behaves like the store on disk, and its faults occur where requested."""
+"""Tests that the store in memory behaves like the one on disk, and fails where a test wants it."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,8 @@ from qmgrd.store.lmdb_store import LmdbStore
 from tests.memory_store import MemoryStore
 
 ALL = (b"", b"\xff" * 600)
-# There are few keys, so they collide. Some are prefixes of others, and one has the maximum length.
+# The keys are few, so that they collide. Some are prefixes of others, and one has the maximum
+# length.
 KEYS = st.one_of(
     st.binary(min_size=1, max_size=2),
     st.sampled_from([b"\x10", b"\x10\x00", b"\x10\xff", b"\xff", b"k" * 511]),
@@ -62,7 +63,7 @@ class BothStores(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(start=KEYS | st.just(b""), stop=KEYS | st.just(ALL[1]), count=st.integers(1, 9))
     def scan(self, start: bytes, stop: bytes, count: int) -> None:
-        """Scans all or part of a range, perhaps with later writes during the scan."""
+        """Scans all or part of a range, perhaps with writes during the scan."""
         in_memory, on_disk = (tx.scan(start, stop) for tx in self.open)
         for _ in range(count):
             assert next(in_memory, None) == next(on_disk, None)
@@ -128,7 +129,7 @@ def test_flushes_count_the_commits_that_wrote_something(store: MemoryStore) -> N
 
 
 class PowerCut(Exception):
-    """A fault on demand."""
+    """A power cut, raised on request."""
 
 
 def strike() -> Any:
@@ -140,7 +141,7 @@ def test_fault_before_a_commit_leaves_the_store_unchanged(store: MemoryStore) ->
     store.begin().put(b"a", b"2")
     with pytest.raises(PowerCut):
         store.commit()
-    store.abort()  # as at a restart
+    store.abort()  # as after a restart
     assert rows(store) == {b"a": b"1"}
 
 

@@ -1,4 +1,4 @@
-"""The inputs of the mutation tests exist, and the output of mutmut is parsed."""
+"""Tests that the inputs of the mutation tests exist, and that mutmut's output is parsed."""
 
 from tests.mutate import MODULES, REPO, verdicts
 

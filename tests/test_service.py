@@ -1,4 +1,4 @@
-"""Checks of config/qmgrd.service: systemd accepts the unit, which permits all daemon operations."""
+"""Tests that systemd accepts config/qmgrd.service, and that this unit permits all operations."""
 
 import shutil
 import subprocess
@@ -64,7 +64,7 @@ def test_directories_match_the_configuration() -> None:
 
 
 def test_snapshot_may_lower_its_priority() -> None:
-    """Otherwise os.nice and each snapshot would fail. The last line about a call decides."""
+    """Otherwise, os.nice would fail, and each snapshot. The last line that names a call applies."""
     filters = settings()["SystemCallFilter"]
     assert filters.index("setpriority") > filters.index("~@privileged @resources")
 

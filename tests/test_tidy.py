@@ -40,7 +40,18 @@ HOMES_OF_BYTES = (
     "qmgrd/qmgrd/core/layout/keys.py",
 )
 BYTES_READ_IN = ("protocol/qmgr_protocol/", "qmgrd/qmgrd/", "spark/qmgr_tables/tables/")
-NAMES_OF_BYTES = {"front", "key", "place", "position", "record", "trailer"}
+NAMES_OF_BYTES = {
+    "cursor",
+    "front",
+    "key",
+    "place",
+    "position",
+    "prefix",
+    "record",
+    "start",
+    "trailer",
+    "uid",
+}
 ENTRIES_NAMED_VALUE_IN = "qmgrd/qmgrd/core/queue/"
 KNOT_MAX = 3  # number of modules that import each other, directly or indirectly
 
@@ -124,16 +135,38 @@ def rows_counted(tree: ast.AST) -> Iterator[int]:
 
 
 def offsets(name: str, tree: ast.AST) -> Iterator[str]:
-    """Complaints about subscripts of records, entries and keys that contain a number."""
+    """Yields complaints about subscripts of records, entries and keys that contain a number."""
     named = NAMES_OF_BYTES | ({"value"} if name.startswith(ENTRIES_NAMED_VALUE_IN) else set())
+    decoded = set(map(id, decoded_integers(tree)))
     for node in ast.walk(tree):
         if not isinstance(node, ast.Subscript):
             continue
-        owner = getattr(node.value, "attr", getattr(node.value, "id", "")).strip("_")
-        places = [x.value for x in ast.walk(node.slice) if isinstance(x, ast.Constant)]
-        if owner in named and any(type(place) is int for place in places):
+        numbers = [x.value for x in ast.walk(node.slice) if isinstance(x, ast.Constant)]
+        if not any(type(number) is int for number in numbers):
+            continue
+        if id(node) in decoded or owner_of_bytes(node) & named or is_slice_of_bytes(node):
             shown = ast.unparse(node)
             yield f"{name}:{node.lineno}: {shown} has no name; {', '.join(HOMES_OF_BYTES)} do"
+
+
+def owner_of_bytes(node: ast.Subscript) -> set[str]:
+    """Returns the name of the object that has this subscript, as in `key` for `self._key[7]`."""
+    return {getattr(node.value, "attr", getattr(node.value, "id", "")).strip("_")}
+
+
+def is_slice_of_bytes(node: ast.Subscript) -> bool:
+    """Returns whether a slice divides a key: of a row, as in `rows[0][0][5:]`, or a new key."""
+    if not isinstance(node.slice, ast.Slice):
+        return False
+    makes_key = isinstance(node.value, ast.Call) and ast.unparse(node.value).startswith("keys.")
+    return makes_key or isinstance(node.value, ast.Subscript)
+
+
+def decoded_integers(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yields what `int.from_bytes` decodes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "int.from_bytes":
+            yield from node.args[:1]
 
 
 def has_bytes(name: str) -> bool:
@@ -335,6 +368,18 @@ def test_each_message_is_in_the_protocol() -> None:
         ("qmgrd/qmgrd/core/jobs/purge.py", "x = record[-8 - n :]\n", ":1: record[-8 - n:] has no"),
         ("qmgrd/qmgrd/core/queue/take.py", "x = value[1] & 2\n", ":1: value[1] has no name"),
         ("spark/qmgr_tables/tables/keep.py", "x = position[0]\n", ":1: position[0] has no name"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "x = rows[i][4:8]\n", ":1: rows[i][4:8] has no name"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "x = rows[0][0][5:]\n", ":1: rows[0][0][5:] has no"),
+        (
+            "qmgrd/qmgrd/core/jobs/purge.py",
+            "x = keys.a(b)[:-4]\n",
+            ":1: keys.a(b)[:-4] has no name",
+        ),
+        (
+            "qmgrd/qmgrd/core/jobs/purge.py",
+            "x = int.from_bytes(at[-4:], 'big')\n",
+            ":1: at[-4:] has no name",
+        ),
         ("qmgrd/qmgrd/core/jobs/purge.py", "context.rows += 2\n", ":1: counts rows by hand"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "self._context.tx.rows_used = 2\n", ":1: counts rows"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "counters.a = counters.b = 0\n", ":1: sets a counter"),

@@ -1,4 +1,4 @@
-"""The three wheels: each works in a fresh environment that has only its requirements."""
+"""Tests that each of the three wheels works in an environment with only its requirements."""
 
 import json
 import subprocess
@@ -106,7 +106,7 @@ class Environment:
         return [text for one in found for text in one.requires or ()]
 
     def _link(self, found: metadata.Distribution) -> None:
-        """Links an installed distribution, because an index may be missing."""
+        """Links an installed distribution, because an index may not be available."""
         for top in {Path(str(file)).parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
             link = self.site / top
             if not link.exists():

@@ -1,8 +1,8 @@
-"""Sends the lines of publishers, subscribers and operators, and shows the queue manager's answers.
+"""Sends scripted requests of publishers, subscribers and operators, and shows the answers.
 
-A name before a line, as in ``A: get``, is that of a subscriber, whose durable subscription to t/#
-has the same name. ``~A: get`` is a subscriber whose subscription ends with its connection. A line
-without a name is from an operator or a publisher.
+A name before a line, as in ``A: get``, is that of a subscriber. Its durable subscription to t/# has
+the same name. ``~A: get`` comes from a subscriber whose subscription ends with its connection. A
+line without a name comes from an operator or a publisher.
 """
 
 from typing import Any

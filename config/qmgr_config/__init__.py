@@ -1,1 +1,1 @@
-"""The configuration of qmgrd: its model, its units, and how it is loaded."""
+"""The configuration of qmgrd: its model, its units, and its loader."""

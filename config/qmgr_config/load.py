@@ -1,8 +1,8 @@
 """Loads the configuration from a TOML file, the environment and the command line.
 
-For each option, the later source takes precedence. `QMGRD_STORE__MAP_BYTES` sets store.map_bytes.
-Names without a double underscore are ignored, because Kubernetes sets variables such as QMGRD_PORT
-for a service named qmgrd.
+If several sources set an option, the last of these sources takes precedence.
+`QMGRD_STORE__MAP_BYTES` sets store.map_bytes. Names without a double underscore are ignored,
+because Kubernetes sets variables such as QMGRD_PORT for a service that is named qmgrd.
 """
 
 import os
@@ -52,12 +52,12 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         faults = [_fault(details, environment) for details in error.errors(include_url=False)]
         raise ConfigError(faults) from None
-    except UnicodeEncodeError:  # pydantic does not check values that it cannot encode.
+    except UnicodeEncodeError:  # Pydantic does not check values that it cannot encode.
         raise ConfigError(list(_not_utf8("", tree))) from None
 
 
 def _not_utf8(path: str, value: Any) -> Iterator[str]:
-    """Yields a fault for each text of the command line that is not UTF-8."""
+    """Yields a fault for each string of the command line that is not valid UTF-8."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _not_utf8(f"{path}.{key}".removeprefix("."), inner)
@@ -94,7 +94,7 @@ def _from_file(path: Path) -> Tree:
 class _Environment(Config, BaseSettings):
     """The structure of the configuration for pydantic-settings.
 
-    The class is never instantiated, so only the model checks values.
+    The class is never instantiated. Therefore, only the model checks values.
     """
 
     model_config = SettingsConfigDict(

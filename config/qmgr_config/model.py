@@ -1,8 +1,8 @@
 """The options of the daemon, with their types, defaults, bounds and meanings.
 
 The text under a field is the description of the field. In this module, sizes are in bytes and times
-in milliseconds. Files, the environment and callers may also use texts such as "64 GiB" and "30 s".
-config/qmgrd.toml documents all options for operators.
+in milliseconds. Files, the environment and callers may also use strings such as "64 GiB" and "30
+s". config/qmgrd.toml documents all options for operators.
 """
 
 import re
@@ -24,8 +24,10 @@ from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
 
 LISTEN_TCP_MAX = 16
-FRAME_OVERHEAD_BYTES = 64 * KIB  # space reserved in a frame in addition to the largest message
-UNIX_PLACES = 16  # extra connections over the unix socket, beyond listen.connections_max
+# Space in a frame that is reserved in addition to the largest message.
+FRAME_OVERHEAD_BYTES = 64 * KIB
+# Maximum number of extra connections over the unix socket, beyond listen.connections_max.
+UNIX_PLACES = 16
 UNIX_PATH_MAX_BYTES = 107  # maximum length of a path in sockaddr_un, without the final NUL
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -43,7 +45,7 @@ def _checked_path(value: Path) -> Path:
 
 
 def _split_at_commas(value: object) -> object:
-    """Returns a list unchanged. Splits a text at commas, because the environment has no lists."""
+    """Returns a list unchanged. Splits a string at commas, because the environment has no lists."""
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",")] if value.strip() else []
@@ -80,7 +82,7 @@ class ListenConfig(Section):
     """The addresses to listen on, each host:port. Port 0 selects a free port."""
 
     unix: str = ""
-    """The path of the unix socket. "" means qmgrd.sock in the data directory, "off" disables it."""
+    """The path of the unix socket. "" means qmgrd.sock in the data directory. "off" disables it."""
 
     connections_max: Annotated[int, count(1, 100_000)] = 2000
     """The maximum number of open connections of clients and queue managers together."""
@@ -328,7 +330,7 @@ class LinkConfig(Section):
     """The maximum wait before a lost link is dialled again, in ms, at least redial_min_ms."""
 
     stall_ms: Annotated[int, in_ms("100 ms", "1 h")] = 10 * SECOND_MS
-    """The maximum time until sent messages are committed, in ms. Then the link reconnects."""
+    """The maximum time until sent messages are committed, in ms. After it, the link reconnects."""
 
     deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
     """The number of times that a receiver requests a message it cannot store. 0 is unlimited."""
@@ -389,7 +391,10 @@ class LogConfig(Section):
 
 
 class Config(Section):
-    """The whole configuration. It is checked once at the start and is then immutable."""
+    """The whole configuration. The daemon checks the configuration once, at the start.
+
+    After that, it is immutable.
+    """
 
     queue_manager: QueueManagerConfig = QueueManagerConfig()
     listen: ListenConfig = ListenConfig()

@@ -20,7 +20,7 @@ class Quantity:
 
     @property
     def bounds(self) -> str:
-        """The bounds in words: "1 KiB to 1 GiB"."""
+        """The bounds in words, such as "1 KiB to 1 GiB"."""
         return f"{self.text(self.low)} to {self.text(self.high)}"
 
     def check(self, value: object) -> int:
@@ -54,5 +54,5 @@ def in_ms(low: int | str, high: int | str) -> Quantity:
 
 
 def count(low: int, high: int) -> Quantity:
-    """Returns the type of a count."""
+    """Returns the type of a number without a unit."""
     return Quantity(parse_count, count_text, low, high)

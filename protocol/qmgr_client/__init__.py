@@ -4,7 +4,7 @@
     from qmgr_client.aio import connect                          # for asyncio
 
 The package exports the blocking client and the names that both clients have in common. A name is
-imported at its first use, so a program loads only the modules that it needs.
+imported when it is first used. Therefore, a program loads only the modules that it needs.
 """
 
 from importlib import import_module
@@ -23,7 +23,7 @@ def _exports() -> list[str]:
     return import_module("qmgr_client.exports").__all__  # type: ignore[no-any-return]
 
 
-if not TYPE_CHECKING:  # A type checker would then accept any name.
+if not TYPE_CHECKING:  # With this function, a type checker would accept any name.
 
     def __getattr__(name: str) -> object:
         """Imports the public name *name*."""

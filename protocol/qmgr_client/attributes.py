@@ -62,7 +62,7 @@ class QueueAttributes(TemplateAttributes, total=False):
 
     put_inhibit: bool | None
     get_inhibit: bool | None
-    # Makes the queue an alias. An alias has no attributes except this one and the inhibits.
+    # Makes the queue an alias. Its other attributes are put_inhibit and get_inhibit.
     alias_of: str
 
 
@@ -75,7 +75,7 @@ class SubscriptionAttributes(CommonAttributes, total=False):
 
 
 class TopicAttributes(TypedDict, total=False):
-    """The attributes of a topic and of all topics below it."""
+    """The attributes of a topic and of all topics below that topic."""
 
     redelivery_limit: int | None
     republish: Republish | None
@@ -102,5 +102,5 @@ def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the result of :func:`encoded` without None values, as create requests need it."""
+    """Returns the result of :func:`encoded` without None values, for requests that create."""
     return {name: value for name, value in encoded(attributes).items() if value is not None}

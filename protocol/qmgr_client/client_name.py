@@ -13,7 +13,7 @@ from pathlib import Path
 from qmgr_protocol.limits import CLIENT_NAME_MAX
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
-PROGRAM_MAX, HOST_MAX = 24, 24  # characters; a default name then has less than 64
+PROGRAM_MAX, HOST_MAX = 24, 24  # number of characters; a default name then has fewer than 64
 
 
 def client_name(program: str = "") -> str:

@@ -1,6 +1,6 @@
 """The note of a message: the reason why it is a dead letter, and its earlier failures.
 
-A note is a msgpack map, written by the queue managers that handled the message. A field that is
+A note is a msgpack map. The queue managers that handled the message wrote it. A field that is
 missing or has a wrong type is read as empty. A note that cannot be read is ignored.
 """
 
@@ -40,7 +40,7 @@ class DeadLetter:
     failed: int  # number of failures on that queue
     delivered: int  # number of deliveries on that queue
     retries: int  # number of earlier returns to that queue
-    left_ms: int | None  # time that was left until the expiry; None never expires
+    left_ms: int | None  # time that was left until the expiry; None if the message never expires
     attempts: tuple[Attempt, ...]
 
     @property

@@ -8,5 +8,5 @@ def check(name: str) -> None:
     """Raises RequestError NAME_INVALID or TOPIC_INVALID if *name* is not a destination."""
     if topics.is_topic(name):
         topics.levels_of(name[1:])
-    elif not topics.is_subscription(name):  # The queue manager has a better error for it.
+    elif not topics.is_subscription(name):  # a subscription gets a better error from the daemon
         names.split(name)

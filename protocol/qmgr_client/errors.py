@@ -97,7 +97,7 @@ class ConnectionEnded(RequestError):
         return ErrorClass.UNKNOWN_OUTCOME if self.was_sent else class_of(self.code)
 
     def once_sent(self) -> "ConnectionEnded":
-        """Returns this error for a request that was sent and may have succeeded."""
+        """Returns this error in the form for a request that was sent and may have succeeded."""
         return ConnectionEnded(self.code, self.text, was_sent=True)
 
 

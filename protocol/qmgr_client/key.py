@@ -1,9 +1,9 @@
-"""Keys: texts or UUIDs that callers choose so that a repeated put takes effect only once.
+"""Keys: strings or UUIDs that callers choose so that a repeated put takes effect only once.
 
     key                                      UID of the message        remark
     "invoice-4711"                           key.invoice-4711.0       readable
     UUID("c0ffee00-...")                     key.c0ffee00-....0       text form of the UUID
-    "Ann Müller, 2026-11", a long text       sha256.<43 characters>.0  256 bits in base64url
+    "Ann Müller, 2026-11", long keys         sha256.<43 characters>.0  256 bits in base64url
 
 Different keys have different UIDs. A queue recognizes duplicates by their UIDs.
 """
@@ -27,10 +27,10 @@ def uid_of(key: Key) -> Uid:
     """Returns the UID of a message with *key*. The same key always has the same UID.
 
     Raises:
-        RequestError: VALUE_INVALID if *key* is empty, not a text or UUID, or not valid UTF-8.
+        RequestError: VALUE_INVALID if *key* is empty, neither a str nor a UUID, or not valid UTF-8.
     """
     if not isinstance(key, str | uuid.UUID) or not str(key):
-        text = f"the key {key!r} is neither a UUID nor a text of at least one character"
+        text = f"the key {key!r} is neither a UUID nor a string of at least one character"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if is_name(plain := f"{PLAIN}{key}"):
         return Uid(plain, 0)

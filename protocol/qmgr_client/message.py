@@ -49,7 +49,8 @@ _STATE_AT = DELIVERY_BYTES - 9  # position of the state byte in a delivery item
 class Home(NamedTuple):
     """The store from which a message was leased, and the boot number of the store at that time.
 
-    A handle is invalid in another store, and in a store that was restored to an earlier state.
+    A lease handle is invalid in another store, and in a store that was restored to an earlier
+    state.
     """
 
     store_id: bytes
@@ -62,7 +63,7 @@ class Home(NamedTuple):
 
 NOWHERE = Home(b"", 0)
 PUBLICATIONS = (
-    "SYSTEM.PUBLICATIONS"  # holds publications until all subscriptions have consumed them
+    "SYSTEM.PUBLICATIONS"  # holds each publication until all subscriptions have consumed it
 )
 NO_GROUP = bytes(records.GROUP_ID_BYTES)
 
@@ -70,7 +71,7 @@ NO_GROUP = bytes(records.GROUP_ID_BYTES)
 class Message(NamedTuple):
     """A message that was delivered or browsed."""
 
-    # A tuple, because creating a frozen dataclass takes six times as long.
+    # A message is a tuple, because creating a frozen dataclass takes six times as long.
 
     body: bytes
     uid: Uid | None
@@ -90,13 +91,18 @@ class Message(NamedTuple):
     flags: int = 0  # flags of the record
     delay_ms: int = 0  # time from the put until the message could be delivered
     group: Group | None = None
-    expiry_left_ms: int | None = None  # time from the delivery to the expiry; None never expires
+    # Time from the delivery to the expiry; None if the message never expires.
+    expiry_left_ms: int | None = None
     note: bytes = b""  # note of a dead letter or of a message that failed
     topic: str = ""  # topic to which the message was published
-    browse_order: int | None = None  # order of the browse that read the message, as in the protocol
+    # Order of the browse that read the message, as a number of the protocol.
+    browse_order: int | None = None
 
     def __repr__(self) -> str:
-        """Returns a description on one line. The body is left out: it may be long or secret."""
+        """Returns a description on one line.
+
+        The description omits the body, which may be long or secret.
+        """
         text = f"{self.uid or 'no UID'} of {self.queue}: {len(self.body)} bytes"
         text += f", priority {self.priority}, delivered {self.delivered}, failed {self.failed}"
         if self.group is not None:
@@ -130,7 +136,8 @@ class Message(NamedTuple):
     def redelivered(self) -> Redelivered:
         """Whether the message was delivered before.
 
-        ``"maybe"`` means that the queue manager crashed and does not know.
+        ``"maybe"`` means that the queue manager crashed and does not know whether it delivered the
+        message.
         """
         if self.state & STATE_REDELIVERED:
             return "yes"
@@ -138,17 +145,23 @@ class Message(NamedTuple):
 
     @property
     def group_id(self) -> bytes:
-        """The id of the message's group, 24 bytes. All bytes are zero without a group."""
+        """The id of the message's group, 24 bytes.
+
+        All bytes are zero if the message has no group.
+        """
         return NO_GROUP if self.group is None else self.group.id
 
     @property
     def group_number(self) -> int:
-        """The number of the message in its group. Without a group, the number is 1."""
+        """The number of the message in its group. If the message has no group, the number is 1."""
         return 1 if self.group is None else self.group.number
 
     @property
     def group_last(self) -> bool:
-        """Whether the message is the last one of its group. True without a group."""
+        """Whether the message is the last message of its group.
+
+        True if the message has no group.
+        """
         return self.group is None or self.group.last
 
     @property
@@ -193,7 +206,7 @@ class Message(NamedTuple):
     def attempts(self) -> tuple[Attempt, ...]:
         """The failures of the message, oldest first.
 
-        The queue manager keeps at most ten failures: the first one and the last nine.
+        The queue manager keeps at most ten failures: the first failure and the last nine failures.
         """
         return dead_letter.attempts(self.note)
 
@@ -250,7 +263,7 @@ def decode(
     group = None if fields.group is None else Group._make(fields.group)
     is_in_transit = queue == PUBLICATIONS or queue.startswith("@")
     if is_in_transit or not fields.flags & FLAG_PRIORITY_OF_QUEUE:
-        priority = fields.priority  # A transit queue is in the order of arrival.
+        priority = fields.priority  # A transit queue delivers in the order of arrival.
     return Message(
         fields.body,
         fields.uid,

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 
-def unknown(options: Iterable[str], known: Iterable[str], verb: str) -> RequestError:
+def unknown_option_error(options: Iterable[str], known: Iterable[str], verb: str) -> RequestError:
     """Returns the error for the first unknown option of *verb* in *options*."""
     names = sorted(known)
     wrong = next(name for name in options if name not in names)

@@ -38,7 +38,7 @@ class PutResult(NamedTuple):
     """
 
     uid: Uid | None
-    resent: bool = False  # whether the put was sent twice or answered after a reconnect
+    resent: bool = False  # whether the put was sent twice or was answered after a reconnect
     subscriptions: int | None = None  # number of subscriptions that match a publication, if known
 
 
@@ -51,11 +51,11 @@ class _Place(NamedTuple):
 class Group(_Place):  # A NamedTuple cannot define __new__ itself.
     """The position of a message in its group: the group id, the number and the last-message flag.
 
-    A put accepts any tuple of these three values. If the id is a text, as in
-    ``Group("N12345", 1)``, it is padded with zero bytes to 24 bytes.
+    A put accepts any tuple of these three values. If the id is a string, as in ``Group("N12345",
+    1)``, zero bytes are added to make it 24 bytes long.
 
     Raises:
-        RequestError: VALUE_INVALID if the id is neither 24 bytes nor a text that fits.
+        RequestError: VALUE_INVALID if the id is neither 24 bytes nor a string that fits.
     """
 
     __slots__ = ()
@@ -74,14 +74,14 @@ class Outgoing(NamedTuple):
     headers: Headers | None = None
     reply_to: str = ""
     content_type: str = ""
-    expiry_ms: Duration = 0  # time after which the message expires; 0 never expires
+    expiry_ms: Duration = 0  # time after which the message expires; 0 if the message never expires
     delay_ms: Duration = 0  # time before the message can be delivered, at most ten years
     deliver_at: datetime | None = None  # time with a time zone, as an alternative to delay_ms
     persistent: bool = True  # whether the message survives a restart of the queue manager
     report: bool = False  # whether to send a report to reply_to if the message expires
     group: tuple[GroupId, int, bool] | None = None  # group id, number, last-message flag
     retained: bool = False  # whether the topic retains the publication for later subscribers
-    key: Key | None = None  # text or UUID; the queue refuses a second put with the same key
+    key: Key | None = None  # string or UUID; the queue refuses a second put with the same key
 
     def resolved(self, now: datetime) -> "Outgoing":
         """Returns this message with ``deliver_at`` as a delay from *now*, and ``key`` as a UID.
@@ -131,7 +131,7 @@ def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
     try:
         return Outgoing(body, **options)
     except TypeError:
-        raise option.unknown(options, PutOptions.__annotations__, verb) from None
+        raise option.unknown_option_error(options, PutOptions.__annotations__, verb) from None
 
 
 def each_outgoing(verb: str, items: Iterable[bytes | Outgoing]) -> Iterator[Outgoing]:
@@ -153,7 +153,7 @@ def delay_until(when: datetime, now: datetime, name: str) -> int:
         RequestError: VALUE_INVALID if *when* is not a datetime or has no time zone.
     """
     if not isinstance(when, datetime):
-        raise _mistyped(name, when, datetime)
+        raise _wrong_type_error(name, when, datetime)
     if when.utcoffset() is None:
         text = f"{name} {when} has no time zone: write, for example, datetime.now(UTC)"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
@@ -186,7 +186,7 @@ def encode(outgoing: Outgoing) -> bytes:
     assert deliver_at is None, "deliver_at must be resolved first"
     assert key is None, "the key must be resolved first"
     if type(body) is not bytes:
-        raise _mistyped("body", body, bytes)
+        raise _wrong_type_error("body", body, bytes)
     envelope: dict[str, Any] = {}
     if headers or reply_to or content_type:
         envelope = _envelope(headers, reply_to, content_type)
@@ -211,10 +211,11 @@ def encode(outgoing: Outgoing) -> bytes:
             )
         )
     except (TypeError, ValueError, AttributeError, struct.error) as error:
-        raise _fault(outgoing) from error  # Most puts are valid: check types only now.
+        # Most puts are valid, so the types are checked only after an error.
+        raise _type_error(outgoing) from error
 
 
-def _fault(outgoing: Outgoing) -> RequestError:
+def _type_error(outgoing: Outgoing) -> RequestError:
     """Returns the error for a wrong type in *outgoing*."""
     for name, value, wanted in (
         ("priority", outgoing.priority or 0, int),
@@ -222,7 +223,7 @@ def _fault(outgoing: Outgoing) -> RequestError:
         ("uid", outgoing.uid or Uid("", 0), Uid),
     ):
         if type(value) is not wanted:
-            return _mistyped(name, value, wanted)
+            return _wrong_type_error(name, value, wanted)
     if outgoing.group is not None:
         shown = repr(outgoing.group)[:SHOWN_MAX]
         text = f"the group {shown} is not (id, number, last): a group id, an int and a bool"
@@ -232,7 +233,7 @@ def _fault(outgoing: Outgoing) -> RequestError:
     )
 
 
-def _mistyped(name: str, value: object, wanted: type) -> RequestError:
+def _wrong_type_error(name: str, value: object, wanted: type) -> RequestError:
     hint = f"; encode it: {name}.encode()" if type(value) is str and wanted is bytes else ""
     text = f"{name} is of type {type(value).__name__}, not {wanted.__name__}{hint}"
     return RequestError(ErrorCode.VALUE_INVALID, text)
@@ -242,11 +243,11 @@ def _envelope(headers: Headers | None, reply_to: str, content_type: str) -> dict
     envelope: dict[str, Any] = {}
     if headers:
         if not isinstance(headers, Mapping):
-            raise _mistyped("headers", headers, dict)
+            raise _wrong_type_error("headers", headers, dict)
         envelope[HEADERS] = dict(headers)
     for name, text in ((REPLY_TO, reply_to), (CONTENT_TYPE, content_type)):
         if text:
             if not isinstance(text, str):
-                raise _mistyped(name, text, str)
+                raise _wrong_type_error(name, text, str)
             envelope[name] = text
     return envelope

@@ -13,7 +13,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Worker(Generic[Result]):
-    """A function of one message, and the queue it works on. You can still call it directly."""
+    """A function of one message, and the queue whose messages it processes."""
 
     def __init__(
         self,
@@ -44,5 +44,5 @@ class Worker(Generic[Result]):
         self.selection = selection
 
     def __call__(self, message: Message) -> Result:
-        """Calls the function, for example in a test."""
+        """Calls the function directly, for example in a test."""
         return self.function(message)

@@ -48,7 +48,7 @@ class StoredRow(TypedDict, total=False):
     redelivery_limit: int
     unused_expiry_ms: int
     get_inhibit: bool
-    # Current numbers of messages, except for fields with another unit in their names:
+    # Current numbers of messages. Fields in other units have the unit in their names:
     depth: int  # ready and leased messages
     ready: int
     leased: int

@@ -10,16 +10,19 @@ from qmgr_protocol.record import Uid, encode_uid
 
 GroupOrder: TypeAlias = Literal["physical", "logical", "pinned"]
 BrowseOrder: TypeAlias = Literal["physical", "logical"]
-_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # further options to suggest for a misspelt one
+_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # further options to suggest for a misspelt option
 _ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED}
 
 
 class Selection(TypedDict, total=False):
-    """The options that select messages. At most one may be set. Without one, all messages match."""
+    """The options that select messages. At most one option may be set.
+
+    Without an option, all messages match.
+    """
 
     where: str | None  # selector, such as "color = 'red' AND JMSPriority > 4"
     correlation_id: bytes
-    group_id: GroupId  # 24 bytes or a text
+    group_id: GroupId  # 24 bytes or a string
 
 
 class SelectionOrUid(Selection, total=False):
@@ -42,9 +45,11 @@ def chosen(
             are set, if a UID or group id is invalid, or if an option does not exist.
     """
     if unknown:
-        raise option.unknown(unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method")
+        raise option.unknown_option_error(
+            unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method"
+        )
     if where == "":  # In the protocol, "" would match all messages.
-        text = "the selector is empty: leave where out to match any message"
+        text = "the selector is empty: omit where to match any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)
     where = where or ""
     group = b"" if group_id == b"" else encoded(group_id)

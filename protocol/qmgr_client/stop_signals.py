@@ -1,4 +1,4 @@
-"""The signals with which a service manager or Ctrl-C stops a program."""
+"""The signals that a service manager or Ctrl-C sends to stop a program."""
 
 import signal
 import threading
@@ -15,7 +15,7 @@ _before: dict[int, Any] = {}  # the previous handlers
 def first_signal(stop: Callable[[], object]) -> Iterator[None]:
     """Calls *stop* at the first SIGTERM or SIGINT inside the block.
 
-    Later signals have their previous effect again.
+    After the first signal, later signals have their usual effect again.
 
     If several blocks are open, the signal stops all of them. *stop* runs in a signal handler of the
     main thread and must not wait. In any other thread, the block has no effect.
@@ -31,7 +31,7 @@ def first_signal(stop: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        if stop in _stops:  # A signal may have removed it.
+        if stop in _stops:  # A signal may have removed the callback.
             _stops.remove(stop)
         if not _stops:
             _restore()

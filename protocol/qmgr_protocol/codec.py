@@ -5,12 +5,12 @@ module nor the daemon unpacks msgpack for each message.
 
 Hostile bytes could attack the decoder in two ways:
 
-1. An array may claim more elements than follow, and the decoder reserves memory for the claim.
-   A thousand nested claims fit into 3 KB, reserve 160 MB and cost 60 ms. So the module first walks
-   a value without building anything, and decodes only a complete value. Data of up to SMALL_BYTES
-   skips the walk (0.7 microseconds), because its claims are too small to do harm.
-2. A complete value of 8 MB may hold eight million empty arrays, which take 540 MB and 2.3 s. So
-   decoding adds up the memory of arrays and maps, and fails beyond BUILT_MAX_BYTES.
+1. An array may claim more elements than follow, and the decoder reserves memory for the claim. A
+   thousand nested claims fit into 3 KB, reserve 160 MB and cost 60 ms. Therefore, the module first
+   walks through a value without building anything, and decodes only a complete value. Data of up to
+   SMALL_BYTES skips the walk (0.7 microseconds), because its claims are too small to do harm.
+2. A complete value of 8 MB may hold eight million empty arrays, which take 540 MB and 2.3 s.
+   Therefore, the decoder adds up the memory of arrays and maps, and fails beyond BUILT_MAX_BYTES.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,12 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
     """Returns the only value in *data*.
 
     Raises:
-        FrameMalformed: *data* is not exactly one msgpack value, has too many elements, an extension
-            type, a map with a repeated key or a key that is neither text nor bytes, or text that is
-            not UTF-8.
+        FrameMalformed: *data* is not exactly one msgpack value or has too many elements. *data*
+            contains an extension type, text that is not UTF-8, or a map with a repeated key or a
+            key that is neither text nor bytes.
     """
     try:
-        if len(data) <= SMALL_BYTES:  # The length of the data bounds arrays and maps.
+        if len(data) <= SMALL_BYTES:  # The length of the data limits the size of arrays and maps.
             return msgpack.unpackb(
                 data, max_ext_len=0, ext_hook=_refuse_ext, object_pairs_hook=_unique
             )

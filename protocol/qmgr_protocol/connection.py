@@ -27,9 +27,9 @@ from qmgr_protocol.transitions import moves
 # The lowest limit that a peer may set. A welcome is never larger.
 FRAME_MAX_LEAST_BYTES = 64 * 1024
 STORE_ID_BYTES = 16
-JOINED_MAX_BYTES = 256 * 1024  # maximum size of a put that is joined from several
+JOINED_MAX_BYTES = 256 * 1024  # maximum size of a put that is joined from several puts
 _PUT = layout.NUMBERS[m.Put]
-# number of elements without extras, which a client does not send
+# number of elements of a put without extras. A client never sends extras.
 _PUT_ELEMENTS = len(m.Put._fields)
 
 
@@ -65,9 +65,9 @@ class Connection:
 
         Args:
             joined_max: The maximum number of records in a put that is joined from consecutive puts.
-                A listener joins the puts of a client on one stream if they are received at once. A
-                client that puts one message per frame then costs hardly more than a client that
-                puts many.
+                A listener joins the puts of a client on one stream if they are received at the same
+                time. A client that puts one message per frame then costs hardly more than a client
+                that puts many messages per frame.
         """
         self.side = side
         self._joined_max = joined_max
@@ -84,24 +84,30 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """True if either side has sent a Goaway."""
+        """Whether either side has sent a Goaway."""
         return self.state is State.CLOSED
 
     @property
     def buffered_bytes(self) -> int:
-        """The buffered bytes of an incomplete frame: less than 4 plus the limit of a frame."""
+        """The number of buffered bytes of an incomplete frame.
+
+        The number is less than 4 plus the limit of a frame.
+        """
         return self._decoder.buffered_bytes
 
     @property
     def frame_bytes(self) -> int:
-        """The full length of the incomplete frame; 0 if there is none or its length is unknown."""
+        """The full length of the incomplete frame.
+
+        0 if no frame is incomplete, or if its length is not known yet.
+        """
         return self._decoder.frame_bytes
 
     def send(self, message: m.Message) -> bytes:
         """Returns *message* as bytes for the peer.
 
         Raises:
-            LocalProtocolError: This side may not send the message in this state.
+            LocalProtocolError: This side must not send the message in this state.
         """
         after = self._may_send.get(type(message))
         if after is None:
@@ -116,7 +122,7 @@ class Connection:
     def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Received, int]]:
         """Returns the messages that *data* completes, each with the size of its frame in bytes.
 
-        This method does not answer pings, and returns them like other messages. For an unknown
+        This method does not answer pings. It returns them like other messages. For an unknown
         operation, it returns the :class:`m.OperationUnknown` that describes the message. It never
         raises: if the peer breaks the protocol, it returns the earlier messages and sets ``error``.
         """
@@ -139,7 +145,7 @@ class Connection:
             self.error = error
             self._decoder = FrameDecoder()
         if found or self.state is State.OPEN:
-            # A handshake that arrives byte by byte does not count as alive.
+            # A peer that sends its handshake byte by byte does not count as alive.
             self._heard_ms = now_ms
         return found
 
@@ -165,9 +171,9 @@ class Connection:
         return [] if cut is None else [cut]
 
     def _join(self, found: list[tuple[m.Received, int]], array: list[Any], size_bytes: int) -> bool:
-        """Joins the put *array* to the last one in *found* if it continues that put.
+        """Joins the put *array* to the last put in *found* if *array* continues that put.
 
-        Returns whether it did.
+        Returns whether the puts were joined.
         """
         last, last_bytes = found[-1]
         if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
@@ -210,7 +216,7 @@ class Connection:
             _check_hello(message)
             self.hello = message
             if message.role == "queue-manager":
-                # A link counts its puts by their answers, so each put needs an answer.
+                # A link uses answers to count its puts, so each put needs an answer.
                 self._joined_max = 0
             if self.side is Side.DIALLER:
                 self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES

@@ -1,7 +1,7 @@
-"""The catalogue of error codes: one table, the source of all texts about a code.
+"""The catalogue of error codes. All texts about a code come from this table.
 
-PROTOCOL.md (section 12) and ``qmctl explain`` show the catalogue. Codes are numbered in ranges of
-one hundred per noun, and a number is never reused.
+PROTOCOL.md (section 12) and ``qmctl explain`` show the catalogue. Each noun has a range of one
+hundred numbers. A number is never reused.
 
 To add a code, write its number, its class, the reason code of IBM MQ if one fits (two codes may
 share it), its meaning in one sentence, and the remedy. qmctl appends the first sentence of the
@@ -144,7 +144,7 @@ class ErrorCode(Coded):
         311, _LATER, "2016 MQRC_GET_INHIBITED", "Gets from the queue are inhibited.",
         "Wait and get again, or allow gets: qmctl queue alter NAME --no-get-inhibit.")
     QUEUE_EXCLUSIVE = (
-        312, _LATER, "", "The queue serves one connection at a time, and another one has it.",
+        312, _LATER, "", "The queue serves one connection at a time, and another one uses it.",
         "Wait and try again, or share the queue: qmctl queue alter NAME --no-exclusive.")
     QUEUE_IS_SYSTEM = (
         313, _NEVER, "", "The queue is reserved: only the queue manager puts messages on it.",
@@ -168,7 +168,8 @@ class ErrorCode(Coded):
         "Split it, or raise limits.message_max_bytes in qmgrd.toml. If the queue has a lower "
         "limit: qmctl queue alter QUEUE --message-max SIZE.")
     DUPLICATE_MESSAGE = (
-        403, _NEVER, "", "The queue holds a message with this UID, or remembers one.",
+        403, _NEVER, "",
+        "The queue has a message with this UID, or still remembers such a message.",
         "No action is needed: a message with this UID is already stored.")
     STORE_FULL = (
         404, _LATER, "2192 MQRC_STORAGE_MEDIUM_FULL",
@@ -176,7 +177,7 @@ class ErrorCode(Coded):
         "Get messages, free some disk, or raise store.map_bytes in qmgrd.toml. See: qmctl status.")
     RECORD_DAMAGED = (
         405, _NEVER, "",
-        "The record was damaged on disk. A client reports this for browsed messages.",
+        "The record was damaged on disk. A client reports this code for browsed messages.",
         "Continue: the queue sets the record aside. To find other damage, stop the daemon and "
         "run: qmctl store verify.")
     SELECTOR_INVALID = (
@@ -195,7 +196,7 @@ class ErrorCode(Coded):
         "See the consumers' reports: qmctl dlq show. Then: qmctl dlq retry, or delete.")
     DELIVERY_LIMIT_REACHED = (
         411, _NEVER, "", "Reason of a dead letter: the message was returned too often.",
-        "See which consumers had it: qmctl dlq show. The message may crash its consumers.")
+        "See which consumers received it: qmctl dlq show. The message may crash its consumers.")
     MESSAGE_REJECTED = (
         412, _NEVER, "", "Reason of a dead letter: a consumer or an operator rejected it.",
         "See the consumer's report: qmctl dlq show. Then: qmctl dlq retry, or delete.")
@@ -203,7 +204,7 @@ class ErrorCode(Coded):
     LEASE_LOST = (
         500, _NEVER, "", "The lease ended: another consumer, or a unit of work, holds the message.",
         "Get the message again, with a longer --lease. Undo its effects, or make processing "
-        "idempotent. A message got in a unit of work is settled by its commit or backout only.")
+        "idempotent. Only the commit or the backout of a unit settles the messages that it got.")
     CONSUMER_UNKNOWN = (
         501, _NEVER, "2019 MQRC_HOBJ_ERROR", "The connection has no such consumer. Reserved.",
         "Open a consumer first.")
@@ -212,7 +213,7 @@ class ErrorCode(Coded):
         "Fix the client: each request needs its own number.")
     CONSUMERS_EXHAUSTED = (
         503, _NEVER, "2017 MQRC_HANDLE_NOT_AVAILABLE",
-        "The connection has as many consumers as allowed.",
+        "The connection has reached its limit of consumers.",
         "Close consumers, or open another connection.")
     LEASES_EXHAUSTED = (
         504, _LATER, "2024 MQRC_SYNCPOINT_LIMIT_REACHED",
@@ -253,7 +254,8 @@ class ErrorCode(Coded):
         703, _NEVER, "", "The limit of links is reached.",
         "Delete links, or raise limits.links_max in qmgrd.toml.")
     PEER_WRONG = (
-        704, _NEVER, "", "Another queue manager, or this one itself, answers at the address.",
+        704, _NEVER, "",
+        "Another queue manager, or this queue manager itself, answers at the address.",
         "Correct the addresses with: qmctl link alter NAME HOST:PORT. Pending messages are kept. A "
         "link has the name of the queue manager at its other end.")
     PEER_STORE_CHANGED = (
@@ -268,7 +270,7 @@ class ErrorCode(Coded):
         "The peer's store is from a backup: it lacks messages that it had committed.",
         "To continue, type qmctl link start --accept, and read which messages may arrive twice.")
     LINK_FENCED = (
-        708, _NEVER, "", "A newer connection has this link.",
+        708, _NEVER, "", "A newer connection has taken over this link.",
         "Check whether two queue managers run on copies of one store. If not, the link recovers "
         "automatically.")
     LINK_STALLED = (
@@ -276,20 +278,21 @@ class ErrorCode(Coded):
         "The link sends them over another connection. See qmctl link doctor; link.stall_ms sets "
         "the time.")
     LINK_LINE_FULL = (
-        710, _LATER, "", "Too many messages of an ordered link wait for a missing one.",
+        710, _LATER, "", "Too many messages of an ordered link wait for a missing message.",
         "The link sends them again automatically. A receiver buffers up to link.window_bytes.")
     TRANSFER_REFUSED = (
-        711, _NEVER, "", "The queue accepts no messages from links.",
+        711, _NEVER, "", "The queue does not accept messages from links.",
         "Put on another queue, or allow it at the queue's manager: qmctl queue alter NAME "
         "--transfer-in.")
     LINK_DOWN = (
         712, _LATER, "", "The link to fetch from is stopped or refused at its queue manager.",
         "Check the link there: qmctl link doctor NAME. The fetching link asks again.")
     ROUTE_LOOP = (
-        713, _NEVER, "", "A message passed a queue manager twice, or passed too many.",
+        713, _NEVER, "",
+        "A message passed through a queue manager twice, or through too many of them.",
         "The message is now a dead letter, with its route. Correct the routes: qmctl link ls.")
     PEER_NOT_ALLOWED = (
-        714, _LATER, "AMQ9519", "The other queue manager accepts no links from this one.",
+        714, _LATER, "AMQ9519", "The other queue manager does not accept links from this one.",
         "At that queue manager, type: qmctl link allow SENDER. The link tries again automatically.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
@@ -312,7 +315,7 @@ class ErrorCode(Coded):
         902, _NEVER, "", "The unit of work is at its size limit.",
         "Commit sooner, or raise the limits in section unit of qmgrd.toml.")
     UNITS_EXHAUSTED = (
-        903, _NEVER, "", "Open units of work have reached the limit of their number or memory.",
+        903, _NEVER, "", "Open units of work have reached the limit on their number or memory.",
         "Commit or back out other units first. See section unit of qmgrd.toml.")
     UNIT_INCOMPLETE = (
         904, _NEVER, "", "The unit differs from what its commit states: it was backed out.",
@@ -351,7 +354,7 @@ class ErrorCode(Coded):
         "Number the messages of a group 1, 2, 3; for more, begin another group.")
     INCONSISTENT_BROWSE = (
         1106, _NEVER, "2259 MQRC_INCONSISTENT_BROWSE",
-        "A browse continues in another order than the one in which it began.",
+        "A browse continues in an order that differs from its first order.",
         "Continue in the same order, or begin again.")
     GROUP_NUMBER_TAKEN = (
         1107, _NEVER, "", "The number is or was in use, or an open unit of work puts it.",

@@ -1,4 +1,4 @@
-"""Every error that the protocol knows.
+"""The errors of the protocol.
 
     Exception
     ├── RemoteProtocolError   The peer broke the protocol. Its connection closes with the code.
@@ -6,7 +6,7 @@
     │   ├── FrameMalformed    The frame is not one msgpack array within the decoder's limits.
     │   ├── FieldInvalid      A field has the wrong type or is out of range.
     │   ├── StateViolation    This state or role does not allow the message.
-    │   ├── CreditExceeded    More is in flight than the handshake allows.
+    │   ├── CreditExceeded    More messages are in flight than the handshake allows.
     │   ├── WindowExceeded    An id is too far ahead of the commit id.
     │   └── CommitOutOfRange  A commit covers an id that was never assigned.
     ├── LocalProtocolError    The caller was about to break the protocol, which is a bug.
@@ -21,7 +21,7 @@ from typing import ClassVar, Self, cast
 from qmgr_protocol.error_code import ErrorClass as ErrorClass
 from qmgr_protocol.error_code import ErrorCode as ErrorCode
 
-TEXT_MAX = 1_000  # maximum characters of an error text; a message may carry 4,096
+TEXT_MAX = 1_000  # maximum number of characters of an error text; a message may carry 4,096
 
 
 def class_of(code: int) -> ErrorClass:
@@ -41,8 +41,8 @@ class LocalProtocolError(Exception):
 class RequestError(Exception):
     """A request that cannot be done. The connection stays open.
 
-    The text may quote data of a peer, so a text that is too long for a message is cut. ``code`` is
-    an ErrorCode. An unknown code has a name such as ERROR_4711 and the class NEVER.
+    The text may quote data of a peer. Therefore, a text that is too long for a message is cut.
+    ``code`` is an ErrorCode. An unknown code has a name such as ERROR_4711 and the class NEVER.
 
     A subclass may name its *codes*. A RequestError with such a code is an instance of the subclass.
     """
@@ -53,13 +53,13 @@ class RequestError(Exception):
         RequestError._kinds |= dict.fromkeys(codes, cls)
 
     def __new__(cls, code: int, *args: object, **named: object) -> Self:
-        """Creates an error of the subclass for *code*, unless a subclass is called directly."""
+        """Creates an instance of the subclass for *code*, unless a subclass is called directly."""
         kind = RequestError._kinds.get(code, cls) if cls is RequestError else cls
         return cast(Self, super().__new__(kind))
 
     def __init__(self, code: int, text: str, retry_after_ms: int = 0) -> None:
         super().__init__(text)
-        # Most are already an ErrorCode.
+        # Most codes are already an ErrorCode.
         self.code = code if type(code) is ErrorCode else ErrorCode(code)
         self.text = text[:TEXT_MAX]
         self.retry_after_ms = retry_after_ms

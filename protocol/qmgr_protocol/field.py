@@ -1,13 +1,13 @@
 """Checks of the fields of a message. Types are exact: a bool does not pass as an integer.
 
-Each check has a description as data, from which protocol/spec.json is generated.
+Each check carries a description as data. protocol/spec.json is generated from these descriptions.
 """
 
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-Check = Callable[[Any], str]  # returns the reason why a value is invalid, or ""
+Check = Callable[[Any], str]  # a function that returns the reason why a value is invalid, or ""
 
 Description = dict[str, Any]  # description of a type and its bounds, as in protocol/spec.json
 
@@ -170,7 +170,7 @@ def blobs(value: Any) -> str:
 
 
 def shallow(depth_max: int) -> Check:
-    """Returns a check for any value, with arrays and maps at most *depth_max* deep.
+    """Returns a check for any value whose arrays and maps are nested at most *depth_max* deep.
 
     Code that shows or compares values of greater depth would fail with a RecursionError.
     """
@@ -201,7 +201,7 @@ def _show(value: Any) -> str:
 _described(flag, "flag")
 _described(fraction, "float")
 _described(blobs, "array", of={"type": "binary"})
-# Exclusive upper limits: of the ids of requests and streams, and of the ids of messages.
+# Exclusive upper limits: first of the ids of requests and streams, then of the ids of messages.
 ID_END, SEQ_END = 2**32, 2**63
 ID = integer(1, ID_END - 1)
 SEQ = integer(1, SEQ_END - 1)

@@ -1,6 +1,6 @@
 """The types of message fields. Each is a Python type together with the check of its limits.
 
-PROTOCOL.md, section 2, defines these types. Types used by only one or two messages are in
+PROTOCOL.md, section 2, defines these types. Types that only one or two messages use are in
 messages.py.
 """
 

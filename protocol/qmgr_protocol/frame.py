@@ -6,7 +6,7 @@
           └───────┴────────────────────┘
 
 The decoder checks the length against the limit as soon as the four bytes of the length have
-arrived. So a peer cannot make this side buffer more than one frame of that limit.
+arrived. Therefore, a peer cannot make this side buffer more than one frame of that size.
 """
 
 import struct
@@ -42,7 +42,7 @@ class FrameDecoder:
 
     @property
     def frame_bytes(self) -> int:
-        """The full length of the incomplete frame; 0 if the length is not known yet."""
+        """The full length of the incomplete frame, or 0 if the length is not known yet."""
         if len(self._buffer) < LENGTH.size:
             return 0
         return int(LENGTH.unpack_from(self._buffer)[0]) + LENGTH.size
@@ -54,7 +54,7 @@ class FrameDecoder:
         if self._buffer:
             self._buffer += data
         else:
-            self._buffer = data  # These are usually complete frames, which need no copy.
+            self._buffer = data  # usually complete frames, which need no copy
 
     def next(self) -> tuple[list[Any], int] | None:
         """Returns the next array and the size of its frame, or None if no frame is complete."""
@@ -89,7 +89,10 @@ class FrameDecoder:
         return found
 
     def _forget(self, count: int) -> None:
-        """Drops the first *count* bytes. The rest becomes a bytearray, because it will grow."""
+        """Drops the first *count* bytes.
+
+        Keeps the rest as a bytearray, because more bytes will be added.
+        """
         self.buffered_bytes = len(self._buffer) - count
         if not self.buffered_bytes:
             self._buffer = b""

@@ -1,11 +1,11 @@
-"""The readable form of a message group's id: as text if possible, otherwise in hexadecimal.
+"""The readable form of a message group's id: text if possible, otherwise hexadecimal digits.
 
     4E 31 32 33 34 35, 18 times 00      N12345
     4E 31 32 33 34 35, 18 times 20      N12345 and 18 spaces, which are part of the id
     any other id                        48 digits
 
-An id is 24 bytes. Each id has one readable form, and no two ids share a form. Users can enter
-this form, or the 48 digits of any id. A text has at most 24 bytes, so it never looks like 48
+An id is 24 bytes. Each id has one readable form, and no two ids share a form. Users can enter this
+form, or the 48 digits of any id. The text form has at most 24 bytes, so it never looks like 48
 digits.
 """
 
@@ -24,7 +24,7 @@ def shown(group_id: bytes) -> str:
 
 
 def parsed(given: str) -> bytes:
-    """Returns the id that *given* denotes: 48 hexadecimal digits, or a text of at most 24 bytes.
+    """Returns the id that *given* denotes: 48 hexadecimal digits, or text of at most 24 bytes.
 
     Raises:
         ValueError: *given* has neither form, or consists of zero bytes only.

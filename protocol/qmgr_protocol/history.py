@@ -1,15 +1,15 @@
-"""The history of messages, in the same bytes on disk, on the wire and for Spark.
+"""The history of messages. Its bytes are the same on disk, on the wire and for Spark.
 
 A row of history is a msgpack array: version (1), turn, store clock (ms), then its sections. A
-section describes one kind of event on one queue at one time, for one or more messages:
+section describes events of one kind on one queue at one time, for one or more messages:
 
     [kind, at_us, queue, queue_id, peer, target, code, messages,
      arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages_us]
 
 The last eight elements are columns. If all messages have the same value, the column is that value.
-If the values increase by one, the column is an array of the first integer. Otherwise the column is
-an array with a value for each message. An unknown value is nil. Sections, and the messages in each
-section, are in the order of events.
+If the values increase by one, the column is an array that contains only the first integer.
+Otherwise the column is an array with a value for each message. An unknown value is nil. Sections,
+and the messages in each section, are in the order of events.
 
 To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
@@ -63,9 +63,9 @@ _HEAD_BYTES = 32  # upper bound of the bytes before the sections of a row
 _TIMESTAMP_BYTES = 8
 _HEAD_TYPES = [int, int, str, int, str, str, int, int]  # types of the first fields of a section
 
-# The values of a message in an event: arrival, priority, encoded UID, size of the record, number
-# of returns, number of returns that were failures, and microseconds since the put. None means
-# unknown.
+# The values of a message in an event: arrival, priority, encoded UID, size of the record, number of
+# returns, number of returns that were failures, and microseconds since the put. An unknown value is
+# None.
 Happening = tuple[int, int | None, bytes, int | None, int | None, int | None, int | None]
 
 
@@ -77,12 +77,12 @@ class Section(NamedTuple):
     """One kind of event for messages of one queue at one time. Columns are in their stored form."""
 
     kind: int
-    at_us: int  # wall clock in microseconds
+    at_us: int  # time of the events by the wall clock, in microseconds
     queue: str
-    queue_id: int  # makes an arrival unique, because a later queue may have the same name
+    queue_id: int  # id of the queue: a later queue may have the same name
     peer: str  # client that had the messages, or queue manager that has the messages; may be empty
     target: str  # queue or topic that received the messages; may be empty
-    code: int  # ErrorCode of the reason; 0 if there is none
+    code: int  # ErrorCode of the reason; 0 if the event has no reason
     messages: int
     arrivals: Any
     priorities: Any
@@ -105,7 +105,7 @@ class Row(NamedTuple):
     sections: list[Section]
 
 
-Head = tuple[int, int, str, int, str, str, int]  # the fields of a section from kind to code
+Head = tuple[int, int, str, int, str, str, int]  # the fields of a section, from kind to code
 
 
 class Open(NamedTuple):
@@ -152,8 +152,8 @@ def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
     """Returns the events of *count* messages as sections, each short enough for a row.
 
     Args:
-        columns: The columns in the order of COLUMNS. Each is a tuple of values, or the value that
-            all messages have.
+        columns: The columns in the order of COLUMNS. Each column is a tuple of values, or the value
+            that all messages have.
     """
     if count <= MESSAGES_MAX:
         data = bytes(pack((*head, count, *map(_column, columns))))

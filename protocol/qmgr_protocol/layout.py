@@ -1,7 +1,7 @@
 """Messages as arrays: the operation number, then the fields in order, each within its limits.
 
-A reader ignores extra elements, and fields that are missing at the end have their defaults. So a
-later version can add fields to a message. A number is never reused.
+A reader ignores extra elements, and fields that are missing at the end have their defaults.
+Therefore, a later version can add fields to a message. The number of an operation is never reused.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,9 @@ _ARE_STAMPED = checks_of(m.Committed)[m.Committed._fields.index("stamped")]
 _ARE_HANDLES = checks_of(m.Settle)[m.Settle._fields.index("handles")]
 
 
-# Each of these tests checks all fields of a frequent message at once, in half the time of a check
-# per field. A quick test may refuse a message that the checks accept, but never the reverse.
+# Each of these tests checks all fields of a frequent message in one expression, which takes half
+# the time of one check per field. A quick test may refuse a message that the checks accept, but
+# never the reverse.
 def _is_put(stream: Any, first_id: Any, seen: Any, queue: Any, records: Any) -> bool:
     return (
         type(stream) is type(first_id) is type(seen) is int
@@ -118,8 +119,8 @@ def parse(array_: list[Any]) -> m.Message:
     """Returns the message in a decoded frame.
 
     Raises:
-        OperationUnknown: The peer may be newer. Its request is refused, and the connection stays
-            open.
+        OperationUnknown: The peer may have a newer version. Its request is refused, and the
+            connection stays open.
         FieldInvalid: A field is missing, of the wrong type or out of range.
     """
     found = _PARSERS.get(array_[0])
@@ -166,7 +167,7 @@ def check_reply(kind: type[m.Message], value: Any) -> None:
 
 
 def reply_check_of(kind: type[m.Message]) -> Check | None:
-    """Returns the check of the value of the Ok that answers *kind*, or None if it has none."""
+    """Returns the check of the value of the Ok that answers *kind*, or None without a check."""
     traits = OPERATIONS[NUMBERS[kind]].request
     return traits.ok_value if traits is not None else None
 

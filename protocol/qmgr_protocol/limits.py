@@ -1,11 +1,11 @@
-"""Limits of names and attributes. Each has a lowest and a highest value, both inclusive."""
+"""Limits of names and attributes. The lowest and the highest value of each limit are both valid."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from qmgr_protocol.messages import LEASE_MAX_MS
 
-CLIENT_NAME_MAX = 255  # maximum characters, because operators read these names in lists
+CLIENT_NAME_MAX = 255  # maximum number of characters; lists show these names to operators
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
@@ -18,7 +18,7 @@ Quantity = Literal[
 class Attribute:
     """The valid values of an attribute: numbers from low to high, or one of the choices.
 
-    A factor may have a fraction. The value of a "queue" is a name, QUEUE@MANAGER, or empty.
+    A factor may be a fraction. The value of a "queue" is a name, QUEUE@MANAGER, or empty.
     """
 
     quantity: Quantity
@@ -32,10 +32,11 @@ class Attribute:
         return self.high > 0
 
 
-# Attributes of a local queue and a template. low and high also limit the configured defaults.
+# Attributes of a local queue and a template. The low and high values also limit the configured
+# defaults.
 QUEUE_ATTRIBUTES = {
     "depth_max": Attribute("messages", 1, 10**12),
-    "bytes_max": Attribute("bytes", 2**10, 2**44),  # total bytes of the records
+    "bytes_max": Attribute("bytes", 2**10, 2**44),  # total size of the records, in bytes
     "lease_ms": Attribute("ms", 100, LEASE_MAX_MS),
     "message_max_bytes": Attribute("bytes", 0, 2**30),
     "exclusive": Attribute("flag"),
@@ -61,7 +62,8 @@ QUEUE_ATTRIBUTES = {
     "accounting": Attribute("choice", choices=("off", "on")),
     "unused_expiry_ms": Attribute("ms", 0, 3650 * _DAY_MS),
 }
-# Attributes of a subscription: those of a queue, except for links, backout queues and refused puts.
+# Attributes of a subscription: the attributes of a queue, except for links, backout queues and
+# refused puts.
 SUBSCRIPTION_ATTRIBUTES = {
     name: found
     for name, found in QUEUE_ATTRIBUTES.items()
@@ -91,7 +93,18 @@ QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
 }
 ADDRESSES_MAX = 16  # addresses of a link
+ADDRESS_MAX = 300  # maximum characters of an address of a link
 CONNECTIONS_MAX = 16  # connections of a link
-ROUTES_MAX = 100  # queue managers that a link leads to
-ANY_ROUTE = "*"  # the route to all queue managers without another route
-PATTERN_MAX = 64  # maximum characters of the pattern of a template
+ROUTES_MAX = 100  # queue managers that are reached through a link
+ANY_ROUTE = "*"  # the name that routes to all queue managers without another route
+PATTERN_MAX = 64  # maximum number of characters of a template's pattern
+
+
+def is_link_address(value: object) -> bool:
+    """Returns whether *value* is a valid address of a link: host:port or unix:/path."""
+    if type(value) is not str or len(value) > ADDRESS_MAX:
+        return False
+    if value.startswith("unix:/"):
+        return True
+    host, _, port = value.rpartition(":")
+    return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)

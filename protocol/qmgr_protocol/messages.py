@@ -1,4 +1,4 @@
-"""All messages. Each is declared once: its number, fields, allowed senders and effects.
+"""All messages. Each message is declared once, with its number, fields, senders and effects.
 
 PROTOCOL.md, section 10, describes the messages for people. operation.py explains the decorators.
 A field's type defines its limits. Types that several messages share are in field_type.py.
@@ -6,7 +6,7 @@ A field's type defines its limits. Types that several messages share are in fiel
 This file is one long table. Its parts are: constants, types of fields, messages of the connection,
 answers, puts, units of work, gets and settles, queues, links, operations, groups, topics, history.
 """
-# ruff: noqa: RUF012 - defaults of fields: the value of a message's field is never changed
+# ruff: noqa: RUF012 - defaults of fields: no code changes the value of a message's field
 
 import struct
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -60,22 +60,22 @@ STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
 # Fields after the record of a delivery: the topic of a publication (u8 length, text), the
 # remaining time (u64, ms), and the note (a map).
 STATE_TOPIC, STATE_EXPIRES, STATE_NOTED = 64, 8, 16
-STATE_TAKEN_OVER = 32  # With this message, its group moved to this consumer or reader.
+STATE_TAKEN_OVER = 32  # With this message, the group moved to this consumer or reader.
 STATE_REPUBLISHED = 128  # The subscriber failed on the message, and it was republished.
 REMAINING = struct.Struct(">Q")
-# The ways in which a lease ends: acknowledged, failed, returned, returned unseen, failed
-# permanently. RENEW extends the lease instead.
+# The actions that end a lease: acknowledged, failed, returned, returned unseen, failed permanently.
+# RENEW extends the lease instead.
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
 DELAY_OF_QUEUE = -1
 REASON_MAX, REASON_TEXT_MAX, SELECTOR_MAX = 64, 1_000, 4_096
 # Keys of the extras that a link adds to a record
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
-# The orders of delivery: separate messages, one group at a time, several groups at a time, and by
-# arrival.
+# The orders of delivery: separate messages, one group at a time, several groups at a time, and the
+# order of arrival.
 PHYSICAL, LOGICAL, PINNED, ARRIVAL = 0, 1, 2, 3
 GET_MAX_MESSAGES, HANDLES_MAX_BYTES = 10_000, HANDLE.size * 10_000
 WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
-HELD_RUNS_MAX = 1_000  # If there are more runs, only the lowest are sent.
+HELD_RUNS_MAX = 1_000  # If more runs exist, only the lowest ones are sent.
 
 
 # -- types of fields
@@ -130,7 +130,7 @@ PinnedStore: TypeAlias = Annotated[bytes, field.either(field.exactly(0), field.e
 
 @message(1, moves=(Move(State.IDLE, Side.DIALLER, State.GREETING),), left_out_from="session")
 class Hello(NamedTuple):
-    """Opens a connection. It is the first message of the dialler.
+    """Opens a connection. A hello is the first message of the dialler.
 
     auth_method: "none", or "scram-sha-256" with the first message of the login in auth_data.
     session: The secret of the last welcome, to resume that session; empty for a new session.
@@ -266,7 +266,7 @@ class Ended(NamedTuple):
 
 @message(22, dialler=Role.QUEUE_MANAGER, listener=Role.ANY, left_out_from="held")
 class Committed(NamedTuple):
-    """Reports that all ids up to commit_id are durable, or refused as listed.
+    """Reports that all ids up to commit_id are durable, except for the refused ids listed.
 
     refused: Rows [id, code, text].
     stamped: Runs [first id, its timestamp, count]. Ids and timestamps increase by one.
@@ -306,9 +306,9 @@ class Settled(NamedTuple):
 
 @message(67, dialler=Role.QUEUE_MANAGER, listener=Role.ANY)
 class Blocked(NamedTuple):
-    """Reports that a link's receiver cannot store an id now. The sender sends it again later.
+    """Reports that the receiver of a link cannot store an id now. The sender sends it again later.
 
-    taken: The same as in Committed, including the put that has the id.
+    taken: The same value as in Committed. The number includes the put that has the id.
     """
 
     stream: Id
@@ -354,7 +354,7 @@ class Put(NamedTuple):
     """Puts records, numbered from first_id, on a queue.
 
     seen: The highest commit id that the sender has received. Refusals up to it are forgotten.
-    queue: On a link, this is empty, with empty records, for ids whose messages no longer exist.
+    queue: On a link, both queue and records are empty for ids whose messages no longer exist.
     extras: On a link, rows [index, map] with the remaining time, the delay and the note of a
     record.
     """
@@ -372,7 +372,7 @@ class Put(NamedTuple):
 
 @request(30, Need(Right.CONNECT), Growth.NOTHING)
 class UnitBegin(NamedTuple):
-    """Begins the unit of work with number *unit*. It ends with the connection. OK: nil."""
+    """Begins the unit of work with number *unit*. The unit ends with the connection. OK: nil."""
 
     request_id: Id
     unit: Id
@@ -403,8 +403,8 @@ class UnitPut(NamedTuple):
 class UnitCommit(NamedTuple):
     """Commits a unit of work. The commit is numbered like a put, and may be repeated like a put.
 
-    puts, gets: The numbers of messages that the unit must contain. If they differ, it is backed
-    out.
+    puts, gets: The numbers of messages that the unit must contain. If the numbers differ, the unit
+    is backed out.
     """
 
     stream: Id
@@ -447,14 +447,16 @@ class Cancel(NamedTuple):
     left_out_from="order",
 )
 class Get(NamedTuple):
-    """Leases up to messages_max. The answer is one Deliver, or an OK with nil after wait_ms.
+    """Leases up to messages_max messages. The answer is a Deliver, or an OK with nil after wait_ms.
 
     where: A selector. At most one of where, correlation_id, group_id and uid (encoded) is given.
-    order: Physical (0), or logical (1): the next message of the reader's current group, or the
-    first of another group if there is no current group.
-    all_available: True if a group is delivered only when all of it is available.
+    order: Physical (0) or logical (1). A logical get leases the next message of the reader's
+    current group. If the reader has no current group, the get leases the first message of another
+    group.
+    all_available: True if a group is delivered only when all its messages are available.
     number: With group_id, the number of the message in the group.
-    reader: The number of the reader, which remembers its group on this connection; 0 = none.
+    reader: The number of the reader, which remembers its group on this connection. 0 means no
+    reader.
     """
 
     request_id: Id
@@ -484,7 +486,8 @@ class Get(NamedTuple):
 class Consume(NamedTuple):
     """Opens a consumer, identified by its request id. OK value: [queue id, lease_ms].
 
-    order: The same values as in Get, or pinned (2): one consumer at a time has all of a group.
+    order: The same values as in Get, or pinned (2): one consumer at a time receives all messages of
+    a group.
     all_available: The same as in Get.
     start_later: True if a lease starts with its first renewal. Until then, the message counts as
     unseen.
@@ -518,10 +521,11 @@ class Credit(NamedTuple):
 class Settle(NamedTuple):
     """Ends leases: ack (1), release (2), return (3), unread (4), reject (5). Renews leases (6).
 
-    A release counts as a failure and a return as a delivery. An unread message counts as neither.
-    unit: The unit of work that includes the acks; 0 = none.
-    delay_ms: The time until a returned message is delivered again; -1 = the wait of the queue.
-    lease_ms: The new lease time of a renewal; 0 = the previous lease time.
+    A release counts as a failure. A return counts as a delivery. An unread message counts as
+    neither.
+    unit: The unit of work that includes the acks. 0 means no unit.
+    delay_ms: The time until a returned message is delivered again. -1 means the wait of the queue.
+    lease_ms: The new lease time of a renewal. 0 means the previous lease time.
     """
 
     settle_id: Id
@@ -540,7 +544,7 @@ class Browse(NamedTuple):
     """Reads messages without leasing them. OK value: {items, next, ..}; next is nil at the end.
 
     With a selection, a page may be empty although it is not the last page.
-    delayed: True to read the delayed messages instead of the available ones.
+    delayed: True to read the delayed messages instead of the available messages.
     order, all_available: The same values as in Get, or ARRIVAL. A cursor is valid for one order.
     """
 
@@ -604,7 +608,7 @@ class QueueDelete(NamedTuple):
 
 @query(42, Need(Right.SHOW, Kind.SOURCE, EACH), is_long=True)
 class QueueList(NamedTuple):
-    """Lists queues in the order of names, after the name *after*. OK value: {queues, next}."""
+    """Lists queues by name, after the name *after*. OK value: {queues, next}."""
 
     request_id: Id
     after: PreviousName = ""
@@ -625,7 +629,7 @@ class QueueShow(NamedTuple):
 
 @request(44, Need(Right.PURGE, Kind.SOURCE, "queue"), Growth.OPERATES)
 class QueuePurge(NamedTuple):
-    """Deletes the messages that are on a queue now and not leased. OK value: {messages}.
+    """Deletes the messages that are now on a queue, unless leased. OK value: {messages}.
 
     The OK is sent when the job is done.
     where: A selector of the messages to delete.
@@ -666,14 +670,15 @@ class QueueAlter(NamedTuple):
     Growth.OPERATES,
 )
 class QueueMove(NamedTuple):
-    """Moves or copies the messages that are on a queue now and not leased. OK value: a job's row.
+    """Moves or copies the messages that are now on a queue, unless leased. OK value: a job's row.
 
     A group stays if any of its messages is leased or delayed.
 
     target: Empty for dead letters, each of which returns to its original queue.
-    messages_max, rate: The maximum number of messages in total, and per second; 0 = no limit.
+    messages_max, rate: The maximum number of messages in total, and per second. 0 means no limit.
     retries_max: The number of returns after which a dead letter stays. With a target and a
-    retries_max above 0, dead letters become ordinary messages there. With 0 they stay dead letters.
+    retries_max above 0, dead letters become ordinary messages on the target. With 0, they stay dead
+    letters.
     """
 
     request_id: Id
@@ -697,8 +702,8 @@ class QueueMove(NamedTuple):
 class TemplateSet(NamedTuple):
     """Defines a template: the attributes of queues whose names match a pattern. OK value: its row.
 
-    attributes: All attributes of the template, which are those of a local queue. The template does
-    not define an attribute that is nil or missing.
+    attributes: All attributes of the template, which are those of a local queue. An attribute that
+    is nil or missing is not defined by the template.
     """
 
     request_id: Id
@@ -745,10 +750,10 @@ class LinkOpen(NamedTuple):
     """Opens a path of a link's stream.
 
     OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window,
-    incarnation, lost, life]. If the incarnation differs from that of the other paths, messages sent
-    over them may be lost. lost is the number of ids below lowest_id that the receiver lacked and
-    now counts as held. life is the sender's life in which the highest id arrived, or empty if
-    unknown.
+    incarnation, lost, life]. If the incarnation differs from the incarnation of the other paths,
+    messages sent over those paths may be lost. lost is the number of ids below lowest_id that the
+    receiver did not have and now counts as held. life is the life of the sender in which the
+    highest id arrived, or empty if this life is unknown.
     """
 
     request_id: Id
@@ -756,7 +761,7 @@ class LinkOpen(NamedTuple):
     base_id: Seq  # the first id of the stream
     next_id: Seq
     life: UpTo16Bytes = b""  # the sender's life, new at each start; closes the paths of other lives
-    path: U8 = 0  # the number of this path; closes the older path of the same number
+    path: U8 = 0  # the number of this path; an older path with this number is closed
     ordered: Flag = False  # True if ids after a gap are not stored before the gap is closed
     # the lowest id that the sender holds; the receiver has committed all lower ids
     lowest_id: Seq = 1
@@ -771,7 +776,10 @@ class LinkOpen(NamedTuple):
     answered_by=AnsweredBy.COMMITTED,
 )
 class CommitAsk(NamedTuple):
-    """Asks up to which id a link's stream is stored. The answer may repeat an earlier one."""
+    """Asks for the highest id that is stored of a link's stream.
+
+    The answer may repeat an earlier answer.
+    """
 
     stream: Id
 
@@ -862,8 +870,8 @@ class LinkAlter(NamedTuple):
 class LinkAllow(NamedTuple):
     """Lets a queue manager open links to this one. OK value: its row.
 
-    store_id: The only store accepted under that name. If empty, this is the store already pinned,
-    or the first one that connects.
+    store_id: The only store that is accepted under that name. If empty, the accepted store is the
+    store that is already pinned, or else the first store that connects.
     """
 
     request_id: Id
@@ -873,7 +881,10 @@ class LinkAllow(NamedTuple):
 
 @request(72, Need(Right.ADMIN, Kind.LINK, "manager"), Growth.NOTHING)
 class LinkDisallow(NamedTuple):
-    """Withdraws a queue manager's permission to open links. OK value: {connections} closed."""
+    """Withdraws a queue manager's permission to open links.
+
+    OK value: {connections}, the number closed.
+    """
 
     request_id: Id
     manager: Name
@@ -894,7 +905,7 @@ class Snapshot(NamedTuple):
     """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest.
 
     directory: An absolute path, or a URL.
-    rate_bytes: The maximum number of bytes written per second; 0 = the configured rate.
+    rate_bytes: The maximum number of bytes written per second. 0 means the configured rate.
     """
 
     request_id: Id
@@ -904,7 +915,7 @@ class Snapshot(NamedTuple):
 
 @query(82, Need(Right.SHOW), is_long=True)
 class ConnectionList(NamedTuple):
-    """Lists open connections in the order of numbers. OK value: {connections, next}."""
+    """Lists open connections by number. OK value: {connections, next}."""
 
     request_id: Id
     after: U64 = 0
@@ -921,7 +932,7 @@ class ConnectionClose(NamedTuple):
 
 @query(84, Need(Right.SHOW), is_long=True)
 class AsideList(NamedTuple):
-    """Lists the items set aside in the order of numbers. OK value: {items, next}."""
+    """Lists the items that were set aside, by number. OK value: {items, next}."""
 
     request_id: Id
     after: U64 = 0
@@ -961,7 +972,7 @@ class JobShow(NamedTuple):
 
 @request(112, Need(Right.ADMIN), Growth.NOTHING)
 class JobCancel(NamedTuple):
-    """Ends a job without undoing its completed work. OK value: its row."""
+    """Ends a job. Work that the job has completed is not undone. OK value: its row."""
 
     request_id: Id
     job: Seq
@@ -1111,7 +1122,7 @@ class GroupNew(NamedTuple):
 
 @query(100, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
 class GroupList(NamedTuple):
-    """Lists the groups of a queue in the order of ids. OK value: {groups, next}.
+    """Lists the groups of a queue by id. OK value: {groups, next}.
 
     incomplete: True to list only groups with messages that are missing or have not arrived yet.
     """
@@ -1125,7 +1136,7 @@ class GroupList(NamedTuple):
 
 @query(101, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
 class GroupShow(NamedTuple):
-    """Shows a group: its row, its members from *number* on, and the missing numbers between."""
+    """Shows a group: its row, its members from *number* on, and the missing numbers in between."""
 
     request_id: Id
     queue: Name
@@ -1163,8 +1174,8 @@ class GroupAlter(NamedTuple):
 class Subscribe(NamedTuple):
     """Subscribes to the topics that match a filter. OK value: the row of the subscription.
 
-    subscription: Empty for a subscription that is not durable, whose name is in the row. If a
-    durable one exists with the same topic, selector and attributes, its row is returned.
+    subscription: Empty for a subscription that is not durable. The row then contains its name. If a
+    durable subscription exists with the same topic, selector and attributes, its row is returned.
     where: A selector. The subscription receives only publications that match.
     retained: True to begin with the last retained publication of each topic.
     """
@@ -1187,7 +1198,7 @@ class Unsubscribe(NamedTuple):
 
 @query(119, Need(Right.SHOW, Kind.SUBSCRIPTION, EACH), is_long=True)
 class SubscriptionList(NamedTuple):
-    """Lists subscriptions in the order of names. OK value: {subscriptions, next}.
+    """Lists subscriptions by name. OK value: {subscriptions, next}.
 
     topic: Lists only subscriptions whose filter matches this topic; empty: all.
     """
@@ -1214,7 +1225,7 @@ class SubscriptionHealthy(NamedTuple):
 class TopicSet(NamedTuple):
     """Defines the attributes of a topic and of all topics below it. OK value: its row.
 
-    attributes: All attributes of the topic. It inherits those that are nil or missing.
+    attributes: All attributes of the topic. The topic inherits attributes that are nil or missing.
     """
 
     request_id: Id
@@ -1281,8 +1292,10 @@ class Republish(NamedTuple):
     The request starts a job. OK value: its row. A publication for an absent subscriber waits until
     the subscriber returns.
 
-    uid, where, subscriptions: Select publications. If none is given, all parked ones are selected.
-    rate, messages_max: The maximum number per second, and in total; 0 = no limit.
+    uid, where, subscriptions: Select publications. If none of them is given, all parked
+    publications are selected.
+    rate, messages_max: The maximum number of publications per second, and in total. 0 means no
+    limit.
     """
 
     request_id: Id
@@ -1301,8 +1314,8 @@ class Republish(NamedTuple):
 class HistoryRead(NamedTuple):
     """Reads rows of history. OK value: {manager, store_id, first, next, rows}.
 
-    after, until: Numbers of rows. The answer begins after the first one and ends with the second;
-    until = 0: reads all rows.
+    after, until: Numbers of rows. The answer begins after row *after* and ends with row *until*. If
+    until is 0, the answer has no end.
     bytes_max: The maximum size of all rows together. The first row is sent even if it is longer.
     """
 
@@ -1333,7 +1346,7 @@ class CursorCommit(NamedTuple):
 
 @request(116, Need(Right.DELETE, Kind.CURSOR, "cursor"), Growth.NOTHING)
 class CursorDelete(NamedTuple):
-    """Deletes a cursor. The history is no longer kept for it. OK: nil."""
+    """Deletes a cursor. History is no longer kept for this cursor. OK: nil."""
 
     request_id: Id
     cursor: Name
@@ -1343,7 +1356,7 @@ class CursorDelete(NamedTuple):
 
 Greeting: TypeAlias = Hello | Welcome | AuthChallenge | AuthAnswer | Goaway | Ping | Pong
 Answer: TypeAlias = Ok | Error | Ended | Committed | Deliver | Settled | Blocked
-# An Ok, an Error, a Deliver or an Ended refers to such a request by its id.
+# An Ok, an Error, a Deliver or an Ended refers to one of these requests by its id.
 RequestWithId: TypeAlias = (
     ProducerOpen
     | UnitBegin
@@ -1418,7 +1431,7 @@ RequestWithId: TypeAlias = (
     | CursorCommit
     | CursorDelete
 )
-WithRequestId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
+MessageWithId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
 Request: TypeAlias = RequestWithId | Put | UnitCommit | Settle | CommitAsk
 Message: TypeAlias = Greeting | Answer | Request
 
@@ -1426,7 +1439,7 @@ OPERATIONS: dict[int, Operation] = declared()  # all messages above, by number
 
 
 class OperationUnknown(Exception):
-    """A well-formed message of an operation that is unknown to this version."""
+    """A well-formed message whose operation is unknown to this version."""
 
     def __init__(self, operation: int, request_id: int) -> None:
         super().__init__(f"operation {operation} is unknown")

@@ -18,7 +18,7 @@ def is_name(text: str) -> bool:
 
 
 def split(text: str) -> tuple[str, str]:
-    """Returns the queue and the queue manager in *text*; either may be empty.
+    """Returns the queue and the queue manager in *text*. Either of the two may be empty.
 
     Raises:
         RequestError: NAME_INVALID, with the invalid text cut to a printable length.
@@ -34,7 +34,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def _of_topic(text: str) -> str:
-    """Returns a hint if *text* looks like a topic, otherwise an empty text."""
+    """Returns a hint if *text* looks like a topic, otherwise an empty string."""
     if text.startswith("/"):
         return "; a topic accepts only puts: get from a subscription, see qmctl sub ls"
     return "; a topic starts with /" if "/" in text else ""

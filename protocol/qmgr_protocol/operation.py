@@ -1,9 +1,9 @@
-"""The declaration of messages, made once by the decorator above each class in messages.py.
+"""The declarations of messages. The decorator above each class in messages.py declares its message.
 
-``messages.OPERATIONS`` contains the declarations. All other tables are derived from them: numbers
-and checks (layout.py), the allowed senders (transitions.py), spec.json, and in the daemon the
-rights, the growth of the store and the requests that only read. Each field has a type from
-field_type.py or messages.py, which defines its limits.
+``messages.OPERATIONS`` contains the declarations. All other tables are derived from these
+declarations: numbers and checks (layout.py), the allowed senders (transitions.py), spec.json, and
+in the daemon the rights, the growth of the store and the requests that only read. Each field has a
+type from field_type.py or messages.py, which defines its limits.
 
 To add a request, declare it in messages.py, write its handler and register the handler in
 qmgrd.core.requests, then its client verb and its command. Tests report what is missing.
@@ -41,7 +41,10 @@ class Growth(Enum):
 
 
 class AnsweredBy(Enum):
-    """The name of the message that answers a successful request. An Error answers a failed one."""
+    """The name of the message that answers a successful request.
+
+    An Error answers a failed request.
+    """
 
     OK = "Ok"
     DELIVER = "Deliver"  # Instead, an Ok with nil is sent if the wait ends without a message.
@@ -58,8 +61,8 @@ class RequestTraits:
     reads: bool  # True if the request only reads
     growth: Growth
     answered_by: AnsweredBy
-    ok_value: Check | None  # check of the value of the Ok, if a client or a link uses the value
-    is_long: bool  # True if the answer may be as long as a frame
+    ok_value: Check | None  # check of the value in the Ok, if a client or a link uses the value
+    is_long: bool  # True if the answer may fill a whole frame
     is_dropped: bool  # True if the request has no effect after its connection has closed
 
 
@@ -73,7 +76,7 @@ class Operation:
     number: int  # number on the wire, never reused
     kind: "type[Message]"
     checks: tuple[Check, ...]
-    written_always: int  # number of fields that are written even if all others have their defaults
+    written_always: int  # number of fields that are written even if they have their defaults
     dialler: Role | None  # role with which the dialler may send it in state OPEN, or None
     listener: Role | None  # role with which the listener may send it in state OPEN, or None
     moves: tuple[Move, ...]  # changes to another state
@@ -182,7 +185,7 @@ def _check_needs(kind: "type[Message]", checks: tuple[Check, ...], needs: tuple[
 
 def _take_checks(kind: "type[Message]") -> tuple[Check, ...]:
     """Returns the checks of the fields of *kind*, and leaves the Python types as annotations."""
-    annotations = kind.__annotations__  # also the annotations of the constructor
+    annotations = kind.__annotations__  # the annotations of the constructor as well
     for name, annotation in annotations.items():
         assert hasattr(annotation, "__metadata__"), f"{kind.__name__}.{name} has no limits"
     checks = tuple(annotation.__metadata__[0] for annotation in annotations.values())

@@ -18,8 +18,9 @@
               then the envelope (a msgpack map), the body, and, after stamping:
               origin (text), timestamp (u64, microseconds)
 
-All integers are big-endian. Origin and timestamp are the UID, the identity of the message. The UID
-is at the end, so that a queue manager that stamps a record only continues the checksum over it.
+All integers are big-endian. The origin and the timestamp form the UID, which identifies the
+message. The UID is at the end of a record. A queue manager that stamps a record therefore only
+extends the checksum by the UID.
 
 To change the format, raise VERSION, keep reading the older version, and add a golden vector.
 """
@@ -35,18 +36,20 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
-# The same head for loops over many records. The bytes from origin_length to flags are one piece.
+# The same head for loops over many records. The bytes from origin_length to flags are read as one
+# value.
 JOINED_HEAD = struct.Struct(">I4sQBBHI")
 # The same head for a record in a group without a correlation id. The two lengths before
-# envelope_length are one number, and the group follows.
+# envelope_length are read as one number, and the group follows.
 GROUPED_HEAD = struct.Struct(">I4sQHHI24sI")
 ORIGIN_LENGTH_AT = 4
 SUMMED_AT = 5  # offset of the first byte that the checksum covers
 PRIORITY_AT, FLAGS_AT = 6, 7
 CORRELATION_LENGTH_AT = 16
 GROUP_FLAGS_AT = 17
-TIMESTAMP_AT = -8  # offset in a stamped record, after the origin
-# Slices of a record. A named slice costs a loop less time than one built from numbers.
+TIMESTAMP_AT = -8  # offset of the timestamp in a stamped record, after the origin
+# Slices of a record. In a loop, a named slice takes less time than a slice that is built from
+# numbers.
 CHECKSUM, ORIGIN_LENGTH, ORIGIN_LENGTH_TO_FLAGS = slice(4), slice(4, 5), slice(4, 8)
 EXPIRY, EXPIRY_TO_GROUP_FLAGS = slice(8, 16), slice(8, 18)
 CORRELATION_LENGTH, GROUP_FLAGS = slice(16, 17), slice(17, 18)
@@ -60,7 +63,7 @@ ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
 PRIORITY_DEFAULT = 4
 TIMESTAMP_MAX = 2**63 - 1
-UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size in a record
+UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # maximum size of the UID in a record
 EXPIRY_END = 2**63
 DELAY_MAX_MS = 3_650 * 24 * 3_600_000
 FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 1, 2, 4, 16
@@ -104,7 +107,7 @@ class Fields(NamedTuple):
     body: bytes
     priority: int = PRIORITY_DEFAULT
     correlation_id: bytes = b""
-    envelope: dict[str, Any] = {}  # noqa: RUF012 - the default is never changed
+    envelope: dict[str, Any] = {}  # noqa: RUF012 - no code changes the default
     uid: Uid | None = None
     group: tuple[bytes, int, bool] | None = None  # id, number, last
     expiry_ms: int = 0
@@ -149,34 +152,34 @@ def encode(fields: Fields) -> bytes:
 
 def _check_fields(fields: Fields, envelope_bytes: int) -> None:
     if not 0 <= fields.priority <= PRIORITY_MAX:
-        raise _invalid(f"priority {fields.priority} is out of range (0 to {PRIORITY_MAX})")
+        raise _value_error(f"priority {fields.priority} is out of range (0 to {PRIORITY_MAX})")
     if len(fields.correlation_id) > CORRELATION_MAX_BYTES:
         size = len(fields.correlation_id)
-        raise _invalid(
+        raise _value_error(
             f"correlation id of {size} bytes exceeds the limit of {CORRELATION_MAX_BYTES}"
         )
     if envelope_bytes > ENVELOPE_MAX_BYTES:
-        raise _invalid(
+        raise _value_error(
             f"headers of {envelope_bytes} bytes exceed the limit of {ENVELOPE_MAX_BYTES}"
         )
     if len(fields.body) > 0xFFFF_FFFF:
-        raise _invalid(f"body of {len(fields.body)} bytes exceeds the limit of {0xFFFF_FFFF}")
+        raise _value_error(f"body of {len(fields.body)} bytes exceeds the limit of {0xFFFF_FFFF}")
     if not 0 <= fields.expiry_ms < EXPIRY_END:
-        raise _invalid(f"expiry of {fields.expiry_ms} ms is out of range (0 to 2**63 - 1)")
+        raise _value_error(f"expiry of {fields.expiry_ms} ms is out of range (0 to 2**63 - 1)")
     if not 0 <= fields.delay_ms <= DELAY_MAX_MS:
-        raise _invalid(f"delay of {fields.delay_ms} ms is out of range (0 to {DELAY_MAX_MS})")
+        raise _value_error(f"delay of {fields.delay_ms} ms is out of range (0 to {DELAY_MAX_MS})")
     if not 0 <= fields.flags <= 0xFF:
-        raise _invalid(f"flags {fields.flags} are out of range (0 to 255)")
+        raise _value_error(f"flags {fields.flags} are out of range (0 to 255)")
 
 
 def _check_group(group_id: bytes, number: int) -> None:
     if len(group_id) != GROUP_ID_BYTES:
-        raise _invalid(f"group id of {len(group_id)} bytes; {GROUP_ID_BYTES} are required")
+        raise _value_error(f"group id of {len(group_id)} bytes; {GROUP_ID_BYTES} are required")
     if not 1 <= number <= GROUP_NUMBER_MAX:
-        raise number_invalid(number)
+        raise number_error(number)
 
 
-def number_invalid(number: int) -> RequestError:
+def number_error(number: int) -> RequestError:
     """Returns the error for a *number* that is invalid in a group."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_INVALID,
@@ -189,11 +192,11 @@ def _pack_envelope(envelope: dict[str, Any]) -> bytes:
         data: bytes = pack(envelope)
         unpack(data)  # Refuses headers that no consumer could read.
     except (TypeError, ValueError, OverflowError, FrameMalformed) as error:
-        raise _invalid(f"headers: {error}") from error
+        raise _value_error(f"headers: {error}") from error
     return data
 
 
-def _invalid(text: str) -> RequestError:
+def _value_error(text: str) -> RequestError:
     return RequestError(ErrorCode.VALUE_INVALID, text)
 
 
@@ -205,7 +208,7 @@ def stamp(record: bytes, uid: Uid) -> bytes:
 def encode_uid(uid: Uid) -> bytes:
     """Returns *uid* as the trailer of a record."""
     if not is_name(uid.origin) or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
-        raise _invalid(
+        raise _value_error(
             f"{str(uid)[:100]!r} is not a valid UID: it needs an origin of 1 to {NAME_MAX} "
             "characters of A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
         )
@@ -220,7 +223,7 @@ def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
 
 
 def _summed(record: bytes) -> bytes | memoryview:
-    """Returns the bytes that the checksum covers, as a view if a copy would take longer."""
+    """Returns the bytes that the checksum covers, as a view if a view is faster than a copy."""
     if len(record) < _VIEWED_BYTES:
         return record[SUMMED_AT:]
     return memoryview(record)[SUMMED_AT:]
@@ -233,7 +236,7 @@ def check(record: bytes) -> Head:
         RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with the reason.
     """
     if len(record) < HEAD_BYTES:
-        raise _malformed(
+        raise _malformed_error(
             f"a record of {len(record)} bytes is too short for a head of {HEAD_BYTES} bytes"
         )
     head = HEAD.unpack_from(record)
@@ -260,10 +263,10 @@ def check(record: bytes) -> Head:
         or group == LAST_IN_GROUP
         or expiry >= EXPIRY_END
     ):
-        raise _fault(Head._make(head), size, len(record))
+        raise _head_error(Head._make(head), size, len(record))
     found = Head._make(head)
     if flags & FLAG_DELAYED and delay_of(record, found) > DELAY_MAX_MS:
-        raise _malformed(f"a delay of {delay_of(record, found)} ms exceeds {DELAY_MAX_MS} ms")
+        raise _malformed_error(f"a delay of {delay_of(record, found)} ms exceeds {DELAY_MAX_MS} ms")
     return found
 
 
@@ -286,7 +289,7 @@ def size_of(record: bytes) -> int:
 
 
 def too_large_text(size_bytes: int, limit_bytes: int) -> str:
-    """Returns the text of the refusal of a message that is too large."""
+    """Returns the error text for a message that is refused because it is too large."""
     return (
         f"message of {size_bytes} bytes (body, headers and {HEAD_BYTES} more) "
         f"exceeds the limit of {limit_bytes} bytes"
@@ -296,7 +299,8 @@ def too_large_text(size_bytes: int, limit_bytes: int) -> str:
 def own_bytes(record: bytes) -> int:
     """Returns the size of *record* without its UID, which message_max_bytes limits.
 
-    So a message has the same size before and after stamping. An incomplete record has no UID.
+    Therefore, a message has the same size before and after stamping. An incomplete record has no
+    UID.
     """
     if len(record) < HEAD_BYTES:
         return len(record)
@@ -311,20 +315,24 @@ def envelope_bytes(record: bytes) -> int:
     return Head._make(HEAD.unpack_from(record)).envelope_length
 
 
-def _fault(head: Head, expected: int, found: int) -> RequestError:
+def _head_error(head: Head, expected: int, found: int) -> RequestError:
     """Returns the error for a head that failed :func:`check`."""
     if head.version != VERSION:
-        return _malformed(f"unknown version {head.version}; only version {VERSION} is supported")
+        return _malformed_error(
+            f"unknown version {head.version}; only version {VERSION} is supported"
+        )
     if head.flags & FLAGS_NOT_UNDERSTOOD:
-        return _malformed(
+        return _malformed_error(
             f"flags {head.flags:#04x} contain an unknown flag that must not be ignored"
         )
     if expected != found:
-        return _malformed(f"the record has {found} bytes, but its lengths add up to {expected}")
-    return _malformed(f"a field is out of range: {head}")
+        return _malformed_error(
+            f"the record has {found} bytes, but its lengths add up to {expected}"
+        )
+    return _malformed_error(f"a field is out of range: {head}")
 
 
-def _malformed(text: str) -> RequestError:
+def _malformed_error(text: str) -> RequestError:
     return RequestError(ErrorCode.RECORD_MALFORMED, text)
 
 
@@ -353,12 +361,12 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
     """
     (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
     origin = record[-8 - origin_length : -8].decode(errors="replace")
-    if not is_name(origin):  # Each origin gets a row, and is shown to people.
-        raise _malformed(
+    if not is_name(origin):  # Each origin gets a row and is shown to operators.
+        raise _malformed_error(
             f"the origin {origin!r} is not a valid name: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
         )
     if timestamp > TIMESTAMP_MAX:
-        raise _malformed(f"timestamp {timestamp} exceeds {TIMESTAMP_MAX}")
+        raise _malformed_error(f"timestamp {timestamp} exceeds {TIMESTAMP_MAX}")
     return Uid(origin, timestamp)
 
 
@@ -403,7 +411,7 @@ def unpack_envelope(data: bytes) -> dict[str, Any]:
     try:
         envelope = unpack(data)
     except FrameMalformed as error:
-        raise _malformed(f"invalid envelope: {error}") from None
+        raise _malformed_error(f"invalid envelope: {error}") from None
     if type(envelope) is not dict:
-        raise _malformed(f"the envelope is of type {type(envelope).__name__}, not a map")
+        raise _malformed_error(f"the envelope is of type {type(envelope).__name__}, not a map")
     return envelope

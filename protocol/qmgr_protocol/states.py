@@ -35,7 +35,7 @@ class State(Enum):
 
 
 class Move(NamedTuple):
-    """A change of state: a message of *sender* in state *before* leads to state *after*."""
+    """A change of state: a message of *sender* changes state *before* to state *after*."""
 
     before: State
     sender: Side

@@ -4,7 +4,8 @@
     flights/+/UA         a filter: + matches any one level
     flights/#            # matches any number of levels, even none: it matches flights itself
 
-A destination that begins with / is a topic: a put to ``/flights/JFK/UA`` is a publication.
+A destination that begins with / is a topic. For example, a put to ``/flights/JFK/UA`` is a
+publication.
 
     BILLING:delays       a durable subscription of the client BILLING
     :delays              a durable subscription of an administrator
@@ -47,7 +48,7 @@ def levels_of(topic: str) -> tuple[str, ...]:
     levels = _levels(topic, "topic")
     for level in levels:
         if ONE in level or MANY in level:
-            raise _invalid(
+            raise _topic_error(
                 "topic", topic, f"{ONE} and {MANY} are allowed only in filters of subscriptions"
             )
     return levels
@@ -62,9 +63,9 @@ def filter_of(text: str) -> tuple[str, ...]:
     levels = _levels(text, "filter")
     for at, level in enumerate(levels):
         if level == MANY and at < len(levels) - 1:
-            raise _invalid("filter", text, f"{MANY} is valid only as the last level")
+            raise _topic_error("filter", text, f"{MANY} is valid only as the last level")
         if level not in (ONE, MANY) and (ONE in level or MANY in level):
-            raise _invalid("filter", text, f"{ONE} and {MANY} must be a whole level")
+            raise _topic_error("filter", text, f"{ONE} and {MANY} must be a whole level")
     return levels
 
 
@@ -96,18 +97,18 @@ def check_subscription(name: str) -> str:
 def _levels(text: str, noun: str) -> tuple[str, ...]:
     size = len(text.encode(errors="replace"))
     if not text:
-        raise _invalid(noun, text, "it is empty")
+        raise _topic_error(noun, text, "it is empty")
     if size > TOPIC_MAX_BYTES:
-        raise _invalid(noun, text, f"{size} bytes exceed the limit of {TOPIC_MAX_BYTES}")
+        raise _topic_error(noun, text, f"{size} bytes exceed the limit of {TOPIC_MAX_BYTES}")
     levels = tuple(text.split(MARK))
     if not all(levels):
-        raise _invalid(noun, text, f"a level is empty: use {MARK} only between levels")
+        raise _topic_error(noun, text, f"a level is empty: use {MARK} only between levels")
     if len(levels) > LEVELS_MAX:
-        raise _invalid(noun, text, f"{len(levels)} levels exceed the limit of {LEVELS_MAX}")
+        raise _topic_error(noun, text, f"{len(levels)} levels exceed the limit of {LEVELS_MAX}")
     if not text.isprintable() or "@" in text:  # An @ would mark a queue manager.
-        raise _invalid(noun, text, "it contains an unprintable character or an @")
+        raise _topic_error(noun, text, "it contains an unprintable character or an @")
     return levels
 
 
-def _invalid(noun: str, text: str, why: str) -> RequestError:
+def _topic_error(noun: str, text: str, why: str) -> RequestError:
     return RequestError(ErrorCode.TOPIC_INVALID, f"{text[:80]!r} is not a valid {noun}: {why}")

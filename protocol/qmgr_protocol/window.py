@@ -1,10 +1,10 @@
-"""A numbered stream, as two small state machines, one at each end.
+"""A numbered stream: two small state machines, one at each end.
 
-The sender numbers messages 1, 2, 3, ... when it accepts them. The receiver stores messages as they
-arrive and answers with one number, the *commit id*. The receiver holds every message up to the
-commit id durably. A field marked "stored" is written in the same turn as the messages that it
-describes. Links and producers use the same stream (US 6,401,136 B1, claim 1; refusals and
-resumption are our design).
+The sender assigns the numbers 1, 2, 3, ... to messages when it accepts them. The receiver stores
+messages as they arrive and answers with one number, the *commit id*. The receiver has stored every
+message up to the commit id durably. A field marked "stored" is written in the same turn as the
+messages that it describes. Links and producers use the same stream (US 6,401,136 B1, claim 1;
+refusals and resumption are our design).
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ def runs_of(ids: Iterable[int]) -> list[list[int]]:
 
 
 def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
-    """Returns the ids in *runs*. This is the inverse of :func:`runs_of`."""
+    """Returns the ids in *runs*. This function is the inverse of :func:`runs_of`."""
     return {seq_id for first, count in runs for seq_id in range(first, first + count)}
 
 
@@ -35,7 +35,7 @@ class Outbox:
 
     Pending ids up to sent_id are in flight.
 
-    The receiver has reported that it already has the ids in ``held``. They are not sent again.
+    The receiver has reported that it already has the ids in ``held``. These ids are not sent again.
 
     Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window. All ids in
     ``held`` are above commit_id.
@@ -44,7 +44,8 @@ class Outbox:
     window: int  # number of messages
     commit_id: int = 0  # highest committed id; stored
     next_id: int = 1  # next id to assign; stored
-    # highest id sent; starts at commit_id, so that ids in flight before a restart are sent again
+    # highest id sent; starts at commit_id, so ids that were in flight before a restart are sent
+    # again
     sent_id: int = 0
     held: set[int] = field(default_factory=set)
 
@@ -71,7 +72,8 @@ class Outbox:
         """
         if commit_id >= self.next_id:
             raise CommitOutOfRange(commit_id, self.next_id)
-        done = range(self.commit_id + 1, commit_id + 1)  # This range is empty for a late commit id.
+        # The range is empty if the commit id is late.
+        done = range(self.commit_id + 1, commit_id + 1)
         self.commit_id = max(self.commit_id, commit_id)
         self.sent_id = max(self.sent_id, self.commit_id)
         if done and self.held:
@@ -109,7 +111,7 @@ class Inbox:
     ahead: set[int] = field(default_factory=set)  # ids received after a gap; stored
 
     def receive(self, seq_id: int) -> bool:
-        """Records *seq_id*; returns whether it is new.
+        """Records *seq_id*. Returns whether the id is new.
 
         Raises:
             WindowExceeded: *seq_id* is more than ``window`` above ``commit_id``.
@@ -125,7 +127,7 @@ class Inbox:
         return True
 
     def begin_at(self, lowest_id: int) -> int:
-        """Counts all ids below *lowest_id* as received; returns how many of them were missing."""
+        """Counts all ids below *lowest_id* as received. Returns how many ids were missing."""
         before, self.commit_id = self.commit_id, max(self.commit_id, lowest_id - 1)
         passed = {seq_id for seq_id in self.ahead if seq_id <= self.commit_id}
         self.ahead -= passed
@@ -139,7 +141,7 @@ class Inbox:
             self.ahead.remove(self.commit_id)
 
     def missing(self, first_id: int, count: int) -> Sequence[int]:
-        """Returns those of *count* ids from *first_id* on that have not been received, in order."""
+        """Returns, in order, the ids not yet received among the *count* ids from *first_id*."""
         ids = range(first_id, first_id + count)
         if first_id > self.commit_id and not self.ahead:
             return ids
@@ -148,7 +150,7 @@ class Inbox:
     def receive_all(self, ids: Sequence[int]) -> None:
         """Records *ids*, which must be a result of :meth:`missing` and pass :meth:`check`."""
         if not self.ahead and ids[-1] == self.commit_id + len(ids):
-            self.commit_id = ids[-1]  # There is no gap: the ids ascend, and all are new.
+            self.commit_id = ids[-1]  # The ids have no gap: they ascend, and all are new.
             return
         for seq_id in ids:
             self.receive(seq_id)

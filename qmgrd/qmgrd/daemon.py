@@ -43,10 +43,11 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 SOFTWARE = f"qmgrd/{VERSION}"
 QUARANTINE_MS = 60_000
 NONCE_BYTES = 18  # random bytes in the nonce of a login
-DRAIN_MAX_MS = 2_000  # at a stop, the time for peers to read written data
-LEAVE_MAX_MS = 250  # after that, the time for peers to close their end
-LOOK_S = 1.0  # between two checks of the connections
-_LINK = "link"  # used instead of an origin: the daemon does not dial this link
+# Time that peers have, when the daemon stops, to read the data written to them.
+DRAIN_MAX_MS = 2_000
+LEAVE_MAX_MS = 250  # time that peers then have to close their end of the connection
+LOOK_S = 1.0  # time between two checks of the connections
+_LINK = "link"  # the origin of a link that the daemon does not dial
 
 log = structlog.get_logger()
 
@@ -188,7 +189,7 @@ class Daemon:
                 log.warning("insecure listen: open to anybody who reaches it", address=str(address))
         self._notifier.ready(
             f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
-            self.config.limits.liveness_ms,  # longer than any acceptable flush
+            self.config.limits.liveness_ms,  # longer than any acceptable write of the store to disk
         )
         self._notifier.signal_alive(self._loop)
         try:
@@ -248,7 +249,8 @@ class Daemon:
             self._recover(failed)
         except StoreFailed as failed:
             self._fail(failed)
-        except Exception as error:  # The edge of the turn. A bug in the shell also ends the daemon.
+        except Exception as error:
+            # This is the outer edge of a turn. A bug in the shell also ends the daemon.
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -313,7 +315,7 @@ class Daemon:
         self._admission.entered(session, self.now_ms())
 
     def session_ahead(self, session: SocketSession) -> None:
-        """Makes the daemon read from *session* again after the turns have caught up."""
+        """Resumes reading from *session* once the turns have caught up."""
         self._ahead.add(session)
 
     def session_blocked(self, session: SocketSession, *, is_blocked: bool) -> None:
@@ -385,7 +387,7 @@ class Daemon:
         try:
             self._turns = self._recovery.start()
             self.frames.intake = self._turns.intake
-        except Exception as error:  # The bug or the damage also occurs at the start.
+        except Exception as error:  # The same bug or damage also makes the start fail.
             self._fail(StoreFailed(f"cannot restart: {type(error).__name__}: {error}"))
         else:
             self.want_turn()
@@ -422,7 +424,7 @@ class Daemon:
             self.frames.tick()
             self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_room_short and not self.unsent.is_room_short:
-                self.want_turn()  # Requests that wait for room may now have room.
+                self.want_turn()  # Room may now be available for waiting requests.
 
     async def _finish(self) -> None:
         """Processes the received requests, sends goodbyes, and gives peers a little time to read

@@ -30,7 +30,7 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, Stor
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
-# Only the daemon's user may read files with messages and the directories above them.
+# Only the daemon's user may read files that contain messages, and the directories above them.
 UMASK = 0o077
 
 _DESCRIPTION = """\
@@ -66,7 +66,8 @@ def main() -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    # The reader has closed the pipe. Without this exit, the interpreter would exit with 120.
+    # The reader of the output has closed the pipe. Otherwise, the interpreter would exit with code
+    # 120.
     except OSError:
         os._exit(code)
     sys.exit(code)
@@ -130,11 +131,11 @@ def _serve(
     except ListenFailed as error:
         log.error("cannot listen", why=str(error))
         return EXIT_LISTEN
-    except StoreFailed:  # Already logged.
+    except StoreFailed:  # The failure is already logged.
         return EXIT_STORE
     except TurnFailed:
         return EXIT_FAILED
-    except OSError as error:  # The system has no descriptor for the loop.
+    except OSError as error:  # The system has no free file descriptor for the event loop.
         log.error("cannot run the event loop", why=error.strerror)
         return EXIT_FAILED
     log.info("stopped")
@@ -147,7 +148,7 @@ async def _until_signal(daemon: Daemon) -> None:
     def stop() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-            # The second signal stops the daemon at once.
+            # The second signal stops the daemon immediately.
             signal.signal(number, lambda *_: os._exit(EXIT_FAILED))
         log.info("stopping")
         daemon.stop()

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 VERSION_MIN = (17, 0, 0)
 TESTED = (17, 21, 25)  # versions that Spark 4.2 and 4.3 support
-# G1 moves pinned objects, which silently corrupts data (JDK-8377811).
+# The garbage collector G1 moves pinned objects, which silently corrupts data (JDK-8377811).
 UNSAFE_MIN, UNSAFE_MAX = (25, 0, 0), (25, 0, 2)
-# Spark starts every Java with this module, which trimmed runtimes lack.
+# Spark starts every Java with this module. Trimmed runtimes lack the module.
 MODULE = "jdk.incubator.vector"
 START_MAX_S = 60
 FIX = "install Java 17, 21 or 25 (Debian: apt-get install openjdk-17-jre-headless)"
@@ -40,7 +40,8 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     """Returns the Java that Spark uses, from JAVA_HOME or, by default, from PATH.
 
     Raises:
-        JavaUnsuitable: No Java was found, or it is too old, not one of TESTED, unsafe or trimmed.
+        JavaUnsuitable: No Java was found, or the Java is too old, not one of TESTED, unsafe or
+            trimmed.
     """
     environment = os.environ if environment is None else environment
     path = _path(environment)
@@ -77,7 +78,7 @@ def _path(environment: Mapping[str, str]) -> str:
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Returns the version in the output of `java -version`. 1.8.0 means 8.
+    """Returns the version in the output of `java -version`. The output 1.8.0 means version 8.
 
     Raises:
         JavaUnsuitable: The output has no version.
@@ -99,5 +100,5 @@ def _run(path: str, *arguments: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaUnsuitable(f"{path} does not start: {error}: {FIX}") from error
-    # A Java with the module prints only a warning on a separate line, and exits with 0.
+    # If Java has the module, it prints only a warning on a separate line, and exits with code 0.
     return done.stderr + done.stdout if done.returncode or len(arguments) == 1 else ""

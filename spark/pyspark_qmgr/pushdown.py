@@ -1,9 +1,9 @@
 """Translates Spark's filters into conditions of the tables.
 
 Pushdown is off in Spark by default (spark.sql.python.filterPushdown.enabled). While it is off,
-Spark rejects a reader that defines ``pushFilters``. Spark checks this by comparing the function of
-the method. So the reader has an instance of :class:`Pushed` as ``pushFilters``, which compares
-equal to the inherited method.
+Spark rejects a reader that defines ``pushFilters``. To check this, Spark compares the function of
+the method. Therefore, the reader has an instance of :class:`Pushed` as ``pushFilters``. The
+instance compares equal to the inherited method.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,8 @@ from qmgr_tables.filters import Filters
 if TYPE_CHECKING:
     from qmgr_tables.table import Table
 
-# These columns are never null, and all rows read have a selected value, so Spark filters nothing.
+# These columns are never null, and each row read has a selected value. Therefore, Spark does not
+# have to filter the rows again.
 _EXACT = ("managers", "snapshots", "queues")
 _BOUNDS = ("us", "arrival")
 Push = Callable[[list[Filter]], Iterable[Filter]]
@@ -44,7 +45,7 @@ class Pushed:
         self._push = push
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Returns the *filters* that Spark must apply, as the same objects."""
+        """Returns those objects in *filters* that Spark must apply itself."""
         return self._push(filters)
 
 
@@ -61,7 +62,7 @@ def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters
 
 
 def _part(table: "Table", one: Filter) -> str:
-    """Returns the part of the filters that *one* restricts, or "" for none."""
+    """Returns the part of the filters that *one* restricts, or "" if *one* restricts none."""
     path: tuple[str, ...] = getattr(one, "attribute", ())
     return table.pushed.get(path[0], "") if len(path) == 1 else ""
 
@@ -98,7 +99,7 @@ def _bounded(part: str, one: Filter, known: Filters) -> Filters | None:
 
 
 def _numbers(part: str, one: Filter) -> Iterator[int]:
-    """Yields the values of *one* as numbers, or nothing if a value is not supported."""
+    """Yields the values of *one* as numbers, or no values if a value is not supported."""
     value: Any = getattr(one, "value", None)
     values = list(value) if isinstance(one, In) else [value]
     found = [_number(part, one_value) for one_value in values]

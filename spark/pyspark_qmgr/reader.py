@@ -34,7 +34,7 @@ class TableReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Pushed:
-        """Returns a function that records filters and returns those that Spark must apply."""
+        """Returns a function that records filters and returns the filters that Spark must apply."""
         return Pushed(self._take)
 
     def _take(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -45,7 +45,7 @@ class TableReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        """Returns a partition for each task, or an empty list if there are no rows."""
+        """Returns a partition for each task, or an empty list if the table has no rows."""
         from qmgr_tables.planning import plan
         from qmgr_tables.tables.registry import TABLES
 
@@ -69,13 +69,14 @@ class TableReader(DataSourceReader):
             except SnapshotUnreadable as error:
                 if not self._options.skip_damaged:
                     raise
-                log.warning("qmgr: left out the rest of a snapshot (onDamaged=skip): %s", error)
+                log.warning("qmgr: skipped the rest of a snapshot (onDamaged=skip): %s", error)
 
 
 @cache
 def _spare_collector() -> None:
     """Excludes all loaded objects from garbage collection, once per process.
 
-    A worker runs the garbage collector after each task, which takes 35 ms for all modules.
+    A worker runs the garbage collector after each task, which takes 35 ms because of all loaded
+    modules.
     """
     gc.freeze()

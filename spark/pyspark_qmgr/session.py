@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_qmgr.java import find_java
 
-# Spark sets the level of all loggers to the level of the second logger, and prints two lines.
+# Spark would set the level of all loggers to the level of the second logger, and print two lines.
 LOG4J = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
@@ -35,9 +35,9 @@ def local_session(
     The session is quiet, uses UTC, and cannot be reached from outside.
 
     Args:
-        quick: Whether the session is for small work. Such a session starts sooner, but work takes
-            two to three times as long.
-        settings: Further settings of Spark, which override ours.
+        quick: Whether the session is for small work. Such a session starts sooner, but work in it
+            takes two to three times as long.
+        settings: Further settings of Spark, which override the settings of this function.
 
     Raises:
         JavaUnsuitable: Spark cannot use the installed Java. The text states the fix.

@@ -1,4 +1,4 @@
-"""The data source with format "qmgr", which Spark finds."""
+"""The class that Spark loads for the format "qmgr"."""
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -21,7 +21,10 @@ class DefaultSource(DataSource):
         return "qmgr"
 
     def schema(self) -> StructType:
-        """Returns the columns. Also checks options and paths, so that `load()` reports errors."""
+        """Returns the columns.
+
+        Also checks options and paths, so that `load()` reports their errors.
+        """
         from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):

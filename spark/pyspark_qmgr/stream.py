@@ -4,11 +4,11 @@
                            ▲                                                      │
                            └──────────────────────────────────────────────────────┘
 
-Spark requests the latest offsets and the data, and commits. Spark's checkpoint is authoritative.
-After a crash, Spark reads a planned batch again from the same offsets. The stream's cursor keeps
-the data for this purpose. The cursor moves only by commit, which Spark calls after a batch is
-written. A commit may arrive twice, late or never. Messages have no cursor, so a message that is
-consumed before it is read is not in the stream.
+Spark requests the latest offsets, then the data, and then commits the batch. Spark's checkpoint is
+authoritative. After a crash, Spark reads a planned batch again from the same offsets. For this
+purpose, the stream's cursor keeps the data. The cursor moves only by commit, which Spark calls
+after a batch is written. A commit may arrive twice, late or never. Messages have no cursor, so a
+message that is consumed before it is read is not in the stream.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._made: Source | None = None
-        self._target: Offsets | None = None  # end of a query that reads only the data available now
+        # End of the data, for a query that reads only the data available now.
+        self._target: Offsets | None = None
         self._latest: Offsets = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,7 +60,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _sorted(self._source.begin())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns the limit of the options.
+        """Returns the limit that the options set.
 
         Spark receives only one of the two limits, but both apply.
         """
@@ -127,7 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _sorted(offsets: "Offsets") -> dict[str, int]:
-    """Returns *offsets* in the order in which Spark compares them, which is as text."""
+    """Returns *offsets* in the order in which Spark compares them as strings."""
     return {name: offsets[name] for name in sorted(offsets)}
 
 

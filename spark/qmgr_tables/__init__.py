@@ -5,7 +5,7 @@
   thousands of plain messages at once.
 * `planning.py` finds the snapshots and distributes a query over tasks. `partition.py` packs runs of
   messages into partitions of equal size. `filters.py` skips data that cannot match.
-* `options.py` and `option_parser.py` have the options. `image.py` opens data files. `staging.py`
+* `options.py` and `option_parser.py` contain the options. `image.py` opens data files. `staging.py`
   copies remote snapshots.
 * `stream/` follows a daemon, and `export/` writes files.
 """

@@ -1,7 +1,7 @@
 """Plain messages, thousands at a time: the positions of their parts, and whether they are valid.
 
 A message is plain if its record is valid and stored in its entry, without a note. Such an entry has
-this layout, so a few additions give the positions of the parts of all entries:
+the following layout. A few additions give the positions of the parts of all entries:
 
     entry head, target, record head, correlation id, group, delay, envelope, body, origin, timestamp
 
@@ -42,7 +42,7 @@ _KEY = np.dtype(
 _ENTRY = np.dtype(_layout(entries.HEAD, entries.HEAD_FIELDS))
 _RECORD = np.dtype(_layout(records.HEAD, records.Head._fields))
 _U32, _U64 = np.dtype(">u4"), np.dtype(">u8")
-# padding, so that no head ends after the data
+# padding that prevents a head from ending after the data
 _LONGEST = bytes(_ENTRY.itemsize + 0xFF + _RECORD.itemsize)
 _NOT_PLAIN = 0xFF & ~(entries.VOLATILE | entries.DELAYED | entries.REPUBLISHED | entries.AWAITED)
 
@@ -168,7 +168,7 @@ class Chunk:
 
     @cached_property
     def _parts(self) -> pa.BinaryArray:
-        """Returns, for each entry, the body, the origin, and the bytes up to the next body."""
+        """Returns the body of each entry, its origin, and the bytes up to the next body."""
         ends = np.stack((self.body_at, self.origin_at, self.timestamp_at), 1).ravel()
         ends = np.append(ends, len(self.data)).astype(np.int32)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(self.data)]

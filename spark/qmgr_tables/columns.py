@@ -38,11 +38,11 @@ class Plain(NamedTuple):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def by_run(self, say: Callable[[Run], Any], type_: pa.DataType) -> pa.Array:
-        """Returns the result of *say* for the run of each message, as a column."""
+        """Returns a column with the result of *say* for the run of each message."""
         return pa.array([*map(say, self.runs)], type_).take(pa.array(self.run_of))
 
     def of_run(self, ask: Callable[[Run], bool]) -> Array:
-        """Returns the result of *ask* for the run of each message, as a mask."""
+        """Returns a mask with the result of *ask* for the run of each message."""
         return np.fromiter(map(ask, self.runs), bool, len(self.runs))[self.run_of]
 
     @property
@@ -80,7 +80,7 @@ class Plain(NamedTuple):
         return self.some(which, (rows.text_under(one or {}, key) for one in found))
 
     def wall(self, clock_ms: Array) -> Array:
-        """Converts *clock_ms*, times of the store's clock, to wall-clock times in us."""
+        """Converts *clock_ms*, times of the store's clock, to wall-clock times in microseconds."""
         start_us, start_ms = self.snapshot.wall_us, self.snapshot.clock_ms
         end_ms = start_ms + (rows.TIME_END_US - start_us) // 1_000 + 1
         near = np.minimum(clock_ms, end_ms).astype(np.int64)
@@ -88,7 +88,10 @@ class Plain(NamedTuple):
 
 
 def _times(us: Array, known: Array | bool = True) -> pa.Array:
-    """Returns *us* as times, or null if a time is not *known* or too late for a datetime."""
+    """Returns *us* as times.
+
+    A time that is not *known* or is too late for a datetime becomes null.
+    """
     null = ~(known & (us < rows.TIME_END_US))
     return pa.array(us.astype(np.int64).view("M8[us]"), TIME, mask=null)
 

@@ -1,6 +1,7 @@
-"""The conditions of a query on some columns, which are used to skip data that cannot match.
+"""The conditions of a query on some columns. The readers skip data that cannot match them.
 
-None means that a part has no condition. Bounds are inclusive at the start and exclusive at the end.
+None means that a part has no condition. The start of a range is inclusive, and the end is
+exclusive.
 """
 
 from typing import Any, NamedTuple

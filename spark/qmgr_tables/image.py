@@ -1,7 +1,9 @@
-"""The data files that this process has open. Each file is open once, and none is inherited.
+"""The data files that this process has open. Each file is open once.
 
-Spark forks its workers and reuses them. LMDB allows a process to open a file only once, and not
-across a fork. A task that LIMIT ends early closes no file.
+No file is inherited by a fork.
+
+Spark forks its workers and reuses them. LMDB allows a process to open a file only once, and not to
+use it across a fork. A task that a LIMIT ends early does not close its file.
 """
 
 import os
@@ -56,6 +58,9 @@ def damaged(snapshot: StoredSnapshot, error: Exception) -> SnapshotUnreadable:
 
 
 def _close_inherited(process: int) -> None:
-    """Closes files inherited by a fork. The parent's files stay open, because no lock is shared."""
+    """Closes the files that a fork inherited.
+
+    The parent's files stay open, because no lock is shared.
+    """
     for key in [key for key in _open if key[0] != process]:
         _open.pop(key).close()

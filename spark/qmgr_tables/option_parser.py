@@ -70,7 +70,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _paths(path: str, several: str) -> tuple[str, ...]:
-    """Returns the paths to read. Spark passes a list given to load() as JSON."""
+    """Returns the paths to read. Spark passes a list that load() received as JSON."""
     found = tuple(part for part in [path, *json.loads(several)] if part.strip())
     if not found:
         raise OptionInvalid(

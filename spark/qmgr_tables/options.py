@@ -7,15 +7,15 @@
     queuesPattern     a regular expression that must match the whole name of a queue
     states            ready, delayed, transmission, damaged, separated by commas; default: all
     since, until      the start and the end (exclusive) of a time range: 2024-05-01,
-                      2024-05-01T12:30:00Z, or seconds since 1970. The table determines the
-                      column. Rows without a time are left out
-    includePayload    true; false leaves bodies out, but not their sizes
-    maxBodyBytes      the size above which bodies are left out; default: no limit
+                      2024-05-01T12:30:00Z, or seconds since 1970. The table determines the column.
+                      Rows without a time are skipped
+    includePayload    true; false omits bodies, but not their sizes
+    maxBodyBytes      the size above which bodies are omitted; default: no limit
     rowsPerPartition  250000: the approximate number of rows in a partition
     minPartitions     1: the minimum number of partitions, if there are enough rows
     verify            true: compares each data file with its checksum first, which takes one or
                       two seconds per GB; false skips this check
-    onDamaged         fail; skip leaves out snapshots that are missing, damaged or of a newer
+    onDamaged         fail; skip ignores snapshots that are missing, damaged or of a newer
                       format, with a warning; table snapshots has a row for each of them
 
     stagingDirectory  the directory in which executors keep copies of snapshots that path names
@@ -63,7 +63,8 @@ READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
     "parked",
     "publication",
 )
-# Kinds of queues whose messages are in the order of arrival, so the rank is not the priority.
+# Kinds of queues whose messages are in the order of arrival. On these queues, the rank is not the
+# priority.
 UNRANKED = frozenset((TRANSMISSION, "publications"))
 NO_LIMIT = 2**63 - 1
 
@@ -96,7 +97,7 @@ class Options(NamedTuple):
         return self.filters.allows("states", state) and (not self.states or state in self.states)
 
     def wants_time(self, time_us: int | None) -> bool:
-        """Returns whether the query reads a row with this time. None is an unknown time."""
+        """Returns whether the query reads a row with this time. None means an unknown time."""
         return is_within(time_us, *self.span_us)
 
     @property
@@ -120,12 +121,13 @@ class Options(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def _matches(pattern: str, queue: str) -> bool:
-    """Returns whether *pattern* matches the whole of *queue*.
+    """Returns whether *pattern* matches the whole name of *queue*.
 
     RE2 is as fast for (a+)+b as for a+b. Python's re is used for patterns that RE2 does not
     support, such as (?!SYSTEM).
     """
-    import pyarrow as pa  # The import is here because Spark imports this module in every worker.
+    # A top-level import would cost time, because Spark imports this module in every worker.
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     try:

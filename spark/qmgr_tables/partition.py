@@ -78,7 +78,8 @@ def state_of(kind: str, lane: int) -> str:
 def _wanted(queue: QueueInfo, options: Options) -> Iterator[LaneRange]:
     """Yields the ranges of *queue* that may have selected messages."""
     for found in queue.ranges:
-        # A damaged message can be in any lane until the daemon reads it.
+        # A damaged message can be in any lane, because the daemon moves it only when it reads the
+        # message.
         if options.wants_state(DAMAGED) or options.wants_state(state_of(queue.kind, found.lane)):
             yield found
 
@@ -119,9 +120,9 @@ def _shares(snapshot: StoredSnapshot, options: Options, rows: int) -> Iterator[S
 
 
 def _cut(found: LaneRange, rows: int) -> Iterator[tuple[int, int, int]]:
-    """Yields pieces of about *rows* messages: first, stop, messages.
+    """Yields (first, stop, messages) for each piece of about *rows* messages.
 
-    Gaps between arrivals make the pieces uneven.
+    If the arrivals have gaps, the pieces have different sizes.
     """
     pieces = -(-found.messages // rows)
     length = found.last_arrival + 1 - found.first_arrival

@@ -1,9 +1,9 @@
 """Plans a query: finds and checks the snapshots, and distributes them over tasks.
 
     paths ─▶ directories ─▶ manifests ─▶ verified ─▶ selected ones ─▶ shares ─▶ bundles
-                 └── missing ──┴─ damaged ─┴──▶ an error, or left out with a warning
+                 └── missing ──┴─ damaged ─┴──▶ an error, or skipped with a warning
 
-Planning opens no data file. Verification only reads the files for their checksums.
+Planning does not open any data file. Verification reads the files only to compute their checksums.
 """
 
 import logging
@@ -18,23 +18,23 @@ from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.table import QUEUES, Table
 from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot, directories, read, verify
 
-# maximum number of threads that read manifests and checksums; one disk cannot serve more
+# maximum number of threads that read manifests and checksums; one disk cannot serve more threads
 THREADS_MAX = 8
-# Minimum number of partitions, if there are enough shares. Small shares of many snapshots are
+# Minimum number of partitions, if the query has enough shares. Small shares of many snapshots are
 # joined, because a task costs about 20 ms regardless of its size.
 BUNDLES_MIN = 16
 log = logging.getLogger(__name__)
 
 
 class Skipped(NamedTuple):
-    """A snapshot or a path that was left out."""
+    """A snapshot or a path that was skipped."""
 
     directory: str
     why: str
 
 
 class Found(NamedTuple):
-    """The snapshots of a query, and the snapshots that were left out."""
+    """The snapshots of a query, and the snapshots that were skipped."""
 
     snapshots: list[StoredSnapshot]
     skipped: list[Skipped]
@@ -52,7 +52,7 @@ def find(options: Options) -> Found:
     def leave_out(directory: str, error: SnapshotUnreadable) -> None:
         if not options.skip_damaged:
             raise error
-        log.warning("qmgr: snapshot left out (onDamaged=skip): %s", error)
+        log.warning("qmgr: skipped snapshot (onDamaged=skip): %s", error)
         skipped.append(Skipped(directory, str(error)))
 
     named = _named(options.paths, leave_out)
@@ -67,7 +67,7 @@ def find(options: Options) -> Found:
             snapshots.append(answer._replace(staging=options.staging))
     if not snapshots and options.table != "snapshots":
         raise SnapshotUnreadable(
-            f"{', '.join(options.paths)}: all {len(skipped)} snapshots were left out; "
+            f"{', '.join(options.paths)}: all {len(skipped)} snapshots were skipped; "
             f"the first: {skipped[0].why}"
         )
     return Found(snapshots, skipped)
@@ -120,7 +120,7 @@ def plan(table: Table, options: Options) -> list[list[Any]]:
     if options.queues and QUEUES[0] in table.takes and not table.is_past:
         options = options._replace(queues=options.queues & known)
         if not options.queues:
-            return []  # The queues are in snapshots that the query excludes.
+            return []  # The queues exist only in snapshots that the query excludes.
     shares = [cut for share in table.plan(wanted, options) for cut in _within(share, options)]
     if table.name == "snapshots":
         shares = [*shares, *found.skipped]
@@ -135,7 +135,7 @@ def _is_wanted(snapshot: StoredSnapshot, options: Options) -> bool:
 
 
 def check_queues(snapshots: list[StoredSnapshot], options: Options) -> None:
-    """Raises OptionInvalid if a queue name is in no snapshot. Proxies have no queues."""
+    """Raises OptionInvalid if no snapshot contains a named queue. Proxies have no queues."""
     known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
     for name in sorted(options.queues.difference(known)):
         near = get_close_matches(name, known, 1)

@@ -56,11 +56,11 @@ class Row(NamedTuple):
     turn: int | None
 
 
-# times of the put, of the expiry and of the availability; whether the message is persistent
+# times of the put, the expiry and the availability; whether the message is persistent
 Times = tuple[int | None, int | None, int | None, bool | None]
-Whose = tuple[str, str | None, int | None]  # queue manager, snapshot id, turn
+RowSource = tuple[str, str | None, int | None]  # queue manager, snapshot id, turn
 NO_TIMES: Times = (None, None, None, None)
-_DEAD_TEXTS = ("reason", "text", "queue", "manager")  # keys of the texts in a note
+_DEAD_TEXTS = ("reason", "text", "queue", "manager")  # keys of the strings in a note
 _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields)
 
 
@@ -80,7 +80,7 @@ def read(
     entry = entries.decode(value)
     if entry.volatile and any(first <= arrival < before for first, before in run.lost):
         return None
-    whose = snapshot.queue_manager, snapshot.id, snapshot.turn
+    source = snapshot.queue_manager, snapshot.id, snapshot.turn
     try:
         fields = records.decode(entries.record(tx, entry))
     except RequestError:
@@ -90,7 +90,7 @@ def read(
             _times(entry, run, snapshot) if known else NO_TIMES,
             (entry.delivered, entry.failed) if known else (None, None),
             entry.target,
-            whose,
+            source,
         )
     note = notes.read(tx, run.queue_id, arrival) if entry.noted else {}
     return of_record(
@@ -100,7 +100,7 @@ def read(
         (entry.delivered, entry.failed, run.state),
         note,
         _target(tx, entry),
-        whose,
+        source,
         options,
     )
 
@@ -112,14 +112,14 @@ def of_record(
     counts: tuple[int, int, str],
     note: notes.Note,
     target: str,
-    whose: Whose,
+    source: RowSource,
     options: Options,
 ) -> Row:
     """Returns the row of the record with *fields*.
 
     Args:
         place: The queue, the priority and the arrival.
-        counts: The numbers of deliveries and failures, and the state.
+        counts: The number of deliveries, the number of failures, and the state.
     """
     uid, group, envelope, body = fields.uid, fields.group, fields.envelope, fields.body
     wanted = options.include_body and len(body) <= options.max_body_bytes
@@ -141,7 +141,7 @@ def of_record(
             target or None,
             body if wanted else None,
             len(body),
-            *whose,
+            *source,
         )
     )
 
@@ -151,7 +151,7 @@ def damaged(
     times: Times,
     counts: tuple[int | None, int | None],
     target: str,
-    whose: Whose,
+    source: RowSource,
 ) -> Row:
     """Returns the row of a message whose record cannot be read."""
     return Row._make(
@@ -173,7 +173,7 @@ def damaged(
             target or None,
             None,
             None,
-            *whose,
+            *source,
         )
     )
 
@@ -185,7 +185,7 @@ def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
 
 
 def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
-    """Returns the effective priority of a message, or None if a queue elsewhere determines it."""
+    """Returns the effective priority of a message, or None if a remote queue determines it."""
     return own_priority(fields) if run.kind in UNRANKED else priority
 
 
@@ -212,7 +212,10 @@ def _wall(clock_ms: int, snapshot: StoredSnapshot) -> int | None:
 
 
 def _dead(note: notes.Note) -> tuple[Any, ...]:
-    """Returns the values of a dead letter's columns. Another queue manager may have sent them."""
+    """Returns the values of a dead letter's columns.
+
+    Another queue manager may have sent these values, so they are checked.
+    """
     code = note.get("code")
     if type(code) is not int:
         return _NO_DEAD_LETTER
@@ -247,7 +250,10 @@ def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def time_of(time_us: int) -> int | None:
-    """Returns *time_us*, or None if it is too late for a datetime. An origin may use any number."""
+    """Returns *time_us*, or None if it is too late for a datetime.
+
+    An origin may use any number as a timestamp.
+    """
     return time_us if time_us < TIME_END_US else None
 
 

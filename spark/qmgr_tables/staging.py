@@ -5,7 +5,8 @@
     KEY/data.mdb    a complete copy with a verified checksum; its time is the time of the last use
     room.lock       locked while space is freed and reserved
 
-LMDB maps a file into memory. A file on a network would crash the process if the network failed.
+LMDB maps a file into memory. If the file were on a network, a network failure would crash the
+process.
 """
 
 import fcntl
@@ -98,7 +99,7 @@ def _stage(snapshot: StoredSnapshot, directory: Path, key: str) -> None:
 
 
 def _make_room(snapshot: StoredSnapshot, directory: Path, partial: Path) -> None:
-    """Removes the least recently used copies until the new one fits, and reserves its space."""
+    """Removes the least recently used copies until the new copy fits, and reserves its space."""
     needed, limit = snapshot.data_bytes, snapshot.staging.bytes_max
     if needed > limit:
         raise SnapshotUnreadable(
@@ -137,7 +138,10 @@ def _age(path: Path) -> float:
 
 
 def _remove(path: Path) -> bool:
-    """Removes a copy unless it is being made. Processes with the file open can still read it."""
+    """Removes a copy unless it is being made.
+
+    Processes that have the file open can still read it.
+    """
     lock = path.with_name(path.name.removesuffix(PARTIAL) + LOCK)
     with lock.open("ab") as file:
         try:

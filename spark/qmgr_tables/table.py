@@ -16,7 +16,7 @@ from qmgrd.snapshot.finder import StoredSnapshot
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.map_(pa.string(), pa.string())
-# Options that not every table supports. A table rejects options that it does not support.
+# Options that some tables do not support. A table rejects options that it does not support.
 QUEUES, STATES, TIMES = ("queues", "queuesPattern"), ("states",), ("since", "until")
 # Parts of qmgr_tables.filters, by the column that they restrict.
 OF_SNAPSHOT = MappingProxyType({"queue_manager": "managers", "snapshot_id": "snapshots"})
@@ -38,11 +38,12 @@ class Table(NamedTuple):
     version: int
     text: str  # meaning of a row, for the documentation
     columns: tuple[Column, ...]
-    # Returns the shares of tasks. *read* defines their type. Pickle must support the type.
+    # A function that returns the shares of the tasks. *read* defines the type of a share. Pickle
+    # must support this type.
     plan: Callable[[list[StoredSnapshot], Options], list[Any]]
-    # Yields batches with the columns of the schema, in its order.
+    # A function that yields batches with the columns of the schema, in the order of the schema.
     read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]
-    time: str = ""  # name of the column for since and until
+    time: str = ""  # name of the column that since and until refer to
     takes: tuple[str, ...] = ()  # supported options of QUEUES, STATES and TIMES
     pushed: Mapping[str, str] = OF_SNAPSHOT  # columns whose conditions reduce the data to read
     is_past: bool = False  # whether the table also has rows of deleted queues

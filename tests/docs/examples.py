@@ -2,20 +2,20 @@
 
 The kind of a fenced block defines its role:
 
-    console   lines with `$ command`, each with its output, which is compared only if it is shown
+    console   lines with `$ command`, each with its output, which is compared if the page shows it
     python    a program, whose output is in the `output` block after it
     toml      a configuration
     text      a drawing or a format, but not an example
 
 A block after `<!-- not run: why -->` is not run. All other blocks of a page run in order, in one
 shell, with a temporary directory for /tmp and free ports for 7470 and up. A line `...` matches any
-lines. Values that differ between runs (times, ids, sizes) are compared by their form.
+number of lines. Values that differ between runs (times, ids, sizes) are compared by their form.
 
 Steps follow each other without a pause, as if a user pasted the page: a command right after the
-start of a daemon waits for the daemon. The wait is longer than 3 s here, because the machine may be
-busy.
+start of a daemon waits for the daemon. The time limit is longer than the usual 3 s, because the
+machine may be busy.
 
-qmctl connects to 7470 by QMCTL_CONNECT until the page has its own context.
+Until the page creates a context, QMCTL_CONNECT makes qmctl connect to port 7470.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
 WAITING = re.compile(r"^retrying for up to \d+ s: .*\n", re.MULTILINE)  # printed on a busy machine
 MARK = "\x1e"
-TIMEOUT_S = 280  # a deadline, not a measurement: Spark on a busy machine takes a minute
+TIMEOUT_S = 280  # a deadline, not a measurement: Spark takes a minute on a busy machine
 VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "WHEN"),
     (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),
@@ -53,7 +53,7 @@ VOLATILE = [
 
 
 class BadPage(AssertionError):
-    """The page breaks the convention, or an example differs from the page."""
+    """Raised if the page breaks a convention, or if an example differs from the page."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Block:
 
 @dataclass
 class Step:
-    """A command of the session, and its output on the page (None: not shown)."""
+    """A command of the session, and its output on the page (None if the page shows no output)."""
 
     line: int
     command: str
@@ -165,7 +165,7 @@ def went(text: str) -> tuple[list[Step], list[str], list[int]]:
 
 
 def rewritten(text: str) -> str:
-    """Returns the page with the current output of its commands."""
+    """Returns the page, updated with the current output of its commands."""
     lines = text.splitlines(keepends=True)
     session, output, _ = went(text)
     for step, printed in reversed(list(zip(session, output, strict=True))):
@@ -192,7 +192,7 @@ def _offset(lines: list[str], number: int) -> int:
 
 
 def placed(text: str, here: Path, ports: dict[str, str]) -> str:
-    """Returns *text* with the directory and ports of this run instead of those of the page."""
+    """Returns *text* with the directory and ports of this run in place of those on the page."""
     text = PORT.sub(lambda match: ports[match[0]], text)
     return re.sub(r"(?<![\w/])/tmp/(?!qm)", f"{here}/", text)
 

@@ -1,4 +1,4 @@
-"""Tests that the pages define each cited id, and that the tests that they name exist."""
+"""Tests that the pages define each cited id, and that the tests named on the pages exist."""
 
 import ast
 import io
@@ -19,10 +19,10 @@ PAGES = (BEHAVIOUR, REPO / "docs/design.md")
 OWN_PATH = "tests/docs/test_behaviour_page.py"
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark", "tests")
 SHOWN_MAX = 2  # maximum number of tests named for each id
-# The minimum numbers that the tests must find
-FILES_LEAST = 150  # files that cite ids
-CITED_LEAST = 120  # cited ids
-DEFINED_LEAST = {"behaviour.md": 135, "design.md": 16}  # defined ids
+# The test fails if it finds fewer than these numbers.
+FILES_LEAST = 150  # number of files that cite ids
+CITED_LEAST = 120  # number of cited ids
+DEFINED_LEAST = {"behaviour.md": 135, "design.md": 16}  # number of defined ids
 ID = re.compile(r"(?<![A-Za-z0-9])([A-EG])(\d{1,2}b?)(?![A-Za-z0-9])(?:-\1(\d{1,2}))?")
 DEFINED = re.compile(r"^\* \*\*([A-Z]\d{1,2}b?): ", re.MULTILINE)
 ITEM = re.compile(r"^\* \*\*([A-Z]\d{1,2}): .*\n(?:  .*\n)*", re.MULTILINE)
@@ -31,7 +31,7 @@ LABEL = "  Tests: "
 
 
 class Citation(NamedTuple):
-    """A place that cites an id. The lowest rank names the id most directly."""
+    """A citation of an id, and its location. The lowest rank names the id most directly."""
 
     rank: int
     path: str
@@ -64,14 +64,14 @@ def cited_in_python(path: str, text: str) -> Iterator[tuple[str, Citation]]:
             rank = (1 if is_direct else 2) if found in ids(node.name) else (3 if is_direct else 4)
             yield found, Citation(rank, path, node.lineno, node.name)
     if not any("#" in line and ID.search(line) for line in text.splitlines()):
-        return  # Parsing the tokens takes long.
+        return  # Parsing the tokens takes a long time.
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from ((found, Citation(6, path)) for found in ids(token.string))
 
 
 def cited_in_conversation(path: str, text: str) -> Iterator[tuple[str, Citation]]:
-    """Yields ids in parentheses or before a colon in comments; elsewhere A1 is a message."""
+    """Yields the ids in parentheses or before a colon in comments. Elsewhere, A1 is a message."""
     for line in re.findall(r"^# (.*)", text, re.MULTILINE):
         for cited in re.findall(r"^[A-G]\d[^:a-z]*:|\([^)a-z]*\)", line):
             yield from ((found, Citation(5, path)) for found in ids(cited))
@@ -101,7 +101,7 @@ def citations() -> dict[str, set[Citation]]:
 
 
 def shown_by(cited: str) -> list[str]:
-    """Returns the tests to name for an id: the most direct ones, from different files."""
+    """Returns the tests to list for an id: those that cite it most directly."""
     chosen: list[Citation] = []
     for citation in sorted(citations()[cited]):
         is_test = citation.path.startswith("tests/") and "/test_" in citation.path
@@ -113,7 +113,7 @@ def shown_by(cited: str) -> list[str]:
 
 
 def rewritten(text: str) -> str:
-    """Returns the page with the current tests of each id."""
+    """Returns the page, updated with the current tests of each id."""
 
     def item(match: re.Match[str]) -> str:
         prose = match[0].partition(LABEL)[0]

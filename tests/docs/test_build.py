@@ -1,4 +1,4 @@
-"""Tests that the built site contains all pages, and that faults in a page are found."""
+"""Tests that the built site contains all pages, and that the build reports faults in a page."""
 
 import subprocess
 import sys

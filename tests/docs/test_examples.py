@@ -1,4 +1,4 @@
-"""Tests that the README and the pages show real output, and that a wrong page is noticed."""
+"""Tests that the README and the pages show real output, and that a wrong page is detected."""
 
 from pathlib import Path
 

@@ -49,7 +49,7 @@ def test_public_names_are_listed_once_under_the_module_that_exports_them() -> No
     count = sum(page.count("\n.. auto") for page in pages.values())
     assert count >= 220, f"found only {count} names"
     client = pages["api/client.md"]
-    assert client.count(".. autofunction:: connect\n") == 2  # of aio and of blocking
+    assert client.count(".. autofunction:: connect\n") == 2  # one in aio and one in blocking
     assert client.count(".. autoclass:: Message\n") == 1
     assert ".. autoclass:: Delivered" not in client
     assert ".. autofunction:: class_of\n" in pages["api/protocol.md"]

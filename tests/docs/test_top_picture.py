@@ -9,7 +9,7 @@ from qmgr_tools.queue.state import BREAKER, OPEN
 
 PICTURE = Path(__file__).parents[2] / "docs" / "top.svg"
 CELLS = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
-CHARACTER = 12.2  # width of a character in the picture
+CHARACTER = 12.2  # width of one character in the picture
 
 
 def lines() -> list[str]:

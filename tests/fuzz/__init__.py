@@ -1,1 +1,1 @@
-"""The fuzzer. It sends damaged, hostile and random input: `python -m tests.fuzz --count N`."""
+"""A fuzzer that sends damaged, hostile and random input: `python -m tests.fuzz --count N`."""

@@ -1,4 +1,4 @@
-"""Hostile peers against a complete queue manager, next to one well-behaved worker.
+"""Hostile peers attack a complete queue manager that also serves one well-behaved worker.
 
 No turn may fail. The stored state and the memory must stay consistent. The worker must not be
 affected: each of its messages arrives once, and its connection stays open.
@@ -24,7 +24,7 @@ from tests.qmgrd.core.machine.seat import Watched
 
 FRAMES_A_ROUND = 240
 HOSTILE_PEERS = 4
-QUIET_ID = 2_000_000_000  # id of the queue, which no attacker can guess
+QUIET_ID = 2_000_000_000  # id of a queue, which no attacker can guess
 TIMERS_MAX = 20_000
 CLIENTS = ("app", "app", "\U0001f4a5" * 200, "\x00\u202e\n" * 60, "")
 LIMITS = {
@@ -89,11 +89,11 @@ class Siege:
             rows.put(self.manager.store.begin(), keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
             self.manager.store.commit()
             if queue_id == QUIET_ID:
-                # A template must not cause the deletion of the queue.
+                # An attacker's template must not cause the deletion of the queue.
                 self.worker.ask(m.QueueCreate, "QUIET", {"unused_expiry_ms": 0})
 
     def _define(self) -> None:
-        """Creates objects that attackers may have deleted."""
+        """Creates the objects that attackers may have deleted."""
         for kind, *fields in (
             (m.LinkCreate, "NYC", {"addresses": ["nyc:7470"]}),
             (m.LinkStart, "NYC"),
@@ -126,7 +126,7 @@ class Siege:
         self._verify()
 
     def _verify(self) -> None:
-        """Verifies the store at rest."""
+        """Verifies the store between turns."""
         found, store = Findings(), self.manager.store
         check_messages(found, store, check_definitions(found, store))
         faults = [one for one in found.kept if "QUIET has id" not in one.what]
@@ -146,7 +146,10 @@ class Siege:
         return self.last_number
 
     def _connect(self) -> None:
-        """Connects an attacker with an open stream, without which all its puts would be refused."""
+        """Connects an attacker with an open stream.
+
+        Without a stream, all its puts would be refused.
+        """
         rng, number = self.rng, self._number()
         peer = Hostile(self.manager, number, self.maker)
         self.peers.append(peer)
@@ -204,7 +207,7 @@ class Siege:
             )
 
     def _check_links(self) -> None:
-        """Checks that links hold only ids after their commit id.
+        """Checks that a link holds ids only after its commit id.
 
         Holes are allowed only for expired or lost messages.
         """

@@ -1,4 +1,4 @@
-"""Input from one seed: messages of a careless or hostile peer, and damaged bytes."""
+"""Input generated from one seed: messages of a careless or hostile peer, and damaged bytes."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -45,7 +45,7 @@ SUBSCRIPTIONS = ("", "C:s1", "C:s2", ":p@NYC", "~1-0.1", "C:", "Q1")
 EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
 ODD_MAX_BYTES = 300_000
 _USUAL: dict[str, tuple[Any, ...]] = {
-    "connection": tuple(range(1_000_001, 1_000_030)),  # connections of attackers, and of links
+    "connection": tuple(range(1_000_001, 1_000_030)),  # attackers' connections, and links
     "producer_id": PRODUCERS,
     "directory": ("/tmp/never", "relative", ""),
     "resume": (False, False, True),
@@ -95,12 +95,12 @@ _REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[
 
 
 class Maker:
-    """Makes input. The maker remembers replies, so that it can use them at the wrong time."""
+    """Generates input. The maker remembers replies, so that it can send them at the wrong time."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.handles: list[tuple[int, bytes]] = [(1, m.HANDLE.pack(4, 1, 1))]
-        # open streams of the current connection, with the next id
+        # the open streams of the current connection, each with its next id
         self.streams: dict[int, int] = {}
         self._makers: dict[type[Any], Callable[[], Any]] = {
             m.Hello: self._hello,
@@ -141,7 +141,7 @@ class Maker:
         return self.rng.choice(list(layout.NUMBERS))
 
     def message(self, kind: type[Any]) -> Any:
-        """Returns a message of *kind* with fields in range, some of which are plausible."""
+        """Returns a message of *kind* whose fields are in range. Some values are plausible."""
         maker = self._makers.get(kind)
         if maker is not None:
             return maker()
@@ -211,7 +211,7 @@ class Maker:
         return m.Put(stream, first_id, seen, self.name(), records, self._extras(len(records)))
 
     def _extras(self, count: int) -> list[list[Any]]:
-        """Returns the extra fields of a link for *count* records, usually none."""
+        """Returns the extra fields of a link for *count* records. Usually, none are returned."""
         rng = self.rng
         if rng.random() < 0.9:
             return []
@@ -249,7 +249,7 @@ class Maker:
         return m.QueueMove(self.id(), self.name(), target, where, rng.randrange(9), 0, copy)
 
     def record(self) -> bytes:
-        """Returns a record, which may be stamped, long or damaged."""
+        """Returns a record, which may be stamped, oversized or damaged."""
         rng = self.rng
         size = rng.choice((0, 1, 10, 100, 5_000)) if rng.random() < 0.95 else 70_000
         uid = None
@@ -305,7 +305,7 @@ class Maker:
         return m.LinkOpen(self.id(), stream_id, 1, 1)
 
     def pattern(self) -> str:
-        """Returns a pattern of names, which may be invalid."""
+        """Returns a pattern for names, which may be invalid."""
         return self.rng.choice(("*", "Q*", "*.*", "SYSTEM.*", "", "a b", self.name()))
 
     def _attributes(self) -> dict[str, Any]:
@@ -436,7 +436,7 @@ class Maker:
                 damaged[place:place] = rng.randbytes(rng.randint(1, 5))
         if (
             rng.random() < 0.5 and len(damaged) > 4
-        ):  # Otherwise most frames would fail at the length.
+        ):  # Otherwise, most frames would be refused because of their length.
             damaged[:4] = LENGTH.pack(len(damaged) - 4)
         return bytes(damaged)
 
@@ -445,7 +445,7 @@ class Maker:
         return data if self.rng.random() < 0.5 else LENGTH.pack(len(data)) + data
 
     def _odd(self) -> bytes:
-        """Returns a frame that costs more than its size."""
+        """Returns a frame whose handling costs more than its size suggests."""
         rng = self.rng
         if rng.random() < 0.2:
             return encode([21, 1, 1, 0, "Q1", [bytes(ODD_MAX_BYTES)]])
@@ -472,6 +472,6 @@ def nested(depth: int) -> Any:
 
 
 def deep_frame(array: list[Any], depth: int) -> bytes:
-    """Returns a frame whose last element is nested deeper than a packer would allow."""
+    """Returns a frame whose last element is nested more deeply than a packer would allow."""
     body = bytes([0x90 + len(array) + 1]) + b"".join(map(pack, array)) + b"\x91" * depth + b"\xc0"
     return LENGTH.pack(len(body)) + body

@@ -1,8 +1,8 @@
 """Random messages of every operation, generated from the tables of the protocol.
 
-A new operation needs no change here: its fields are drawn by name, or from the values that its
-checks accept. All names belong to the attackers, so that no attack succeeds only because the daemon
-has no access rights yet.
+A new operation needs no change here: the generator draws its fields by name, or from the values
+that their checks accept. All names belong to the attackers. Otherwise, attacks would succeed only
+because the daemon has no access rights yet.
 """
 
 from collections.abc import Sequence
@@ -52,10 +52,10 @@ _OWN: dict[str, Sequence[Any]] = {
     "topic": TOPICS,
     "subscription": SUBSCRIPTIONS,
     "subscriptions": (["H:s1"], ["H:s2", ""]),
-    "directory": ("relative", "", "/proc/hostile"),  # No snapshot can be written there.
+    "directory": ("relative", "", "/proc/hostile"),  # A snapshot cannot be written there.
     "cursor": ("H", "H.x", "", "bad name", "x" * 1_024),
-    "job": EDGES[6:10],  # Attackers must also not cancel jobs of others.
-    "connection": EDGES[7:10],  # Closing the connections of others is a matter of access rights.
+    "job": EDGES[6:10],  # Attackers must not cancel the jobs of other clients either.
+    "connection": EDGES[7:10],  # Closing other connections is a matter of access rights.
 }
 _DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)
 OPERATIONS = tuple(
@@ -94,10 +94,10 @@ def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
 
 
 class HostileMaker(Maker):
-    """Makes messages with the attackers' names, with edge values and plausible values."""
+    """Makes messages with the attackers' names, and with edge values and plausible values."""
 
     def __init__(self, rng: Random, names: Sequence[str] = NAMES) -> None:
-        """Draws from *rng*. The first three of *names* are drawn most, and may be destroyed."""
+        """Draws from *rng*. The first three of *names* are drawn most often, and may be deleted."""
         super().__init__(rng)
         self._names = names
         self._makers[m.Subscribe] = lambda: m.Subscribe(
@@ -114,7 +114,7 @@ class HostileMaker(Maker):
         self._makers[m.QueueAlter] = lambda: m.QueueAlter(
             self.id(), rng.choice(self._names[:3]), self._attributes()
         )
-        # The guessers (guessers.py) make the real handles.
+        # The guessers (guessers.py) generate the realistic handles.
         self._makers[m.Settle] = lambda: (
             super(HostileMaker, self)._settle()._replace(queue_id=2**31)
         )

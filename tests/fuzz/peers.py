@@ -68,7 +68,7 @@ class Hostile:
         assert self._decoder.error is None, f"received {self._decoder.error}"
 
     def heard(self, message: Any) -> None:
-        """Remembers values that are useful for attacks."""
+        """Remembers those values from replies that are useful for attacks."""
         if type(message) is m.Deliver:
             handles = [item[: m.HANDLE.size] for item in message.items]
             self.maker.handles += [(message.queue_id, handle) for handle in handles]
@@ -97,18 +97,18 @@ class Hostile:
         return self.sound_frame()
 
     def sound_frame(self) -> bytes:
-        """Returns a well-formed frame, which may come at the wrong time."""
+        """Returns a well-formed frame, which may be sent at the wrong time."""
         return self.maker.request()
 
     def _flood(self) -> Sequence[bytes]:
-        """Returns many similar requests, which may accumulate."""
+        """Returns many similar requests, whose effects may accumulate."""
         flood = self.maker.message(self.maker.rng.choice(FLOODS))
         many = [flood._replace(**{flood._fields[0]: 1_000 + number}) for number in range(100)]
         return [encode(layout.to_array(message)) for message in many]
 
 
 class FarStore:
-    """The store at the other end of a link, which outlives connections."""
+    """The store at the other end of a link, which outlives its connections."""
 
     def __init__(self) -> None:
         self.trailers: dict[int, bytes | None] = {}
@@ -123,7 +123,7 @@ class FarStore:
 
 
 class FarEnd(Hostile):
-    """The queue manager at the other end of a link, which commits any ids."""
+    """The queue manager at the other end of a link, which may commit any id."""
 
     hears = frozenset(FROM_DIALLER | {m.Hello, m.Goaway})
 

@@ -1,4 +1,4 @@
-"""Damaged selectors and random texts, applied to damaged messages."""
+"""Applies damaged selectors and random strings to damaged messages."""
 
 from random import Random
 
@@ -50,10 +50,10 @@ _RECORD = encode(
 
 
 def fuzz_selectors(seed: int) -> int:
-    """Runs the round of *seed*; returns the number of texts that were valid selectors.
+    """Runs the round of *seed*; returns the number of strings that were valid selectors.
 
     Raises:
-        AssertionError: A text was refused without a proper reason.
+        AssertionError: A string was refused without a valid reason.
     """
     rng = Random(f"selectors {seed}")
     compiled = 0

@@ -60,7 +60,7 @@ def test_program_names_the_seed_of_a_finding(
     assert "repeat with: python -m tests.fuzz --count 1 --seed 3" in capsys.readouterr().out
 
 
-# -- planted bugs: each is found within a number of rounds; one round of seventy shows the rarest
+# -- planted bugs: each is found within some rounds; one round in seventy shows the rarest bug
 PLANTED_SEEDS = range(600)
 
 
@@ -109,7 +109,7 @@ def test_limit_that_is_not_enforced_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A settle of a message on a transmission queue leaves a hole in a link's ids."""
+    """A settle of a message on a transmission queue leaves a hole in the ids of a link."""
 
     def planted(self: Settlements, session: Any, message: m.Settle) -> None:
         session.settled_id = message.settle_id

@@ -1,4 +1,4 @@
-"""Hostile bytes to one end of a connection, in every state."""
+"""Sends hostile bytes to one end of a connection, in every state."""
 
 from random import Random
 
@@ -49,7 +49,7 @@ def fuzz_wire(seed: int) -> int:
 
 
 def _answer(connection: Connection, maker: Maker) -> None:
-    """Checks that the table of states allows our output, or that sending it is our own error."""
+    """Checks that the table of states allows our output, or that we report our own error."""
     before = connection.state
     message = maker.message(maker.kind())
     try:

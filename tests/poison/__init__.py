@@ -1,1 +1,1 @@
-"""Stores with impossible rows, from each of which a queue manager starts and serves."""
+"""Stores with one impossible row each. A queue manager must still start and serve clients."""

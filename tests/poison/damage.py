@@ -11,7 +11,7 @@ from tests.poison.filled import SAFE, SAFE_ID
 
 Rows = dict[bytes, bytes]
 
-# A change of these rows would create another store, or a clock that cannot be checked.
+# Changing these rows would create another store, or a clock that cannot be checked.
 _OWN = (keys.STORE, keys.CLOCK, keys.CLEAN, keys.NEXT_QUEUE)
 _MAPS = (
     keys.SPACE_QUEUE,
@@ -199,7 +199,7 @@ def _scramble_key(rows: Rows, key: bytes, rng: random.Random) -> str:
 
 
 def _is_trace_of_a_loss(rows: Rows, key: bytes) -> bool:
-    """Returns whether counters under *key* show that the store has lost the definition of a queue.
+    """Returns whether counters under *key* show that the definition of a queue was lost.
 
     The daemon then refuses to start, as it does after a wrong checksum.
     """

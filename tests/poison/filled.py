@@ -129,7 +129,7 @@ def _link(manager: Manager, app: Client) -> None:
 
 
 def _leave_open(manager: Manager) -> None:
-    """Leaves a producer with refusals, a unit of work and leases, as after a crash."""
+    """Leaves a producer with refused ids, a unit of work and leases open, as after a crash."""
     app = manager.connect("other")
     app.put_records("NONE", record(b"refused"))
     app.put("Q", b"1", b"2")
@@ -141,8 +141,8 @@ def _leave_open(manager: Manager) -> None:
 
 def _begin_jobs(manager: Manager, app: Client) -> None:
     app.put("REPLIES", *[b"x"] * (SLICE_ROWS + 10))
-    app.ask(m.QueueMove, "REPLIES", "TARGET", "", 0, 0, False, 0)  # This job waits.
-    app.ask(m.QueueMove, "Q", "BACK", "", 0, 1, True, 0)  # This job has a rate.
+    app.ask(m.QueueMove, "REPLIES", "TARGET", "", 0, 0, False, 0)  # This job is still waiting.
+    app.ask(m.QueueMove, "Q", "BACK", "", 0, 1, True, 0)  # This job has a rate limit.
     app.ask(m.QueueMove, "SYSTEM.DEAD.LETTERS", "", "", 0, 1, False, 3)
     app.ask(m.QueuePurge, "FULL")
     manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
@@ -174,7 +174,7 @@ def _begin_jobs(manager: Manager, app: Client) -> None:
 
 
 def _leave_unfinished(hub: Hub) -> None:
-    """Leaves unfinished fan-outs, a window of a link, and an item set aside."""
+    """Leaves incomplete fan-outs, ids in flight on a link, and work that was set aside."""
     manager = hub.manager
 
     def leave(broker: Broker) -> None:

@@ -4,8 +4,9 @@
 
 A start must succeed. A turn may fail because of the queue manager's own work, but at most twice for
 the same work, which is then set aside, as in the daemon. No request may cause a turn to fail. Queue
-SAFE must accept and deliver messages throughout. All items set aside must be listed. The command
-prints one line for each fault, then a summary. It exits with 1 after any fault.
+SAFE must accept and deliver messages throughout. The queue manager must list all items that were
+set aside. The command prints one line for each fault, then a summary. It exits with 1 after any
+fault.
 """
 
 import argparse
@@ -38,7 +39,7 @@ ASKED: list[tuple[Callable[..., m.Message], str, str]] = [
 
 
 class Fault(Exception):
-    """A violated invariant."""
+    """A violation of an invariant."""
 
 
 class Trial:
@@ -93,7 +94,7 @@ class Trial:
         return True
 
     def _recover(self, failed: TurnFailed) -> None:
-        """Recovers like the daemon."""
+        """Recovers from a failed turn like the daemon."""
         self.failed.append(failed)
         if failed.connection:
             raise Fault(f"a request made the turn fail: {failed}") from failed.__cause__
@@ -133,7 +134,7 @@ class Trial:
             client.send(kind(request_id, *fields))
             for _ in range(TURNS_MAX):
                 if not self._turn(1):
-                    break  # The connection is lost, like all connections.
+                    break  # This client has lost its connection, like all other clients.
                 answers = [x for x in client.hear() if getattr(x, "request_id", 0) == request_id]
                 if answers:
                     client.hang_up()
@@ -202,7 +203,7 @@ class Trial:
                 client.settle([m.ACK, m.RELEASE, m.REJECT][way % 3], *found)
             client.put_records(name, record(b"more"), record(b"g", group=(b"%024d" % 0, 9, False)))
         except RequestError:
-            pass  # A refusal is not a fault.
+            pass  # A refusal does not count as a fault.
         except TurnFailed as failed:
             self._recover(failed)
             return
@@ -220,7 +221,7 @@ class Trial:
 
 
 def run(seeds: range, *, is_loud: bool = True) -> tuple[int, Counter[str]]:
-    """Runs all *seeds*; returns the number of faults, and counts of the other outcomes."""
+    """Runs all *seeds*; returns the number of faults, and the number of each other outcome."""
     faults, ends = 0, Counter[str]()
     for seed in seeds:
         trial = Trial(seed)

@@ -1,4 +1,4 @@
-"""Tests of a few starts from damaged stores, and tests that the check finds bugs.
+"""Tests of a few starts from damaged stores, and tests that the trial detects bugs.
 
 ``python -m tests.poison.start --seeds 2000`` runs more starts.
 """
@@ -24,7 +24,7 @@ def test_damaged_stores_start_and_serve() -> None:
 
 
 def test_publication_without_a_topic_is_set_aside() -> None:
-    """The fan-out of the publication, which is unnamed work, failed repeatedly."""
+    """The fan-out of the publication, which has no topic, failed repeatedly."""
     Trial(20052).run()
 
 
@@ -35,7 +35,7 @@ def test_store_of_the_trials_has_rows_of_every_kind() -> None:
 
 
 def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plants a bug that one due message triggers repeatedly."""
+    """Plants a bug that one item of due work triggers repeatedly."""
 
     def fail(self: DueWork, queue: object, key: bytes) -> None:
         raise KeyError("planted")

@@ -1,4 +1,4 @@
-"""The program tests.process.group_app as a separate process.
+"""Runs the program tests.process.group_app as a separate process.
 
 A test can kill the process with -9 at any item.
 """
@@ -15,7 +15,7 @@ COMMAND = (sys.executable, "-m", "tests.process.group_app")
 
 
 class Application:
-    """A program that works with the daemon at an address. Each :meth:`ask` ensures that it runs.
+    """A program that works with the daemon at an address. :meth:`ask` starts it if necessary.
 
     Invariant: ``at`` is the highest number that the program has reported since :meth:`begin`,
     across all restarts.
@@ -28,7 +28,7 @@ class Application:
         self._process: asyncio.subprocess.Process | None = None
 
     def begin(self) -> None:
-        """Resets the count for another group."""
+        """Resets the reported number before the next group."""
         self.at = 0
 
     async def start(self) -> None:

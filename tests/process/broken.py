@@ -6,7 +6,7 @@ from contextlib import suppress
 from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context, Outcome
-from qmgrd.core.context.eviction import Bury
+from qmgrd.core.context.eviction import MakeDeadLetter
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
@@ -27,7 +27,7 @@ LATE_MS = 300
 
 
 def swallow() -> None:
-    """Makes the store ignore a failed commit."""
+    """Makes the store ignore a failure to commit."""
 
     def swallowing(self: LmdbStore) -> None:
         with suppress(StoreFailed):
@@ -37,7 +37,7 @@ def swallow() -> None:
 
 
 def hurry() -> None:
-    """Sends the output of a turn, and commits the turn with the next one."""
+    """Sends the output of a turn before its commit, which happens with the next turn."""
 
     def run(self: Turns, now: Now) -> Outcome:
         if self._store._txn is not None:  # type: ignore[attr-defined]
@@ -48,13 +48,13 @@ def hurry() -> None:
 
 
 def halve() -> None:
-    """Makes a commit put only the first message of its unit, and succeed."""
+    """Makes a commit put only the first message of its unit, but report success."""
     remove_puts = SessionUnit.remove_puts
     SessionUnit.remove_puts = lambda self: remove_puts(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
-    """Makes a backout put the messages of its unit."""
+    """Makes a backout put the messages of its unit anyway."""
     undo = Units.undo
 
     def putting(
@@ -69,7 +69,7 @@ def keep() -> None:
 
 
 def repeat() -> None:
-    """Makes a commit leave some of the messages that its unit got, and succeed."""
+    """Makes a commit leave some messages of its unit on the queue, but report success."""
     consume = settle.consume
 
     def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
@@ -82,14 +82,19 @@ def repeat() -> None:
 
 
 def gulp() -> None:
-    """Makes the receiver of a link count puts after a gap as stored without storing them."""
+    """Makes the receiver of a link record puts after a gap as stored without storing them."""
     receive = LinkInbox.receive
 
     def gulping(
-        self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
+        self: LinkInbox,
+        context: Context,
+        make_dead_letter: MakeDeadLetter,
+        queue: Queue,
+        puts: Put,
+        target: str = "",
     ) -> put.PutOutcome:
         if puts.first_id <= self.inbox.commit_id + 1:
-            return receive(self, context, bury, queue, puts, target)
+            return receive(self, context, make_dead_letter, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.mark_held(seq_id, None)
         return put.PutOutcome([], [])
@@ -116,11 +121,16 @@ def tear() -> None:
 
 
 def boast() -> None:
-    """Makes the receiver of a link hold the ids of messages that it stores in a later turn."""
+    """Makes the receiver of a link record ids as held before it stores the messages."""
     receive = LinkInbox.receive
 
     def boasting(
-        self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
+        self: LinkInbox,
+        context: Context,
+        make_dead_letter: MakeDeadLetter,
+        queue: Queue,
+        puts: Put,
+        target: str = "",
     ) -> put.PutOutcome:
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
@@ -133,7 +143,7 @@ def boast() -> None:
         stored = puts._replace(records=records)
 
         def store() -> None:
-            receive(later, context, bury, queue, stored, target)
+            receive(later, context, make_dead_letter, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
         return put.PutOutcome([], [])
@@ -142,7 +152,7 @@ def boast() -> None:
 
 
 def hoard() -> None:
-    """Keeps publications even if no subscription holds them."""
+    """Keeps publications that no subscription holds."""
     References.remove = lambda self, arrival: None  # type: ignore[method-assign]
 
 

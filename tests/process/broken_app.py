@@ -1,4 +1,4 @@
-"""Applications with a bug in resuming: ``python -m tests.process.broken_app skip ADDRESS``."""
+"""Applications with a bug in their restart: ``python -m tests.process.broken_app skip ADDRESS``."""
 
 import sys
 from typing import Any
@@ -20,7 +20,7 @@ def skip() -> None:
 
 
 def repeat() -> None:
-    """Makes the application resume a put of a group at the last item, which is put twice."""
+    """Makes the application resume a put of a group at the last item, which it then puts twice."""
 
     def sluggish(run: Any, found: Any, resume_from: int) -> int:
         return max(0, skipped(run, found, resume_from) - 1)

@@ -13,7 +13,7 @@ Make: TypeAlias = Callable[..., Daemon]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Yields a function that creates daemons, which end with the test."""
+    """Yields a function that creates daemons, which end when the test ends."""
     made: list[Daemon] = []
 
     def make(name: str = "data", **sections: dict[str, Any]) -> Daemon:

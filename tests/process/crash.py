@@ -3,9 +3,9 @@
     LOCAL   producers ──▶ EDGE ──▶ consumers
     AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
     units   on EDGE: pairs of messages that move from queue to queue, see unit_load.py
-    groups  on EDGE: put in several units, got by pinned consumers, or read in several units, by
+    groups  on EDGE: put in several units, then got by pinned consumers or read in several units, by
             applications that are also killed and resume, see group_load.py
-    history of LOCAL and AWAY: exported during the run, and checked against the answers, see
+    history of LOCAL and AWAY: exported during the run, checked against the answers, see
             history_load.py
     topics  on EDGE: published, parked by one subscriber and republished to it, see topic_load.py
 

@@ -1,10 +1,10 @@
-"""A crowd of hostile connections next to a well-behaved client: python -m tests.process.crowd.
+"""Runs hostile connections and one well-behaved client: python -m tests.process.crowd.
 
 The hostile connections send nothing, stop in the middle of large frames, request large messages
 that they never read, or send single bytes. Each connection sends a sign of life from time to time,
-and reconnects after it was closed. Meanwhile another process puts and gets small messages, and also
-connects by the unix socket. The report contains the latencies of this process, and the memory of
-the daemon.
+and reconnects after the daemon has closed it. Meanwhile another process puts and gets small
+messages, and also connects through the unix socket. The report contains the latencies of this
+process, and the memory of the daemon.
 """
 
 import argparse
@@ -36,7 +36,7 @@ HALF_BYTES = 8 * MIB - 100  # length of a large frame, of which half is sent
 SIGN_S = 3.0  # seconds between two signs of life
 REST_S = 1.0  # seconds before a reconnect
 PERIOD_S = 0.005  # seconds between the rounds of the well-behaved client
-DOOR_EVERY = 40  # number of rounds between two connects by the unix socket
+DOOR_EVERY = 40  # number of rounds between two connections to the unix socket
 
 Play = Callable[["Hostile"], Awaitable[None]]
 
@@ -102,7 +102,7 @@ KINDS: tuple[Play, ...] = (mute, drip, half, browse, consume)
 
 
 async def again_and_again(address: str, play: Play, ends: Counter[str]) -> None:
-    """Plays one hostile connection after another."""
+    """Runs one hostile connection after another."""
     host, _, port = address.rpartition(":")
     while True:
         with socket.socket() as sock, suppress(OSError):
@@ -115,7 +115,7 @@ async def again_and_again(address: str, play: Play, ends: Counter[str]) -> None:
 
 
 def own_memory_mib(pid: int) -> float:
-    """Returns the memory of a process, except the pages of files."""
+    """Returns the memory of a process, without file-backed pages."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("RssAnon:")[1].split()[0]) / 1024
 
@@ -123,7 +123,7 @@ def own_memory_mib(pid: int) -> float:
 async def crowd(
     daemon: Daemon, count: int, seconds: float, sample: Callable[[], None]
 ) -> Counter[str]:
-    """Plays *count* hostile connections for a while; returns the number of ends by kind."""
+    """Runs *count* hostile connections for a while; returns how often each kind ended."""
     ends: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(again_and_again(daemon.address, KINDS[number % len(KINDS)], ends))
@@ -140,7 +140,7 @@ async def crowd(
 
 
 def behave(tcp: str, unix: str, seconds: float) -> dict[str, list[float]]:
-    """Puts and gets small messages; returns the duration of each round and each connect, in ms."""
+    """Puts and gets small messages; returns the durations of each round and each connect in ms."""
     rounds: list[float] = []
     doors: list[float] = []
     with Wire(tcp) as wire:
@@ -175,7 +175,7 @@ def fill(daemon: Daemon) -> None:
 
 
 def run(daemon: Daemon, count: int, seconds: float) -> dict[str, Any]:
-    """Returns the effects of the crowd on a running daemon and on the well-behaved client."""
+    """Measures how the crowd affects a running daemon and the well-behaved client."""
     fill(daemon)
     tcp, unix = daemon.find("listening")[0]["addresses"]
     before_mib = own_memory_mib(daemon.process.pid)

@@ -17,7 +17,7 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.states import Side
 
-PATIENCE_S = 60  # a deadline, not a measurement, because the machine may be busy
+PATIENCE_S = 60  # a deadline, not a measurement: the machine may be busy
 
 
 class Daemon:
@@ -45,7 +45,7 @@ class Daemon:
         return self
 
     def launch(self) -> "Daemon":
-        """Starts the daemon, without waiting for a result."""
+        """Starts the daemon without waiting for it."""
         file = self.data_dir.parent / f"{self.data_dir.name}.toml"
         file.write_text(toml(self.sections))
         self.log.clear()
@@ -87,7 +87,7 @@ class Daemon:
 
     @property
     def said(self) -> str:
-        """The complete log, for a failure message."""
+        """The complete log, shown if a test fails."""
         return "\n".join(map(str, self.log))
 
     def find(self, event: str) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ class Daemon:
         return address
 
     def connect(self, name: str = "app", address: str = "", session: bytes = b"") -> "Wire":
-        """Returns a connection after the handshake, which resumes *session* if given."""
+        """Returns a connection after the handshake, which resumes *session* if one is given."""
         wire = Wire(address or self.address)
         wire.send(m.Hello(m.MAGIC, 1, 1, "client", name, session=session))
         wire.session = wire.next(m.Welcome).session
@@ -136,12 +136,12 @@ class Daemon:
         return self.exit_code()
 
     def kill(self) -> None:
-        """Kills the daemon, like a power failure that preserves the disk's cache."""
+        """Kills the daemon, as in a power failure that preserves the disk's cache."""
         self.signal(signal.SIGKILL)
         self.exit_code()
 
     def close(self) -> None:
-        """Ends the process in any case."""
+        """Ends the process in all cases."""
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.kill()
@@ -218,7 +218,7 @@ class Wire:
         return answer.value
 
     def goodbye(self) -> m.Goaway:
-        """Waits for the goodbye and close of the other end; returns the goodbye."""
+        """Waits until the other end says goodbye and closes; returns the goodbye."""
         goaway: m.Goaway = self.next(m.Goaway)
         assert self.socket.recv(1) == b""
         self.close()
@@ -283,6 +283,6 @@ class Producer:
 
 
 def _apart(item: bytes) -> tuple[Any, ...]:
-    """Returns the fields of the head of a delivery item, and its record."""
+    """Returns the fields at the head of a delivery item, and its record."""
     behind = item[m.DELIVERY_BYTES :]
     return *m.DELIVERY.unpack_from(item), behind[: records.size_of(behind)]

@@ -1,4 +1,4 @@
-"""An application that puts or reads groups by order: python -m tests.process.group_app.
+"""An application that puts or reads groups on request: python -m tests.process.group_app.
 
 Each line of JSON on standard input is an order. Lines of JSON on standard output report progress
 and the result. The program remembers nothing between orders. After a kill with -9 and a restart,
@@ -7,7 +7,7 @@ only its output and the status messages remain.
     {"put": "GROUPS", "name": "p1.3", "group_id": "70..", "length": 19, "resume_from": 8}
         {"at": 8} ... {"at": 19} {"done": 12, "skipped": 7}
     {"read": "READ", "name": "reader"}
-        {"at": 1} ... {"done": 19, "skipped": 0}        each message in the unit of its bill
+        {"at": 1} ... {"done": 19, "skipped": 0}        a message and its bill share a unit
 """
 
 import json
@@ -31,7 +31,7 @@ def say(**line: Any) -> None:
 
 
 def put(client: Client, told: dict[str, Any]) -> None:
-    """Puts a group from the item at which the caller resumes."""
+    """Puts a group, starting at the item at which the caller resumes."""
 
     def items() -> Iterator[bytes]:
         for number in range(told["resume_from"], told["length"] + 1):

@@ -1,12 +1,12 @@
-"""Applications that put and read groups, while the applications and the daemon are killed.
+"""Applications that put and read groups while they and the daemon are killed.
 
     putters: put_group, in several units ──┬─▶ GROUPS ──▶ pinned consumers
                                            └─▶ READ ──reader: get_group, in several units──▶ BILLS
 
-Putters and reader are separate processes. From time to time, one is killed with -9 in the middle of
-a group. After a restart, it continues from its status message, as it does after a kill of the
-daemon. At the end, each group was received completely and in order, no message was received twice,
-and no status message remains.
+The putters and the reader are separate processes. From time to time, one of them is killed with -9
+in the middle of a group. After a restart, the process continues from its status message. The same
+happens after a kill of the daemon. At the end, each group was received completely and in order, no
+message was received twice, and no status message remains.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ WAIT_MS = 60_000
 STALL_MAX_S = 60
 PUTTERS, CONSUMERS = 4, 2
 LENGTH_MAX = 40
-KILL_EVERY = 5  # one in this many groups of an application has a kill
+KILL_EVERY = 5  # in one of this many groups, the application is killed
 TRIES_MAX = 50  # maximum number of tries for one group
-BACKLOG_MAX = 200  # maximum number of groups that are put and not received
+BACKLOG_MAX = 200  # maximum number of groups that are put but not yet received
 QUEUES = ("GROUPS", "READ", BILLS, STATUS)
 
 
 class GroupLoad:
-    """Putters, a reader and pinned consumers of one daemon, and the results of their groups.
+    """Putters, a reader and pinned consumers of one daemon, and a ledger of their groups.
 
     Invariant: ``lengths`` has the groups that were put, ``came`` the numbers received from each.
     """
@@ -49,7 +49,7 @@ class GroupLoad:
 
         Args:
             stall_max_s: The time without a message after which missing messages count as lost.
-            kill_every: The number of groups of an application of which one has a kill.
+            kill_every: An application is killed in one of this many groups.
             command: The program to run as an application.
         """
         self.stopping = asyncio.Event()
@@ -77,12 +77,12 @@ class GroupLoad:
 
     @property
     def missing(self) -> int:
-        """The number of messages of finished groups that have not been received."""
+        """The number of messages of completed groups that have not been received."""
         came = sum(len(set(self.came.get(name, ()))) for name in self.lengths)
         return sum(self.lengths.values()) - came
 
     def faults(self) -> dict[str, Sequence[str]]:
-        """Returns the faulty groups, by fault."""
+        """Returns the faulty groups, by type of fault."""
         whole = {name: set(range(1, length + 1)) for name, length in self.lengths.items()}
         return {
             "incomplete": [x for x in whole if whole[x] - set(self.came.get(x, ()))],
@@ -147,7 +147,7 @@ class GroupLoad:
         is_killed: bool,
         keeps_all: bool,
     ) -> None:
-        """Puts a group, trying as often as necessary. The status message prevents duplicates.
+        """Puts a group, and tries again until it succeeds. The status message prevents duplicates.
 
         Args:
             keeps_all: True if *app* keeps all items to the end; False if it discards committed
@@ -164,11 +164,12 @@ class GroupLoad:
             if done and "done" in done:
                 self.resumed += done["skipped"] > 0
                 return
-            # After the reconnect, the last commit is either done or will never be done.
+            # After the reconnect, the last commit has either succeeded or will never succeed.
             await app.start()
             killed_at, error = 0, done["error"] if done else ""
             if resume_from > 1 and error == ErrorCode.GROUP_UNKNOWN.name:
-                # The last commit was pending, and no status message is left, so the group is put.
+                # The last commit was pending, and no status message remains, so the group is
+                # complete.
                 return
             is_unclear = keeps_all or kept_from(app.at) == 1
             if is_unclear and await self._is_put(manager, queue, name):
@@ -176,9 +177,10 @@ class GroupLoad:
         self.given_up.append(f"{name}: {error}")
 
     async def _is_put(self, manager: QueueManager, queue: str, name: str) -> bool:
-        """Returns whether a group is completely put. Its status is then missing, as before the put.
+        """Returns whether a group is complete. A complete group has no status message.
 
-        If the daemon does not know the group, its received and stored messages decide.
+        If the daemon does not know the group, the result depends on its received and stored
+        messages.
         """
         while True:
             try:
@@ -187,7 +189,7 @@ class GroupLoad:
             except RequestError as error:
                 if error.code != ErrorCode.GROUP_UNKNOWN:
                     continue
-            try:  # The group has not begun, or is complete.
+            try:  # The group is not begun, or is complete.
                 key = name.encode()
                 is_billed = [x async for x in manager.browse(BILLS, 1, correlation_id=key)]
             except RequestError:
@@ -197,7 +199,7 @@ class GroupLoad:
     # -- consuming
 
     async def _read(self) -> None:
-        """Reads one group after another, with one application at a time."""
+        """Reads one group after another, with one application."""
         app, count = self._reader, 0
         try:
             while True:
@@ -236,7 +238,7 @@ class GroupLoad:
             return  # A kill ended the lease, so the message is delivered again.
 
     def _note(self, name: str, number: int, uid: str) -> None:
-        """Records an arrival, either of the next number or of a repeated one."""
+        """Records an arrival, which must have the next number or a repeated one."""
         came = self.came.setdefault(name, [])
         if number > max(came, default=0) + 1:
             self.disordered.append(f"{name}:{number}")

@@ -12,7 +12,7 @@ from tests.process.load import WAIT_MS, Load
 from tests.qmgrd.core.past import Told, replay, tell
 
 CURSOR = "CRASH"
-FORGETS = 0.05  # fraction of the reads after which the export crashes, and asks for its cursor
+FORGETS = 0.05  # fraction of the reads after which the export crashes and asks for its cursor
 
 
 class HistoryLoad:

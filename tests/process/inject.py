@@ -1,10 +1,10 @@
 """The unchanged daemon with one failing system call: ``python -m tests.process.inject``.
 
-    for each call and error: the 1st call fails, then the 2nd, ... until no call is left to fail
+    for each call and error: the 1st call fails, then the 2nd, ... until each has failed once
 
-In each case, a daemon first runs on an empty directory (workload.py) under strace, which injects
-the error, and then again without strace. All acknowledged messages must exist once, and the store
-must be intact. ``EXPECTED`` defines the valid ends of the first run by the call, the error and the
+In each case, a daemon first runs on an empty directory (workload.py). strace injects the error. The
+daemon then runs again without strace. All acknowledged messages must exist once, and the store must
+be intact. ``EXPECTED`` defines the valid ends of the first run, depending on the call, error and
 file. The command prints one summary line. After any fault it exits with 1, and prints the command
 that repeats the case.
 
@@ -33,8 +33,8 @@ from typing import NamedTuple
 from tests.process.daemon import PATIENCE_S, Daemon
 from tests.process.workload import Fault, Workload
 
-INTERPRETER_STEP = 50  # Of the calls before the configuration is read, one in 50 fails.
-CPU_MAX_S = 10  # limit for a run, which needs one
+INTERPRETER_STEP = 50  # One in 50 of the calls before the configuration is read fails.
+CPU_MAX_S = 10  # processor seconds that a run may use; it needs about one
 LOG_MAX_ENTRIES = 60
 EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
 
@@ -65,17 +65,17 @@ PLAN = {
 LOOP = "epoll_create1 eventfd2 pipe2 socketpair"
 STORE = "data/store*/data.mdb data/store*/lock.mdb"
 # Thread, call, error, file, and the valid ends: the exit, then what a client or the log noticed
-# before the exit. The first matching row counts. File names are relative to the directory that
+# before the exit. The first matching row applies. File names are relative to the directory that
 # contains data/; "above" is that directory and its parents.
 EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
-    # LMDB correctly flushes only once: the success of a second flush would prove nothing.
+    # LMDB rightly flushes only once: a successful second flush would prove nothing.
     ("daemon", "fdatasync", "EINTR", STORE, {"store"}),
-    # It also does not continue a copy. The client must request that snapshot again.
+    # The daemon also does not continue a copy. The client must request the snapshot again.
     ("snapshot", "write", "EINTR", "pipe:*", {"lives", "lives, refused"}),
-    # The interpreter. It compiles a module if it cannot read the compiled form, or fails before
+    # The interpreter. It compiles a module whose compiled form it cannot read, or fails before
     # main(). It does not list a directory again after EINTR.
     ("daemon", "*", "*", "python", {"lives", "interpreter"}),
-    # A copy does not continue either.
+    # The daemon does not continue a copy here either.
     ("snapshot", "openat", "EINTR", "*", {"lives", "lives, refused"}),
     ("*", "*", "EINTR", "*", {"lives"}),
     # The store, at the start and at each commit
@@ -85,7 +85,7 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
     ("daemon", "flock", "*", "data", {"store"}),
     ("daemon", "openat fsync", "*", "above", {"store", "interpreter"}),
-    # Files for other programs, which are not essential
+    # Files for other programs, which the daemon can do without
     ("daemon", "openat rename", "*", "data/listening.json.new", {"lives, warned"}),
     ("daemon", "openat", "*", "data/qmgrd.lock /proc/* /dev/null", {"lives"}),
     # Sockets
@@ -94,9 +94,9 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     ("daemon", "socket bind listen", "*", "*", {"listen"}),
     ("daemon", LOOP, "*", "*", {"lives", "event loop"}),
     ("daemon", "clone3", "*", "*", {"lives, refused"}),
-    # libuv ends the process if a thread cannot wake its loop.
+    # libuv ends the process if a thread cannot wake up its loop.
     ("snapshot", "write", "*", "anon_inode:* pipe:*", {"lives", "lives, refused", "abort"}),
-    # If a snapshot fails, it is refused, and the next one is made.
+    # If a snapshot fails, the request is refused, and the next snapshot succeeds.
     ("snapshot", "*", "*", "*", {"lives", "lives, refused"}),
 ]
 
@@ -118,7 +118,7 @@ class Case(NamedTuple):
 
     @property
     def strace(self) -> list[str]:
-        """The command without the traced program."""
+        """The strace command, without the traced program."""
         name, on, _ = self.error.partition("+")
         return [
             "strace",
@@ -134,7 +134,7 @@ class Case(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The text of the error in the log."""
+        """The error text in the log."""
         return os.strerror(getattr(errno, self.error.rstrip("+")))
 
 
@@ -154,7 +154,7 @@ class Seen(NamedTuple):
 
 
 def unavailable() -> str:
-    """Returns the reason why strace cannot be used, or ""."""
+    """Returns the reason why strace cannot be used, or "" if it can."""
     if shutil.which("strace") is None:
         return "strace is missing: install the Debian package strace"
     command = ["strace", "-D", "-qq", "-o", "/dev/null", sys.executable, "-c", ""]
@@ -177,7 +177,7 @@ def may_end(case: Case, hit: Hit) -> set[str]:
 
 
 def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
-    """Runs a daemon with a fault in *directory*, which is empty; returns the end of the run.
+    """Runs a daemon with a fault in *directory*, which must be empty; returns how it ended.
 
     Args:
         command: Another daemon to run instead of qmgrd.
@@ -206,7 +206,7 @@ def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
 
 
 def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> str:
-    """Runs the daemon until it ends; returns a description of the end."""
+    """Runs the daemon until it ends; returns a description of how it ended."""
     daemon = work.daemon
     before_s = _cpu_s()
     listens = daemon.comes_to("listening")
@@ -222,7 +222,7 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
     if code and not logged and not daemon.data_dir.exists() and "qmgrd:" not in daemon.said:
         return "interpreter"
     if code and case.scope == "daemon" and case.call in LOOP.split():
-        return "event loop"  # libuv may print anything.
+        return "event loop"  # libuv may print any text.
     if code == -signal.SIGABRT and (case.scope, case.call) == ("snapshot", "write"):
         return "abort"
     end = EXITS.get(code, f"exit code {code}")
@@ -235,7 +235,7 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
 
 
 def _check_log(case: Case, daemon: Daemon, end: str) -> None:
-    """Checks that the log explains the end, has no tracebacks, and does not repeat itself."""
+    """Checks that the log explains the end, has no tracebacks, and has no repeated entries."""
     if len(daemon.log) > LOG_MAX_ENTRIES:
         raise Fault(f"the daemon logged {len(daemon.log)} entries")
     # only entries of the daemon
@@ -336,7 +336,7 @@ def first_of_ours(case: Case, directory: Path) -> int:
 
 
 def numbers(case: Case, last: int, directory: Path) -> Iterator[int]:
-    """Yields the numbers of the calls that shall fail, from that of *case* on."""
+    """Yields the numbers of the calls that must fail, starting with that of *case*."""
     ours = first_of_ours(case, directory)
     yield from range(case.n, min(ours, last + 1), INTERPRETER_STEP)
     yield from range(max(case.n, ours), last + 1)

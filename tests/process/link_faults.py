@@ -2,10 +2,10 @@
 
     kill     kills one daemon or both with -9, and restarts them
     stop     suspends one daemon for a while (SIGSTOP to SIGCONT)
-    cut      cuts one connection, at once or after some bytes, or all connections to a daemon
+    cut      cuts one connection, now or after some bytes, or all connections to a daemon
     stall    stops the data of one open connection, in one direction or both
     slow     delays one connection, or limits its rate
-    refuse   refuses new connections to a daemon for a while, and cuts one connection, or all
+    refuse   refuses new connections to a daemon for a while, and cuts one or all connections
 
 A connection stays stalled or slow until :meth:`LinkFaults.heal`, or until it is closed.
 """
@@ -23,7 +23,7 @@ from qmgr_proxy.proxy import BOTH, Proxy, Way
 from tests.process.kill import kill_some
 
 KINDS = {"kill": 4, "stop": 2, "cut": 4, "stall": 3, "slow": 3, "refuse": 2}  # relative frequencies
-STOPS_S = (0.3, 1.0, 3.5)  # the last one is longer than a link waits
+STOPS_S = (0.3, 1.0, 3.5)  # The last duration is longer than a link waits.
 UP_MAX_S = 5
 CUT_MAX_BYTES = 200_000
 DELAYS_MS = (0, 20, 300)
@@ -64,11 +64,11 @@ class LinkFaults:
             await proxy.heal()
 
     async def _harm(self, kind: str, proxy: Proxy) -> bool:
-        """Causes a fault of a connection; returns whether a connection appeared."""
+        """Causes a fault of a connection; returns whether a connection was found."""
         rng, until = self._rng, time.monotonic() + UP_MAX_S
         while not (connections := proxy.connections):
             if time.monotonic() > until:
-                return False  # The end of the run reveals a connection that never appears.
+                return False  # If a connection never appears, the end of the run reveals it.
             await asyncio.sleep(0.01)
         connection = rng.choice(connections)
         if kind == "stall":

@@ -30,14 +30,14 @@ SIZES = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
 RUN_MAX = 60
 BACKLOG_MAX = 4_000
 PAUSE_MAX_S = 0.8
-HEAL_PART = 0.25  # fraction of the cycles that begin with a working network
+HEAL_PART = 0.25  # fraction of the cycles that begin on a network without faults
 
 
 class LinkLoad:
     """The daemons, their links and the load.
 
-    ``resent`` and ``stalls`` are lower bounds: a kill resets the daemon's counts of resent messages
-    and of closed stalled connections.
+    ``resent`` and ``stalls`` are lower bounds, because a kill resets the daemon's counters of
+    resent messages and of stalled connections.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LinkLoad:
         program: Sequence[str] = ("-m", "qmgrd"),
         stall_max_s: float = STALL_MAX_S,
     ) -> None:
-        """Keeps all data in *directory*.
+        """Stores all data in *directory*.
 
         Args:
             program: The daemon as a Python program.
@@ -65,7 +65,7 @@ class LinkLoad:
         ]
         self._stall_max_s = stall_max_s
         self._directory = directory
-        # counts by daemon and process run
+        # counters by daemon and process run
         self._counted: dict[tuple[str, int], tuple[int, int]] = {}
         self._wrong: dict[str, Any] = {}
 
@@ -164,7 +164,7 @@ class LinkLoad:
         await self.harm.heal()
 
     async def _look(self) -> list[dict[str, Any]]:
-        """Returns the row of each link when both daemons are up, and adds its counts."""
+        """Returns the row of each link when both daemons are up, and adds up its counters."""
         rows = []
         for node, peer in ((self.edge, self.hub), (self.hub, self.edge)):
             if not node.is_running():

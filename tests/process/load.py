@@ -1,4 +1,4 @@
-"""Producers of numbered messages, consumers of the same messages, and a ledger of both."""
+"""Producers and consumers of numbered messages, and a ledger of both."""
 
 import asyncio
 import random
@@ -15,14 +15,14 @@ from qmgr_protocol.errors import RequestError
 PUT_WINDOW = 200
 WAIT_MS = 60_000
 STALL_MAX_S = 60  # seconds without a message while some are missing
-# Producers wait for consumers. Otherwise the drain would take longer than the kills.
+# Producers wait for consumers. Otherwise, the drain would take longer than the kills.
 BACKLOG_MAX = 50_000
 PRODUCERS = CONSUMERS = 2
 SIZES = (0, 100, 1_000, 9_000)
 
 
 async def nothing_is_left() -> bool:
-    """Returns True, because no message is left outside the ledger."""
+    """Returns True, because no message can be outside the ledger."""
     return True
 
 
@@ -46,10 +46,10 @@ class Load:
         """Puts to *put_to* at *source*, and gets from *get_from* at *target*.
 
         Args:
-            sizes: The sizes of messages in bytes; a run of up to *run_max* messages has one size.
-            backlog_max: The maximum number of messages that are put and not consumed.
+            sizes: The sizes of messages in bytes, which change after at most *run_max* messages.
+            backlog_max: The maximum number of messages that are put but not consumed.
             stall_max_s: The time without a message after which missing messages count as lost.
-            is_empty: Returns whether no more messages can arrive; unacknowledged ones still may.
+            is_empty: Returns whether no more messages can arrive, except unacknowledged ones.
         """
         self.ledger = Ledger()
         self.stopping = asyncio.Event()
@@ -74,7 +74,7 @@ class Load:
             while self.ledger.lost or not await self._is_empty():
                 if time.monotonic() > since + self._stall_max_s:
                     break
-                await asyncio.sleep(0.5)  # Computing `lost` takes long for a million messages.
+                await asyncio.sleep(0.5)  # `lost` takes a long time to compute for a million UIDs.
                 if self.ledger.consumed != consumed:
                     consumed, since = self.ledger.consumed, time.monotonic()
             for consumer in consumers:
@@ -87,7 +87,7 @@ class Load:
             room.release()
             if future.exception() is None:
                 self.ledger.note_put(number)
-                # otherwise the UID was in a lost answer
+                # Otherwise, the answer with the UID was lost.
                 if (uid := future.result().uid) is not None:
                     self.put_uids.add(str(uid))
             else:

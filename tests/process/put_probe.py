@@ -1,7 +1,7 @@
 """Puts one message after another and times each put: ``python -m tests.process.put_probe ADDRESS``.
 
-The program is a separate process, so that the load generator does not delay it. It ends with its
-stdin, and prints [[time, duration in seconds], ...] by the monotonic clock.
+The program is a separate process, so that the load generator does not delay it. When stdin ends,
+the program prints [[time, duration in seconds], ...] by the monotonic clock and exits.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Checks a single snapshot: ``python -m tests.process.snapshot_check DIR...``.
 
-laws    all checks of qmctl snapshot verify: checksum, pages, rows, counts of the manifest
+laws    all checks of qmctl snapshot verify: checksum, pages, rows, numbers in the manifest
 units   a unit puts one message on each queue of a family, and another unit gets one from each.
         So all queues hold the same numbers. A token of unit_load.py is on at most one queue.
 links   a receiver's window has exactly the ids that were put here. A sender has none of the

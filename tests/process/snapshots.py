@@ -43,11 +43,11 @@ BACKLOG_MAX = 5_000
 FAMILY_BACKLOG_MAX = 500
 SIZES = (0, 100, 1_000, 9_000)
 NEVER = 1 << 60
-RATIO_MAX = 1.5  # limit of the p99 of the put latency with snapshots, divided by the p99 without
+RATIO_MAX = 1.5  # limit of the p99 put latency with snapshots, divided by that without
 
 
 class Family:
-    """Units that put one message on each of some queues, and units that get one from each."""
+    """Units that put one message on each queue of a family, and units that get one from each."""
 
     def __init__(self, address: str) -> None:
         self.stopping = asyncio.Event()
@@ -80,7 +80,7 @@ class Family:
                     await asyncio.sleep(0.005)
 
     async def _consume(self) -> None:
-        """Gets the first message of one queue, and the same number from the others.
+        """Gets the first message of one queue, and the messages with its number from the others.
 
         The first messages of the other queues may differ, because two simultaneous puts may have a
         different order on each queue.
@@ -124,7 +124,7 @@ class SnapshotLoad:
         self.latencies: list[tuple[float, float]] = []
         self.wrong: dict[str, list[str]] = {}
         self.consumed = 0
-        # growth of EDGE's store in bytes, in periods with and without snapshots
+        # growth of EDGE's store in bytes, in periods with snapshots and without
         self.grown = {True: 0, False: 0}
         self._snapshots = directory / "snapshots"
         self._seed = seed
@@ -189,7 +189,7 @@ class SnapshotLoad:
         ):
             for number in range(2 * max(1, round(seconds / period_s))):
                 began, size = time.monotonic(), self._store_bytes()
-                # A B B A A B B A: a drift, for example of the depth, affects both alike.
+                # A B B A A B B A: a drift, for example of the depth, affects both kinds equally.
                 if is_on := number % 4 in (0, 3):
                     await self._take(edge, hub, began + period_s)
                 else:
@@ -224,7 +224,7 @@ class SnapshotLoad:
 
     @property
     def faults(self) -> dict[str, list[str]]:
-        """The faults by snapshot."""
+        """The faults, by snapshot."""
         return {directory: found for directory, found in self.wrong.items() if found}
 
     def percentile(self, share: float, *, is_on: bool) -> float:

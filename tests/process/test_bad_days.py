@@ -1,4 +1,4 @@
-"""Tests of bad input and bad conditions on a real daemon: each causes a clear, separate error."""
+"""Tests of bad input and bad conditions on a real daemon. Each causes a clear, distinct error."""
 
 import hashlib
 import os
@@ -114,7 +114,7 @@ def test_invalid_hello_is_reported_and_closes_the_connection(
 
 
 def test_goodbye_reaches_a_client_that_is_still_sending(shared: Daemon) -> None:
-    """A frame of 64 MiB is refused after its first bytes, and the client still gets the reason."""
+    """The daemon refuses a frame of 64 MiB early, and the client still receives the reason."""
     bad = shared.connect("bad")
     bad.write(struct.pack(">I", 64 << 20))
     for _ in range(64):
@@ -506,7 +506,7 @@ class Load:
             first_id = self._number - len(self._puts) + 1
             assert self._producer.put("Q", *self._puts, first_id=first_id) == []
             self._put_answered()
-        # The messages were removed before, or are settled now: no other client had them.
+        # The messages were removed earlier, or are settled now: no other client leased them.
         if self._acks:
             assert wire.ack(*self._acks) == []
             self._ack_answered()
@@ -633,7 +633,7 @@ def test_nearly_full_disk_refuses_puts_and_gets_continue(make: Make) -> None:
 
 
 def test_failed_write_stops_the_daemon_and_loses_nothing(make: Make) -> None:
-    """The disk is full. As the turn may or may not be stored, no client gets an answer."""
+    """The disk is full. The turn may or may not be stored, so no client gets an answer."""
     daemon = make()
     daemon.limits = {resource.RLIMIT_FSIZE: 1 << 20}
     answered = 0

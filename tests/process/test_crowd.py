@@ -1,7 +1,7 @@
 """Tests that the daemon stays up, with limited memory, under a small crowd of hostile connections.
 
-limits.buffers_max_bytes limits the memory, regardless of the number of connections. With these
-limits, a crowd of 200 reaches every limit. `python -m tests.process.crowd` runs the full crowd.
+limits.buffers_max_bytes limits the memory, regardless of the number of connections. With the limits
+set here, a crowd of 200 reaches every limit. `python -m tests.process.crowd` runs the full crowd.
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ def test_crowd_neither_stops_nor_bloats_the_daemon(daemon: Daemon) -> None:
     found = crowd.run(daemon.start(), CONNECTIONS, SECONDS)
     assert found["memory_peak_mib"] < found["memory_before_mib"] + BUFFERS_MIB + OVERHEAD_MIB
     assert found["rounds"] > 20, found
-    assert "door_max_ms" in found, found  # The operator could connect by the unix socket.
-    # Each kind reached its limit.
+    assert "door_max_ms" in found, found  # An operator could connect through the unix socket.
+    # Each kind has reached its limit.
     assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}
     assert len(daemon.log) < 100
     assert not daemon.find("a turn failed")

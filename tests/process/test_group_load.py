@@ -61,7 +61,7 @@ def test_application_that_resumes_wrongly_is_found(make: Make, variant: str, fau
 @pytest.mark.long
 @pytest.mark.process
 def test_daemon_that_keeps_a_backed_out_unit_is_found(make: Make) -> None:
-    """The reader then writes bills for the same messages again."""
+    """After this bug, the reader writes bills for the same messages again."""
     daemon = make()
     daemon.command = [sys.executable, broken.__file__, "keep"]
     load = GroupLoad(daemon.start().address, 1, stall_max_s=1, kill_every=2)

@@ -26,7 +26,7 @@ def kill_and_start(daemon: Daemon) -> None:
 
 @pytest.mark.process
 def test_get_group_continues_after_the_daemon_was_killed(make: Make) -> None:
-    """E26: the lost unit is read again, and each message is processed once, in order."""
+    """E26: the reader reads a lost unit again, and processes each message once, in order."""
     asyncio.run(_get(make().start(), [1, 5]))
 
 
@@ -52,7 +52,7 @@ async def _get(daemon: Daemon, kills: list[int]) -> None:
 
 @pytest.mark.process
 def test_put_group_continues_after_the_daemon_was_killed(make: Make) -> None:
-    """E25: the lost unit is put again."""
+    """E25: the application puts a lost unit again."""
     asyncio.run(_put(make().start()))
 
 

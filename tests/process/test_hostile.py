@@ -1,4 +1,4 @@
-"""Tests that the hostile clients attack with every operation, and can break each invariant."""
+"""Tests that the hostile clients use every operation, and can break each invariant."""
 
 from pathlib import Path
 from random import Random
@@ -92,7 +92,7 @@ def test_every_kind_of_attacker_has_a_description() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_short_campaign_finds_nothing(tmp_path: Path) -> None:
-    """The campaign runs a kill and all kinds of attackers except those for full stores.
+    """The campaign runs all kinds of attackers except those for full stores, and one kill.
 
     Its time limits are generous.
     """

@@ -1,4 +1,4 @@
-"""Tests that the hostile clients notice each defence that is removed from the daemon."""
+"""Tests that the hostile clients detect the removal of each defence of the daemon."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from tests.process.hostile.campaign import Plan, run
 from tests.process.hostile.planted import FAULTS
 
-# Maps a fault to the attacks that find it, the size of the store, and an invariant that it breaks.
+# Maps a fault to the attacks that find it, the kind of store, and an invariant that it breaks.
 FOUND = {
     "events": (("system",), "few", "turns_failed"),
     "stall": (("costly",), "few", "longest_stall_ms"),

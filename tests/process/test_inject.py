@@ -1,4 +1,4 @@
-"""Tests of some failing system calls, and of faults that the harness must find.
+"""Tests of some failing system calls, and of planted faults that the harness must find.
 
 `make inject` runs all failing calls.
 """

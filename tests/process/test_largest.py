@@ -1,4 +1,4 @@
-"""Tests that the largest message passes from a client over a link to a client."""
+"""Tests that the largest message travels from a client over a link to another client."""
 
 import asyncio
 from collections.abc import Iterator

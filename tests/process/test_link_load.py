@@ -1,4 +1,4 @@
-"""Tests of links between real daemons over a faulty network, and of a broken receiver."""
+"""Tests of links between real daemons over a faulty network, and with a broken receiver."""
 
 import asyncio
 from pathlib import Path

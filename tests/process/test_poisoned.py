@@ -1,4 +1,4 @@
-"""Tests that a real daemon starts even on stores that a bug or another version has poisoned."""
+"""Tests that a real daemon starts even from a store that a bug or another version damaged."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 @pytest.mark.long
 def test_member_of_a_group_on_the_queue_of_events_does_not_prevent_a_start(daemon: Daemon) -> None:
-    """The next event evicts the member. The event is of an expiry, so it occurs at each start."""
+    """The next event evicts the member. The event reports an expiry, so it occurs at each start."""
     daemon.data_dir.mkdir()
     store = LmdbStore(daemon.data_dir, 1 << 30)
     manager = Manager(store)

@@ -20,7 +20,7 @@ from tests.process.daemon import PATIENCE_S, Daemon, Wire
 
 pytestmark = pytest.mark.process
 
-MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait, while the clients send 120 MB
+MEMORY_MAX_MIB = 150  # Each connection may buffer 4 MiB, while the clients send 120 MB.
 POURED_BYTES = 30_000_000  # number of bytes that each of four clients sends
 
 
@@ -69,7 +69,7 @@ def memory_mib(daemon: Daemon) -> int:
 
 @pytest.mark.parametrize("what", ["pings", "empty puts"])
 def test_endless_tiny_frames_starve_no_client(daemon: Daemon, what: str) -> None:
-    """The daemon still answers other clients."""
+    """The daemon still answers the other clients."""
     daemon.start()
     with daemon.connect("good") as good, daemon.connect("bad") as one:
         good.ask(m.QueueCreate, "Q")
@@ -96,7 +96,7 @@ def test_long_waiting_settles_take_bounded_memory(daemon: Daemon) -> None:
 
 
 def _poured(daemon: Daemon, wires: list[Wire], data: bytes) -> int:
-    """Returns the daemon's highest memory while all of *wires* sent data."""
+    """Returns the daemon's peak memory while all of *wires* sent data."""
     if not wires:
         return memory_mib(daemon)
     with pouring(wires[0], data, POURED_BYTES) as thread:
@@ -109,7 +109,7 @@ def _poured(daemon: Daemon, wires: list[Wire], data: bytes) -> int:
 
 @pytest.mark.parametrize("body_bytes", [10, 900])
 async def test_full_store_is_drained_by_acks_in_any_order(daemon: Daemon, body_bytes: int) -> None:
-    """Each ack copies the pages that it changes, but a small map has few pages above its limit."""
+    """Each ack copies the pages that it changes. A small map has few pages above its limit."""
     daemon.sections["store"] = {"map_bytes": "16 MiB"}
     daemon.start()
     async with asyncio.timeout(PATIENCE_S), connect(daemon.address) as manager:

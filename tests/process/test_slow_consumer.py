@@ -1,4 +1,4 @@
-"""Tests that slow consumers do not fail messages that were sent ahead of the application."""
+"""Tests that messages buffered for a slow consumer do not count as failed."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 async def test_each_message_is_processed_once_and_none_becomes_a_dead_letter(
     tmp_path: Path, count: int, work_s: float, lease_ms: int
 ) -> None:
-    """With earlier defaults, 113 of 200 messages became dead letters without being seen."""
+    """With earlier defaults, 113 of 200 messages became dead letters before a consumer saw them."""
     daemon = Daemon(tmp_path).start()
     done: Counter[bytes] = Counter()
     try:
@@ -57,7 +57,7 @@ async def test_message_that_is_processed_for_long_stays_with_its_consumer(tmp_pa
 
 
 async def test_message_that_kills_its_consumer_is_removed_in_the_end(tmp_path: Path) -> None:
-    """With the defaults, messages that were sent ahead and never seen do not count as failed."""
+    """With the defaults, buffered messages that were never processed do not fail."""
     daemon = Daemon(tmp_path).start()
     try:
         async with connect(daemon.address) as operator:

@@ -1,4 +1,4 @@
-"""Tests that each snapshot under load is a consistent cut, and reveals a broken daemon."""
+"""Tests that each snapshot under load is a consistent cut, and that snapshots reveal a bug."""
 
 import asyncio
 from pathlib import Path
@@ -35,6 +35,6 @@ def test_each_snapshot_under_load_is_one_cut(
 @pytest.mark.long
 @pytest.mark.parametrize(("variant", "fault"), [("tear", "units: half of "), ("boast", "links: ")])
 def test_broken_daemon_is_found(tmp_path: Path, variant: str, fault: str) -> None:
-    """The state is correct again a moment later, so only a snapshot in between reveals the bug."""
+    """The bug affects the state only for a moment, so only a snapshot can reveal it."""
     load = run(tmp_path, variant)
     assert any(text.startswith(fault) for found in load.faults.values() for text in found)

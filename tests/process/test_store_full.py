@@ -1,4 +1,4 @@
-"""Tests of a real daemon with a small store, filled by every operation that may grow it."""
+"""Tests of a real daemon whose small store is filled by every operation that may grow it."""
 
 import signal
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def test_store_that_every_operation_fills_survives(make: Make, end: signal.Signa
     assert commit_until_full(daemon) == ErrorCode.STORE_FULL
     found = {kind: set(codes(daemon, kind)) for kind in sorted(GROWING, key=str)}
     assert found[m.QueueCreate] == found[m.TopicSet] == {ErrorCode.STORE_FULL}
-    # Space for producers is reserved, because a unit that only gets needs one.
+    # The reserve has space for producers, because a unit that only gets also needs one.
     assert found[m.ProducerOpen] == set()
     with daemon.connect() as wire:
         assert "puts stop at" in wire.ask(m.Status)["store_full"]

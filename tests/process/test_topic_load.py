@@ -1,4 +1,4 @@
-"""Tests of topics on a real daemon that is killed with -9, with an audit of the deliveries."""
+"""Tests of topics on a real daemon that is killed with -9, with a check of the deliveries."""
 
 import asyncio
 import sys

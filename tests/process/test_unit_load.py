@@ -33,7 +33,7 @@ async def worked(daemon: Daemon, *, kills: int = 0, stall_max_s: float = 20) -> 
 
 
 def test_units_are_whole_over_kills(make: Make) -> None:
-    """G20: a committed message is received once, and any other message never."""
+    """G20: a committed message is received once, and other messages are never received."""
     ledger = asyncio.run(worked(make().start(), kills=2))
     assert not any(ledger.faults().values()), ledger.faults()
     assert ledger.moved

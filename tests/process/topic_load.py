@@ -37,7 +37,8 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 class TopicLoad:
     """Publishers, subscribers and an operator of one daemon, and the deliveries.
 
-    Invariant: ``consumed`` has the messages of each subscriber with an answered acknowledgement.
+    Invariant: ``consumed`` has, for each subscriber, the messages whose acknowledgement was
+    answered.
     """
 
     def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:

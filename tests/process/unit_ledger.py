@@ -1,7 +1,7 @@
 """A ledger of units of work with numbered pairs of messages.
 
-Each number is put twice in one unit, as a token on each of two queues. Units move the tokens. In
-the end, a token is consumed or becomes a dead letter.
+Each number is put twice in one unit, as a token on each of two queues. Units move the tokens. At
+the end, each token has been consumed or is a dead letter.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ class UnitLedger:
     """The ledger of all pairs. Invariant: a number is in at most one of committed and refused."""
 
     committed: set[int] = field(default_factory=set)
-    # numbers that were backed out, or lost before their commit
+    # numbers that were backed out, or whose unit was lost before its commit
     refused: set[int] = field(default_factory=set)
     unknown: set[int] = field(default_factory=set)  # numbers whose commit has an unknown outcome
     # numbers that may be missing because they expire soon
@@ -34,7 +34,7 @@ class UnitLedger:
         return tokens - self.consumed.keys() - self.dead.keys() - self.perhaps
 
     def faults(self) -> dict[str, list[Token]]:
-        """Returns the problems by type, when all queues are empty."""
+        """Returns the problems by type. All queues must be empty."""
         out = self.consumed + self.dead
         known = self.committed | self.unknown
         halved = [

@@ -23,7 +23,7 @@ WAIT_MS = 60_000
 STALL_MAX_S = 60
 BACKLOG_MAX = 2_000
 PRODUCERS = 4
-POISON_EVERY = 97  # one in this many messages is poison: its processing fails
+POISON_EVERY = 97  # One in this many messages is poison, which means that its processing fails.
 RETRY: QueueAttributes = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
 QUEUES = ("IN", "IN.B", "OUT")
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
@@ -131,7 +131,7 @@ class UnitLoad:
                 self.ledger.consumed.update(tokens)
 
     async def _bury(self) -> None:
-        """Consumes the dead letters, which are the final state."""
+        """Consumes the dead letters, which is the final state of their tokens."""
         async with self._connect() as manager:
             while not self._done:
                 tokens: list[Token] = []

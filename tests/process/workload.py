@@ -1,4 +1,4 @@
-"""A small sample of all work of a daemon, in sequence, with a ledger of the answers.
+"""Performs each kind of work of a daemon, in sequence, with a ledger of the answers.
 
 After a lost connection, the client connects again and resends unanswered requests. Acknowledged
 puts must be stored once, regardless of the fault. Unanswered puts may be stored.
@@ -32,11 +32,11 @@ _UNSEALED = (keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_BODY)
 
 
 class Fault(AssertionError):
-    """A broken promise."""
+    """Raised if the daemon breaks a promise."""
 
 
 class Ended(Exception):
-    """The daemon has ended, so the work cannot continue."""
+    """Raised if the daemon has ended, so that the work cannot continue."""
 
 
 def body_of(number: int) -> bytes:
@@ -53,7 +53,7 @@ class Workload:
     """
 
     def __init__(self, daemon: Daemon, seed: int = 0, *, fault_stays: bool = False) -> None:
-        """Works on *daemon*. The seed determines sizes and counts.
+        """Works on *daemon*. The seed determines the sizes and numbers of messages.
 
         Args:
             fault_stays: True if a refused request may be refused again.
@@ -142,7 +142,7 @@ class Workload:
         self.settled |= numbers
 
     def _snapshot(self, around: Callable[[], Any]) -> None:
-        """Takes a snapshot, and tries again once if that fails."""
+        """Requests a snapshot, and tries once more if the first request fails."""
         for name, context in (("snapshot1", around), ("snapshot2", nullcontext)):
             directory = self.daemon.data_dir.parent / name
 
@@ -168,7 +168,7 @@ class Workload:
             try:
                 wire.ask(m.QueueDelete, "R", True)
             except RequestError as error:
-                # The queue was deleted, and the answer was lost.
+                # The queue was deleted, but the answer was lost.
                 if error.code != ErrorCode.QUEUE_UNKNOWN:
                     raise
 
@@ -184,7 +184,7 @@ class Workload:
     # -- connections
 
     def _try(self, step: Callable[[Wire], Any]) -> Any:
-        """Performs a step, with as many tries as necessary; returns its result."""
+        """Performs a step, and repeats it until it succeeds; returns its result."""
         while True:
             wire = self._connected()
             try:

@@ -4,7 +4,7 @@
         done = cluster.submit(program, "depth", "--path", path, "--to", to)
 
 The cluster uses no fixed ports. All its processes, including those that an executor starts, belong
-to the sessions of the processes that are started here. All are ended when the block ends.
+to the sessions of the processes that this module starts. All of them end when the block ends.
 """
 
 import os
@@ -30,7 +30,7 @@ _WORKER_UP = re.compile(r"Successfully registered with master")
 
 
 class ClusterFailed(AssertionError):
-    """A part of the cluster did not start. The text is the end of its log."""
+    """Raised if a part of the cluster did not start. The message is the end of its log."""
 
 
 class Cluster:
@@ -44,7 +44,7 @@ class Cluster:
         self._workers = workers
         self._memory = memory
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.master = ""  # address as spark://HOST:PORT
+        self.master = ""  # address in the form spark://HOST:PORT
         self.environment = os.environ | {
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -175,7 +175,7 @@ class Cluster:
         os.kill(executor, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends all processes and waits for their end."""
+        """Ends all processes, and waits until they have ended."""
         for process in reversed(self._processes):
             _end_session(process)
         self._processes.clear()
@@ -187,7 +187,7 @@ def _end_session(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> 
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.poll()  # The call collects the exit code, so that no zombie remains.
+        process.poll()  # This call collects the exit code, so that no zombie remains.
         time.sleep(POLL_S)
     process.wait()
 

@@ -38,7 +38,7 @@ def end_session(process: "subprocess.Popen[bytes]") -> None:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.poll()  # The call collects the exit code, so that no zombie remains.
+        process.poll()  # This call collects the exit code, so that no zombie remains.
         time.sleep(POLL_S)
     process.wait()
 

@@ -1,10 +1,10 @@
-"""``make roundtrip``: sends the flights of a year through a queue and reads them in all ways.
+"""``make roundtrip``: sends the flights of a year through a queue and reads them by each method.
 
 The flights are put on a queue of a real daemon, which takes a snapshot. Spark reads the snapshot.
 The snapshot is also exported without Java: to Parquet, which pyarrow and Spark read, and to Delta,
-which deltalake reads. All ways must have the same number of rows and the same aggregates as the CSV
-file. In a sample, all ways must have the same value in every column, with the headers and bodies of
-the file.
+which deltalake reads. All methods must find the same number of rows and the same aggregates as in
+the CSV file. In a sample, all methods must find the same value in every column, with the headers
+and bodies of the file.
 """
 
 import argparse
@@ -39,13 +39,13 @@ from qmgr_tables.tables.messages import MESSAGES
 
 QUEUE = "FLIGHTS"
 PIECE = 5_000  # maximum number of unanswered puts
-# number of flights, number with a known delay, minutes of delay, miles
+# number of flights, number of flights with a known delay, minutes of delay, miles
 Sum = tuple[int, int, int, int]
-Sums = dict[tuple[str, str], Sum]  # sums by (carrier, airport)
+Sums = dict[tuple[str, str], Sum]  # sums by carrier and airport
 
 
 class Way(NamedTuple):
-    """The result of one way of reading, for comparison with the others."""
+    """The result of one method of reading, for comparison with the others."""
 
     name: str
     rows: int
@@ -55,14 +55,14 @@ class Way(NamedTuple):
 
 
 class Report:
-    """The finished work and its duration."""
+    """The steps that are done, and their durations."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
 
     @contextmanager
     def step(self, what: str, rows: int) -> Iterator[None]:
-        """Reports the rate of *rows* in the block."""
+        """Reports the rate at which the block processes *rows*."""
         began = time.monotonic()
         yield
         passed_s = time.monotonic() - began
@@ -168,7 +168,7 @@ def _sorted(sample: pa.Table) -> pa.Table:
 
 
 def differences(way: Way, other: Way) -> list[str]:
-    """Returns the differences between two ways."""
+    """Returns the differences between the results of two methods."""
     found = [f"{way.rows} rows, not {other.rows}"] if way.rows != other.rows else []
     found += ["other aggregates"] if way.sums != other.sums else []
     found += [
@@ -206,7 +206,7 @@ def from_file(sample: pa.Table, rows: list[dict[str, str]]) -> list[str]:
 def ways(
     spark: SparkSession, directory: Path, arrivals: list[int], total: int, report: Report
 ) -> Iterator[Way]:
-    """Reads the snapshot in *directory* and its exports in every way."""
+    """Reads the snapshot in *directory* and its exports by every method."""
     snapshot = str(directory / "snapshot")
     options = parse({"path": snapshot, "queues": QUEUE})
     for format in ("parquet", "delta"):
@@ -232,7 +232,7 @@ def ways(
 def round_trip(
     spark: SparkSession, directory: Path, limit: int, sample: int, say: Callable[[str], None]
 ) -> list[str]:
-    """Sends flights through the queue. Returns all differences found."""
+    """Sends flights through the queue. Returns all differences that were found."""
     report = Report(say)
     rows = csv_rows(limit)
     sums = sums_of(

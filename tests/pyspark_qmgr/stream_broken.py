@@ -1,4 +1,4 @@
-"""Streams with one fault each, to show that the campaign finds the fault."""
+"""Streams with one planted fault each, which show that the campaign finds the fault."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ class _Reader(StreamReader):
 
 
 class CommitsEarly(_Reader):
-    """A stream that releases a batch once it is planned, not once it is written."""
+    """A stream that releases a batch after it is planned, instead of after it is written."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         self._options = self._options._replace(skip_lost=True)
@@ -38,7 +38,7 @@ class SkipsFirst(_Reader):
 
 
 class ReadsOn(_Reader):
-    """A stream whose batches read one row more than planned, if the row exists by then."""
+    """A stream whose batches read one row more than planned, if that row exists by then."""
 
     def read(self, partition: Any) -> Iterator[Any]:
         if partition.value is not None:
@@ -82,7 +82,7 @@ class ReadsOnSource(_Source):
 
 
 def register(spark: SparkSession, broken: str) -> str:
-    """Registers the stream *broken* in *spark*. Returns its format."""
+    """Registers the broken stream *broken* in *spark*. Returns its format."""
     sources = (CommitsEarlySource, SkipsFirstSource, ReadsOnSource)
     (source,) = (one for one in sources if one.reader_class is BROKEN[broken])
     name = f"qmgr_{broken.replace('-', '_')}"

@@ -16,7 +16,7 @@ SHOWN_MAX = 5
 def faults(
     dump: pa.Table, store_id: str, rows: list[tuple[int, bytes]], stored: set[tuple[int, int]]
 ) -> list[str]:
-    """Returns the faults in *dump*, or an empty list if it has each event of the history once.
+    """Returns the faults in *dump*: the output must have each event of the history once.
 
     Args:
         rows: The history, as a witness read it.

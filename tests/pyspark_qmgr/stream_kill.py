@@ -51,7 +51,7 @@ VICTIMS = tuple(WEIGHTS)
 
 
 class Stuck(Exception):
-    """A query makes no progress."""
+    """Raised if a query makes no progress."""
 
 
 class Query:
@@ -75,7 +75,7 @@ class Query:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        """Starts the query again."""
+        """Starts the query."""
         self.starts += 1
         with (self._directory / "query.log").open("ab") as log:
             log.write(b"--- start %d\n" % self.starts)
@@ -115,7 +115,7 @@ class Query:
         return -1
 
     def goes_on(self, batches: int) -> None:
-        """Waits until the query has written a batch after *batches*.
+        """Waits until the query has written more than *batches* batches.
 
         Raises:
             Stuck: The query writes no batch.
@@ -154,7 +154,7 @@ class Campaign:
 
     def cycle(self) -> None:
         """Waits for a random moment, kills a process, and starts it again."""
-        # Otherwise, the next kill comes while the previous victim still starts.
+        # Otherwise, the next kill would come while the previous victim is still starting.
         if self._rng.random() < 0.5:
             self._query.goes_on(self._query.batches)
         time.sleep(self._rng.uniform(0, 1.5))
@@ -188,7 +188,7 @@ class Campaign:
 async def run(
     directory: Path, cycles: int, seed: int, master: str, broken: str | None
 ) -> list[str]:
-    """Runs the campaign. Returns the faults found."""
+    """Runs the campaign. Returns the faults that were found."""
     rng = random.Random(seed)
     node = Node("QM1", directory)
     node.start()
@@ -219,7 +219,7 @@ async def run(
                 await asyncio.to_thread(query.kill)
             finally:
                 stopping.set()
-        await asyncio.sleep(1.5)  # The daemon stores the last deliveries within this time.
+        await asyncio.sleep(1.5)  # Within this time, the daemon stores the last deliveries.
         await asyncio.to_thread(witness.stop)
         await asyncio.to_thread(query.drain)
     except* Stuck as errors:

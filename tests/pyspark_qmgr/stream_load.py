@@ -44,7 +44,7 @@ async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> 
 
 
 async def consume(address: str, rng: random.Random, stopping: asyncio.Event, queue: str) -> None:
-    """Gets messages and settles them in various ways."""
+    """Gets messages, and settles them by various methods."""
     async with connect(address, name="consumer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             with suppress(RequestError):
@@ -65,7 +65,7 @@ async def _settle(manager: QueueManager, rng: random.Random, queue: str) -> None
 
 
 class Witness:
-    """A reader of all history, which releases the rows at once.
+    """A reader of all history, which releases the rows immediately.
 
     Invariant: ``rows`` has each row from 1 up to ``last`` once.
     """
@@ -103,8 +103,7 @@ class Witness:
                     try:
                         state = feed.state()
                         self.rows += feed.rows(self.store_id, self.last, state.last)
-                        # Without the cursor, the stream could begin after rows that are released
-                        # now.
+                        # Without the cursor, the stream could miss rows that are released now.
                         if STREAM in state.cursors:
                             feed.commit(WITNESS, self.last)
                     except (DataLost, RequestError) as error:

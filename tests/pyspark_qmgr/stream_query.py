@@ -25,7 +25,7 @@ DUMP = "dump.parquet"
 
 
 def session(master: str, scratch: Path) -> SparkSession:
-    """Returns a session on *master* that starts as fast as possible."""
+    """Returns a session on *master* that starts as quickly as possible."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     log4j = scratch / "log4j2.properties"
     log4j.write_text(_LOG4J)
@@ -43,7 +43,7 @@ def session(master: str, scratch: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.task.maxFailures": "10",  # Executors are killed faster than they start.
+        "spark.task.maxFailures": "10",  # The campaign kills executors faster than they start.
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }.items():

@@ -1,4 +1,4 @@
-"""Two hundred queue managers in one query."""
+"""Tests of one query over two hundred queue managers."""
 
 import time
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def test_messages_of_all_are_one_table(session: SparkSession, fleet: Path) -> No
 
 @pytest.mark.long
 def test_tables_are_joined(session: SparkSession, fleet: Path) -> None:
-    """The facts of each queue match its content."""
+    """The data about each queue matches its content."""
     counted = table(session, fleet, "messages").groupBy("queue_manager", "queue").count()
     queues = table(session, fleet, "queues")
     both = queues.join(counted, ["queue_manager", "queue"], "left").fillna(0, ["count"])

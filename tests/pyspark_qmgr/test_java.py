@@ -1,4 +1,4 @@
-"""Every kind of Java, simulated by a script, and the installed Java."""
+"""Tests with every kind of Java, simulated by a script, and with the installed Java."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Filters of a query reduce the data that is read, with the same results as without pushdown."""
+"""Tests that filters reduce the data that a query reads, but do not change its results."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The pitfalls of Spark data sources, tested without Spark."""
+"""Tests of the pitfalls of Spark data sources, tested without Spark."""
 
 import gc
 import os
@@ -111,7 +111,7 @@ def test_each_message_is_read_once_however_it_is_cut(
 
 @pytest.mark.parametrize("name", TABLES)
 def test_reader_and_partitions_travel(office: Path, name: str) -> None:
-    """The driver pickles both. Neither holds an open file."""
+    """The driver pickles the reader and the partitions. Neither holds an open file."""
     made = reader_of(office, None, table=name, rowsPerPartition="900")
     (first, *_) = made.partitions()
     pickled = CloudPickleSerializer().dumps((made, first))  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ def test_reader_and_partitions_travel(office: Path, name: str) -> None:
     assert batches(there, [partition]) == batches(made, [first])
 
 
-# The manifest does not contain the rows of history in a snapshot.
+# The manifest does not count the rows of history in a snapshot.
 @pytest.mark.parametrize("name", sorted(set(TABLES) - {"history"}))
 def test_planning_opens_no_data_file(snapshot: Path, name: str) -> None:
     """The planning process may have little memory, and is forked later."""
@@ -140,7 +140,7 @@ def test_importing_the_source_loads_neither_arrow_nor_lmdb_environments() -> Non
 
 
 def test_generator_that_is_left_early_hinders_no_other(snapshot: Path) -> None:
-    """LIMIT ends a task before the end of its data."""
+    """A LIMIT ends a task before the end of its data."""
     made = reader_of(snapshot, rowsPerPartition="500")
     partitions = made.partitions()
     left = [made.read(partition) for partition in partitions]

@@ -1,4 +1,4 @@
-"""A small round trip, and the detection of differences. `make roundtrip` uses all flights."""
+"""Tests of a small round trip, and of finding differences. `make roundtrip` uses all flights."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The columns, and the errors for a user's schema."""
+"""Tests of the columns, and of the errors in a user's schema."""
 
 import pytest
 from pyspark.sql.types import (

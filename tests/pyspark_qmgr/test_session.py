@@ -1,4 +1,4 @@
-"""The session for the demo and the tests."""
+"""Tests of the session for the demo and the tests."""
 
 import os
 import sys

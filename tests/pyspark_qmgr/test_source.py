@@ -1,4 +1,4 @@
-"""The data source "qmgr" as Spark sees it, first without Spark and then in a session."""
+"""Tests of the data source "qmgr" as Spark sees it, first without Spark and then in a session."""
 
 import shutil
 from pathlib import Path
@@ -185,7 +185,7 @@ def test_damaged_snapshot_is_fatal_or_left_out(
             None,
             "option since: table links does not support this option",
         ),
-        ({"path": "/none", "onDamaged": "skip"}, None, "all 1 snapshots were left out; "),
+        ({"path": "/none", "onDamaged": "skip"}, None, "all 1 snapshots were skipped; "),
     ],
 )
 def test_mistakes_reach_the_user_in_one_line(

@@ -1,4 +1,4 @@
-"""Streams as Spark uses them, but without Spark: offsets, limits, restarts and pickled parts."""
+"""Tests of streams as Spark uses them, but without Spark: offsets, limits and restarts."""
 
 import json
 import pickle
@@ -41,7 +41,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> str:
-    """Creates *count* events, with one row of history each. Returns the id of the store."""
+    """Creates *count* events, each with one row of history. Returns the id of the store."""
     for _ in range(count):
         client.put("Q", b"x")
     store_id: str = client.admin.history_show()["store_id"]
@@ -121,7 +121,7 @@ def test_limits_are_held_to_and_all_is_all(tmp_path: Path) -> None:
         assert limited.latestOffset(start, ALL) == {store: 9}
         assert narrow.latestOffset(start, ReadMaxBytes(1)) == {store: 1}
         assert limited.reportLatestOffset() == {store: 9}
-        # With another signature, Spark sets no limit.
+        # With another signature, Spark would not set a limit.
         assert len(signature(limited.latestOffset).parameters) == 2
 
 
@@ -131,14 +131,14 @@ def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
         reader = reader_of(tmp_path, maxRowsPerTrigger="2")
         assert isinstance(reader, SupportsTriggerAvailableNow)
         reader.prepareForTriggerAvailableNow()
-        assert client.admin.history_show()["cursors"] == []  # The check does not create a cursor.
+        assert client.admin.history_show()["cursors"] == []  # The check must not create a cursor.
         happen(client, 5)
         start, seen = reader.initialOffset(), []
         while (end := reader.latestOffset(start, ReadMaxRows(2))) != start:
             seen.append(end[store])
             start = end
         assert seen == [2, 4, 5]
-        # The offset is from a batch that was already planned.
+        # The offset comes from a batch that was already planned.
         assert reader.latestOffset({store: 7}, ALL) == {store: 7}
 
 

@@ -1,4 +1,4 @@
-"""The campaign itself with few cycles, and the detection of broken streams."""
+"""Tests of the campaign with few cycles, and tests that it detects broken streams."""
 
 import asyncio
 from pathlib import Path

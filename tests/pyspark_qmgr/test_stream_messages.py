@@ -1,4 +1,4 @@
-"""Streams of messages as Spark runs them: files, checkpoints, limits and errors."""
+"""Tests of streams of messages as Spark runs them: files, checkpoints, limits and errors."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def messages(spark: SparkSession, directory: Path, **options: str) -> DataFrame:
 
 
 def drained(found: DataFrame, directory: Path) -> Counter[tuple[str, int, bytes]]:
-    """Writes the available data to files. Returns the queues, arrivals and bodies in them."""
+    """Writes the available data to files. Returns the queues, arrivals and bodies in the files."""
     query = (
         found.writeStream.format("parquet")
         .option("path", str(directory / "out"))
@@ -53,7 +53,7 @@ def test_each_message_comes_once_over_runs_of_a_query(spark: SparkSession, tmp_p
         assert len(list((tmp_path / "checkpoint/offsets").glob("[0-9]*"))) == 3
         assert drained(found, tmp_path) == Counter(expected)
         for message in client.get_many("A", 5):
-            client.ack(message)  # Messages that were streamed before remain in the files.
+            client.ack(message)  # Messages that were already streamed remain in the files.
         client.put("A", b"6", delay_ms=86_400_000)
         client.admin.queue_create("B")
         client.put_many("B", [b"1", b"2"])
@@ -114,7 +114,7 @@ def test_store_that_was_restored_is_named_by_the_query(spark: SparkSession, tmp_
     ],
     ids=["cursor", "path", "table"],
 )
-def test_what_a_stream_of_messages_does_not_take_is_refused(
+def test_stream_of_messages_refuses_unsupported_options(
     spark: SparkSession, tmp_path: Path, options: dict[str, str], said: str
 ) -> None:
     with pytest.raises(PySparkException, match=said):

@@ -1,4 +1,4 @@
-"""Streams as Spark runs them: files, checkpoints and error reports."""
+"""Tests of streams as Spark runs them: files, checkpoints and error reports."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def drained(history: DataFrame, directory: Path) -> Counter[tuple[int, int]]:
-    """Writes the available data to files. Returns the row and event numbers in them."""
+    """Writes the available data to files. Returns the row and event numbers in the files."""
     query = (
         history.writeStream.format("parquet")
         .option("path", str(directory / "out"))

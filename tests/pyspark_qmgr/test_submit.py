@@ -1,4 +1,4 @@
-"""Reports as a program, on one machine and on a cluster of two workers."""
+"""Tests of reports that run as a program, on one machine and on a cluster of two workers."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def test_program_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_program_finds_its_packages_wherever_it_is_started(tmp_path: Path) -> None:
-    """The program's own directory is not in the import path, where `java` would be its module."""
+    """The program's own directory must not be a source of imports: `java` would be its module."""
     look = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='x'); print(sys.path)"
     directory = str(Path(submit.__file__).parent)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""TCP connections without delays. Nothing else is changed."""
+"""Tests that TCP connections have no delays, and that nothing else is changed."""
 
 import os
 import pickle

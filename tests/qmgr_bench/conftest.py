@@ -1,4 +1,4 @@
-"""The fixtures for qmctl, which are shared with the tests of qmgr_tools."""
+"""The fixtures for qmctl, which these tests share with the tests of qmgr_tools."""
 
 from tests.qmgr_tools.conftest import (
     at,

@@ -85,7 +85,7 @@ def test_time_ends_a_bench(qm: Qmctl) -> None:
         (["put", "--size", "5 MiB", "--inflight", "1"], 1, "exceeds the limit of 4194304 bytes"),
     ],
 )
-def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, qm: Qmctl) -> None:
+def test_invalid_request_is_explained(words: list[str], code: int, error: str, qm: Qmctl) -> None:
     ended = qm("bench", *words)
     assert (ended.code, ended.out) == (code, "")
     assert error in ended.err

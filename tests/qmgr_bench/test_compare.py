@@ -30,7 +30,7 @@ def run(
 
 
 def test_row_held_against_another_has_the_ratio_within_each_round() -> None:
-    """The ratio does not change if the disk becomes ten times slower between rounds."""
+    """The ratio does not change if the disk becomes ten times slower between two rounds."""
     runs = [run("W1b", "qmgrd", rate, number=at) for at, rate in enumerate((100, 10, 10))]
     runs += [run("W4", "qmgrd", rate, number=at) for at, rate in enumerate((90, 9.5, 8))]
     assert [entry.get("beside") for entry in summary(runs)] == [None, {"W1b": 0.9}]
@@ -51,7 +51,7 @@ def test_summary_has_medians_and_our_rate_over_theirs() -> None:
 
 
 def test_ratio_to_a_peer_is_that_within_each_round_that_both_did() -> None:
-    """The ratio does not change if the disk becomes ten times slower between rounds."""
+    """The ratio does not change if the disk becomes ten times slower between two rounds."""
     runs = [run("W1b", "qmgrd", rate, number=at) for at, rate in enumerate((10, 100, 90))]
     runs += [run("W1b", "redis", rate, number=at) for at, rate in enumerate((20, 200))]
     assert summary(runs)[1]["ratio"] == 0.5
@@ -147,7 +147,7 @@ def test_row_of_ours_has_the_peers_of_the_other_row() -> None:
 
 
 @pytest.mark.process
-def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
+def test_existing_files_in_the_directory_are_kept(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "precious").touch()
     where = ["--dir", str(tmp_path), "--json", str(tmp_path / "bench.json"), "--peers", "none"]
@@ -174,7 +174,7 @@ def test_peer_that_is_not_installed_is_reported_and_left_out(
         == 0
     )
     shown = capsys.readouterr()
-    assert "redis is not installed and is left out" in shown.err
+    assert "redis is not installed and is skipped" in shown.err
     assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]
 
 
@@ -191,7 +191,7 @@ class Refusing:
 
 
 def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
-    """A peer also takes part in one of our rows if no other row measures the peers."""
+    """If no other row measures the peers, a peer takes part in one of our rows."""
     with pytest.raises(LoadFailed, match="redis was asked"):
         run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 
@@ -200,12 +200,12 @@ def test_peer_that_fails_is_reported_and_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
     peer, setting = cast(Server, Refusing()), Setting(tmp_path, 0.1, 2, note=notes.append)
     assert list(compare([peer], ["W1a", "W1b"], setting)) == []
-    assert notes == ["redis failed in W1a and is left out from now on: redis was asked"]
+    assert notes == ["redis failed in W1a and is skipped from now on: redis was asked"]
 
 
 @pytest.mark.long
 @pytest.mark.process
-def test_rounds_go_there_and_back(tmp_path: Path) -> None:
+def test_rounds_alternate_their_direction(tmp_path: Path) -> None:
     runs = compare(SERVERS[:1], ["W1a", "W1b"], Setting(tmp_path, 0.05, 2))
     assert [(run["round"], run["row"]) for run in runs] == [
         (1, "W1a"),

@@ -13,7 +13,7 @@ MS = 1_000_000
 
 
 class Echo:
-    """A server that answers each byte with a byte, and records the most unanswered bytes."""
+    """A server that answers each byte with a byte, and records the maximum number unanswered."""
 
     def __init__(self, pieces: int = 1) -> None:
         self.ours, self.theirs = socket.socketpair()
@@ -52,7 +52,7 @@ class ByteSender:
 
 
 class ByteReceiver:
-    """A receiver that requests messages once. "m" is a message, "a" acknowledges one."""
+    """A receiver that requests messages once. "m" is a message, and "a" acknowledges one."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -197,7 +197,7 @@ def test_put_that_the_window_held_back_waited_all_the_same() -> None:
     thread.join()
     median_ms = outcome.put.percentile_ms(50)
     assert median_ms is not None
-    # Puts that were due in the meantime also waited: 0.2 s, 0.19 s, 0.18 s, ...
+    # The puts that were due in the meantime also waited: 0.2 s, 0.19 s, 0.18 s, ...
     assert median_ms > 80
 
 

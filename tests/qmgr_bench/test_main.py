@@ -20,7 +20,7 @@ def arguments(tmp_path: Path, *rows: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a row for tests."""
+    """A prepared result of a row."""
 
     depth: int
 
@@ -93,7 +93,7 @@ def test_row_that_fails_does_not_keep_others_from_it(
     assert "START\tdepth\t2\t<= 1\tmissed by 100 %" in shown.out
 
 
-def test_interrupt_keeps_what_there_is(
+def test_interrupt_keeps_the_results_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     replace_row(monkeypatch, "LINK", found)

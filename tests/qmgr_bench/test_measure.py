@@ -19,7 +19,7 @@ def test_messages_of_somebody_are_not_eaten(qm: Qmctl, queue: str, daemon: Daemo
     assert qm("get", queue, "--body-only").out == "precious"
 
 
-def test_queue_that_was_there_stays_and_is_empty(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+def test_existing_queue_is_kept_and_is_empty(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     before_ms = qm("status", "-o", "json").json["cpu_ms"]
     row = measure(daemon.unix, work(queue))
     used_ms = qm("status", "-o", "json").json["cpu_ms"] - before_ms

@@ -4,7 +4,7 @@ from qmgr_bench.median import median, median_ratio
 
 
 def test_ratio_is_that_within_each_round() -> None:
-    """The ratio does not change if the disk becomes ten times slower between rounds."""
+    """The ratio does not change if the disk becomes ten times slower between two rounds."""
     assert median_ratio([90, 9.5, 8], [100, 10, 10]) == 0.9
     with pytest.raises(ValueError, match="shorter"):
         median_ratio([1, 2], [1])

@@ -51,12 +51,12 @@ def test_clock_runs_from_the_first_arrival_to_the_last() -> None:
 def test_backlog_that_comes_at_once_has_no_rate() -> None:
     servers: Any = (Server(0), Server(0))
     seen = counts(3, 5)
-    with pytest.raises(LoadFailed, match="3 of 5 messages arrived at once"):
+    with pytest.raises(LoadFailed, match="3 of 5 messages arrived together"):
         timed(lambda: None, lambda: next(seen), 5, servers)
 
 
 @pytest.mark.usefixtures("clock")
-def test_what_does_not_come_is_a_failure() -> None:
+def test_missing_message_is_a_failure() -> None:
     seen = counts(0, 10)
     servers: Any = (Server(0), Server(0))
     with pytest.raises(LoadFailed, match="40 of 50 messages did not arrive"):

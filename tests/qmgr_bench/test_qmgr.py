@@ -62,7 +62,7 @@ def test_all_that_is_put_is_got_once(own_daemon: Daemon, coalesce: bool, produce
 def test_bytes_of_credit_are_given_back(
     own_daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A consumer can receive more bytes than its credit in total."""
+    """In total, a consumer can receive more bytes than its credit."""
     monkeypatch.setattr(qmgr, "CREDIT_BYTES", 1_000)
     pool = records(bodies(100, vary=True))
     with Wire(own_daemon.unix, "p") as put, Wire(own_daemon.unix, "c") as get:

@@ -87,7 +87,7 @@ def test_read_is_acked_at_once_in_a_batch() -> None:
 
 
 @given(st.lists(st.integers(0, 1_000)), st.booleans())
-def test_what_arrives_in_pieces_is_as_what_arrives_at_once(cuts: list[int], batch: bool) -> None:
+def test_bytes_in_pieces_decode_like_bytes_at_once(cuts: list[int], batch: bool) -> None:
     data = READ + b":1\r\n" * 6 + b"*-1\r\n" + READ + b":1\r\n" * 6
     whole, cut = receiver(batch=batch), receiver(batch=batch)
     found: list[Any] = [b"", 0, 0]

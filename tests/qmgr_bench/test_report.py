@@ -123,7 +123,7 @@ def test_each_row_has_its_picture(tmp_path: Path) -> None:
     assert sorted(names) == ["bench-START.svg", "bench-W1b.svg", "bench-W4.svg"]
     assert ">400.5</text>" in (tmp_path / "bench-START.svg").read_text()
     bold = re.findall('font-weight="bold">([^<]+)<', (tmp_path / "bench-W1b.svg").read_text())
-    assert bold[1:] == ["qmgrd", "1,000"]  # The title is first. Of the bars, only ours is bold.
+    assert bold[1:] == ["qmgrd", "1,000"]  # The title comes first. Only our bar is bold.
 
 
 def test_report_has_a_line_for_each_server() -> None:

@@ -32,7 +32,7 @@ def test_frames_are_counted_however_they_come(piece: int) -> None:
     assert tap.flow_bytes == len(forth) - len(frame(OPEN)) + len(back)
 
 
-def test_what_goes_twice_is_distinguished() -> None:
+def test_repeated_messages_are_distinguished() -> None:
     tap = Tap()
     tap.take(0, Way.FORTH, put(1, b"a", b"bb"))
     tap.take(1, Way.FORTH, put(2, b"bb", b"ccc"))

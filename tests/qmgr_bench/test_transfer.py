@@ -54,7 +54,7 @@ def test_explained_in_json(qmctl: Qmctl) -> None:
     single, backlog, confirms, channel = row["flows"]
     assert single["messages"] == backlog["messages"] == 500
     assert 9 <= single["words"] <= 11  # The link commits once per 50 messages (B8).
-    assert (confirms["flows"], channel["flows"]) == (2_000, 510)  # The counts show requirement B11.
+    assert (confirms["flows"], channel["flows"]) == (2_000, 510)  # The numbers show behaviour B11.
     link, batched = row["waits"]
     assert link["first_ms"] < batched["first_ms"]
     one, all_, bare, *_ = row["again"]
@@ -87,7 +87,7 @@ def test_rates_in_words(qmctl: Qmctl) -> None:
         (["--dir", "/nowhere"], "does not exist"),
     ],
 )
-def test_what_cannot_be_is_explained(words: list[str], error: str, qmctl: Qmctl) -> None:
+def test_invalid_request_is_explained(words: list[str], error: str, qmctl: Qmctl) -> None:
     ended = qmctl("bench", "transfer", *words)
     assert (ended.code, ended.out) == (2, "")
     assert error in ended.err

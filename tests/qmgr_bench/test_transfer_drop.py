@@ -4,9 +4,9 @@ import pytest
 
 from qmgr_bench.network import Network
 from qmgr_bench.pair import pair
-from qmgr_bench.transfer_drop import Again, Dropped, drop, of_batch, without_held
+from qmgr_bench.transfer_drop import Dropped, ResentMessages, drop, of_batch, without_held
 
-NONE = Again("link", "measured", 0, 0)
+NONE = ResentMessages("link", "measured", 0, 0)
 SIZES = {5: 1, 6: 10, 7: 100, 8: 1_000, 9: 10_000}
 
 
@@ -36,4 +36,4 @@ def test_only_what_is_missing_goes_again(tmp_path: Path, *, is_all: bool) -> Non
     with pair(tmp_path, {"QMGRD_LINK__COMMIT_MESSAGES": "50"}) as ends, Network() as network:
         found = drop(ends, network, 1_000, 256, is_all=is_all)
     assert len(found.bytes_of) == 1_000
-    assert 0 < len(found.missing) <= found.again.messages < without_held(found).messages
+    assert 0 < len(found.missing) <= found.resent.messages < without_held(found).messages

@@ -20,10 +20,10 @@ def test_waits_are_medians_of_batches(batches: list[Times], found: Wait) -> None
 
 @pytest.mark.process
 def test_link_shows_at_once_what_a_channel_shows_with_its_batch(tmp_path: Path) -> None:
-    """No message of a batch is available before the last message was sent (B12)."""
+    """No message of a batch is available until the last message of the batch was sent (B12)."""
     with pair(tmp_path) as ends:
         link, channel = waits(ends, 64, 50, 3)
     assert (link.way, channel.way) == ("link", "channel, batches of 50")
     assert link.first_ms < link.batch_ms
-    assert channel.first_ms >= 98  # The sender needs this time for the batch.
+    assert channel.first_ms >= 98  # The sender takes this time to send a batch.
     assert link.first_ms < channel.first_ms

@@ -11,7 +11,9 @@ FOREVER_S = float("inf")
 
 
 @pytest.mark.parametrize(("unit", "size"), [(1, 20), (64, 20), (200, 20), (3, 200_000)])
-def test_all_that_is_put_in_units_is_there_once(own_daemon: Daemon, unit: int, size: int) -> None:
+def test_each_message_put_in_a_unit_is_stored_once(
+    own_daemon: Daemon, unit: int, size: int
+) -> None:
     with Wire(own_daemon.unix, "control") as control, Wire(own_daemon.tcp, "p") as wire:
         control.ask(m.QueueCreate, "Q")
         sender = UnitSender(wire, "Q", records(bodies(size, vary=False)), unit)
@@ -28,7 +30,7 @@ def test_nothing_is_answered_before_the_commit(own_daemon: Daemon) -> None:
         frames, commit = sender.put(5), wire.connection.send(m.UnitCommit(1, 1, 0, 1, 5, 0))
         assert frames.endswith(commit)
         wire.sock.sendall(frames.removesuffix(commit))
-        # the answers to the begin and the put
+        # These are the answers to the begin and the put.
         assert [type(wire.next()) for _ in range(2)] == [m.Ok, m.Ok]
         row = control.ask(m.QueueShow, "Q")
         assert (row["depth"], row["held"]) == (0, 5)

@@ -1,1 +1,1 @@
-"""Tests of the client with a scripted queue manager and with a real one."""
+"""Tests of the client, with a scripted queue manager and with a real one."""

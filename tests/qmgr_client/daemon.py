@@ -1,4 +1,4 @@
-"""A real queue manager in memory for one client. Tests can cut its connection or crash it."""
+"""A real queue manager in memory, for one client. A test can cut its connection or crash it."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ WALL_US = 1_700_000_000_000_000
 class Daemon:
     """The production core in a minimal shell.
 
-    Invariant: ``answers`` has the bytes that the daemon has written and the client has not read.
+    Invariant: ``answers`` has the bytes that the daemon has written but the client has not read.
     """
 
     turns: Turns
@@ -79,7 +79,7 @@ class Daemon:
             self.answers += self._peer.receive(data, self.now_ms)
 
     def cut(self) -> None:
-        """Loses the connection and all bytes in transit."""
+        """Cuts the connection; all bytes in transit are lost."""
         if self._peer is not None:
             self._peer.closed("cut")
         self._peer, self.answers = None, b""

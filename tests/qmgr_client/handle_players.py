@@ -1,4 +1,4 @@
-"""Players of the conversations in tests/conversations/group_put and group_get."""
+"""Players for the conversations in tests/conversations/group_put and group_get."""
 
 from qmgr_client.groups.get import GroupGetState
 from qmgr_client.groups.put import GroupPutState
@@ -10,8 +10,9 @@ from qmgr_protocol.errors import RequestError
 class HandlePlayer:
     """A player with a handle that puts or gets groups, and with concurrent units of work.
 
-    A line has a verb and words: last, volatile, or a name and a value (unit=A, group=1.4).
-    An answer ends with the position of the handle. Groups are numbered in the order they start.
+    A line has a verb and words: last, volatile, or a name and a value (unit=A, group=1.4). An
+    answer ends with the position of the handle. Groups are numbered in the order in which they
+    start.
     """
 
     state: GroupPutState | GroupGetState
@@ -90,7 +91,7 @@ class GroupPutPlayer(HandlePlayer):
 
 
 class GroupGetPlayer(HandlePlayer):
-    """A player with a reader. The queue manager has one message for the reader."""
+    """A player with a reader. The queue manager has one message for that reader."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """A minimal queue manager with queues, the stream of one producer, and units of work.
 
-A lost connection ends its leases and units. Committed messages are kept.
+When a connection is lost, its leases and units end. Committed messages are kept.
 """
 
 from collections.abc import Callable
@@ -31,23 +31,23 @@ class Keeper:
 
     def __init__(self) -> None:
         self.ready: dict[str, list[bytes]] = {}
-        self.leased: dict[bytes, tuple[str, bytes]] = {}  # maps each handle to queue and body
+        self.leased: dict[bytes, tuple[str, bytes]] = {}  # maps each handle to its queue and body
         self.units: dict[int, Held] = {}
         self.committed: list[int] = []  # numbers of committed units
-        self.backed_out: list[tuple[str, str]] = []  # reasons and texts of backouts
+        self.backed_out: list[tuple[str, str]] = []  # reason and text of each backout
         self.settles: list[m.Settle] = []
         self.commits: list[m.UnitCommit] = []
         self.refuse: dict[bytes, int] = {}  # maps each body to the code of its refusal
         self.lost_leases: set[bytes] = set()  # bodies of messages whose leases are lost
-        self.refuse_commits: list[int] = []  # error codes that refuse the next commits
+        self.refuse_commits: list[int] = []  # error codes with which the next commits are refused
         self.fields: dict[bytes, Fields] = {}  # fields of each body that was put
         self.uids: dict[bytes, Uid] = {}  # UID of each body that was put
         self.gets: list[m.Get] = []
-        self.consumers: list[m.Consume] = []  # opened consumers, which receive no messages
+        self.consumers: list[m.Consume] = []  # opened consumers, to which no messages are delivered
         self.closed_readers: list[int] = []
-        self.next_due = 1  # due number that each group reports; 0 if no group exists
+        self.next_due = 1  # due number that each group reports, or 0 if the group does not exist
         self._groups = 0
-        self._ids: dict[int, tuple[int, str]] = {}  # maps each sequence id to a code, or 0
+        self._ids: dict[int, tuple[int, str]] = {}  # maps each sequence id to an error code or 0
         self._clock = 100
         self._answers: dict[type[Any], Callable[[Any], list[m.Message]]] = {
             m.ProducerOpen: self._open,
@@ -187,7 +187,7 @@ class Keeper:
         self.gets.append(get)
         found = self._selected(get)
         if not found:
-            return [] if get.wait_ms > 10 else [m.Ok(get.request_id)]  # No message will arrive.
+            return [] if get.wait_ms > 10 else [m.Ok(get.request_id)]  # No message will come.
         items = []
         for body in found[: get.messages_max]:
             self.ready[get.queue].remove(body)
@@ -254,7 +254,7 @@ class Keeper:
         return [m.Settled(settle.settle_id, exceptions)]
 
     def _end(self, settle: m.Settle, handle: bytes) -> int:
-        """Ends a lease. Returns the code of the exception, or 0."""
+        """Ends a lease. Returns the error code, or 0."""
         _, body = self.leased.get(handle, ("", b""))
         if handle not in self.leased or body in self.lost_leases:
             return ErrorCode.LEASE_LOST if settle.unit else 0

@@ -18,7 +18,7 @@ CLOSE_MAX_MS = 100
 
 
 class Talk:
-    """One connection after its welcome."""
+    """One connection after its welcome was sent."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -27,7 +27,7 @@ class Talk:
         self._heard: list[Any] = []
 
     async def hear(self, kind: type[Kind]) -> Kind:
-        """Returns the next message of *kind*. Earlier messages are dropped."""
+        """Returns the next message of *kind*. Earlier messages are discarded."""
         while True:
             while self._heard:
                 message = self._heard.pop(0)
@@ -63,7 +63,7 @@ class Talk:
 
 
 class Listener:
-    """The listener. Invariant: each connection is in ``talks`` until a test takes it."""
+    """Accepts connections. Invariant: each connection is in ``talks`` until a test takes it."""
 
     def __init__(self, directory: Path, welcome: dict[str, Any]) -> None:
         self.address = f"unix:{directory}/listener.sock"
@@ -76,9 +76,9 @@ class Listener:
         } | welcome
         self._open: list[Talk] = []
         self._heard: asyncio.Queue[Any] = asyncio.Queue()  # messages that a keeper received
-        self.gate = asyncio.Event()  # event that a keeper's answers wait for
+        self.gate = asyncio.Event()  # event for which a keeper's answers wait
         self.gate.set()
-        # The message kind to cut at, and whether the message is handled before the cut.
+        # The kind of message at which to cut, and whether that message is handled before the cut.
         self.cut_at: tuple[type[m.Received], bool] | None = None
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,7 +131,8 @@ class Listener:
 async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
     """Listens on a unix socket in *directory*.
 
-    The listener answers only as a test scripts it, so clients wait only briefly when they close.
+    The listener sends no answers except those that a test scripts. Clients therefore wait only
+    briefly when they close.
     """
     listener = Listener(directory, welcome)
     accept: Callable[..., Any] = listener.accept

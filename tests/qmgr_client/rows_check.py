@@ -1,4 +1,4 @@
-"""Checks of the rows that a daemon sends against a TypedDict."""
+"""Checks whether the rows that a daemon sends match a TypedDict."""
 
 from types import UnionType
 from typing import Any, Literal, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -23,7 +23,7 @@ def fault(value: Any, hint: Any, path: str) -> str:
 
 
 def row_fault(row: Any, kind: Any, path: str = "") -> str:
-    """Returns the first fault of *row*, a dict, as a row of *kind*, or ""."""
+    """Returns the first fault of *row* if read as a row of *kind*, or ""."""
     if type(row) is not dict:
         return f"{path}: {row!r}"
     hints = get_type_hints(kind)

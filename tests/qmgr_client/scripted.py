@@ -29,7 +29,7 @@ Kind = TypeVar("Kind")
 class Scripted:
     """One client core and the far end of its connection.
 
-    Invariant: ``heard`` has all messages that the core has sent and the test has not checked.
+    Invariant: ``heard`` has all messages that the core has sent but the test has not checked.
     """
 
     def __init__(self, *, coalesce: bool = True, **welcome: Any) -> None:
@@ -38,7 +38,7 @@ class Scripted:
         self.heard: list[Any] = []
         self.done: dict[int, Any] = {}  # maps each ticket to its result
         self.events: list[Event] = []
-        self.hello: Any = None  # Hello of the last connection
+        self.hello: Any = None  # Hello that started the last connection
         self._welcome: dict[str, Any] = {
             "version": 1,
             "name": NAME,
@@ -106,7 +106,7 @@ class Scripted:
         return found
 
     def say(self, *messages: Any) -> None:
-        """Sends *messages* to the core and collects its events."""
+        """Sends *messages* to the core, and collects its events."""
         assert self._far is not None, "not connected"
         for message in messages:
             self.core.receive(self._far.send(message), self.now_ms)

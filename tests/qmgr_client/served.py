@@ -19,7 +19,7 @@ def address_of(directory: Path) -> str:
 
 @asynccontextmanager
 async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIterator[str]:
-    """Runs a daemon on the store of *directory* and yields its address. The end is orderly."""
+    """Runs a daemon on the store of *directory*, yields its address, and stops it cleanly."""
     config = Config.model_validate(
         {
             "queue_manager": {"name": "QM1", "data_dir": directory},

@@ -1,4 +1,4 @@
-"""Addresses of queue managers."""
+"""Tests of the addresses of queue managers."""
 
 import pytest
 

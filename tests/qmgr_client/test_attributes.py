@@ -1,4 +1,4 @@
-"""Checks of the attribute classes against the tables of the daemon."""
+"""Tests that the attribute classes match the tables of the daemon."""
 
 from datetime import timedelta
 from typing import Any, Literal, get_type_hints
@@ -69,7 +69,7 @@ def test_queue_has_what_a_template_has_and_its_state() -> None:
 def test_rows_have_the_attributes_in_force(row: Any, table: dict[str, Attribute]) -> None:
     hints = get_type_hints(row)
     for name, attribute in table.items():
-        if (row, name) != (QueueRow, "overflow"):  # It has two types in rows.
+        if (row, name) != (QueueRow, "overflow"):  # This attribute has two types in rows.
             assert hints[name] == kind_of(attribute, int), name
     of_subscriptions = kind_of(SUBSCRIPTION_ATTRIBUTES["overflow"], int)
     expected = kind_of(QUEUE_ATTRIBUTES["overflow"], int) | of_subscriptions

@@ -1,4 +1,4 @@
-"""The operations on queues without asyncio, with a real daemon in a thread."""
+"""Tests of the operations on queues without asyncio, with a real daemon in a thread."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import Server
 
 DEAD_LETTERS, EVENTS = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS"
-SOON_MS = 50  # time that a test waits for
+SOON_MS = 50  # time that a test waits
 LONG_MS = 20_000  # time after which a test gives up
 
 
@@ -45,7 +45,7 @@ def refused(caught: "pytest.ExceptionInfo[RequestError]") -> ErrorCode:
 
 
 def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
-    """G20, G22: Puts and gets of a unit are hidden from other clients until the commit."""
+    """G20, G22: Other clients do not see the puts and gets of a unit until the commit."""
     for queue in ("ORDERS", "BILLS"):
         client.admin.queue_create(queue)
     client.put("ORDERS", b"order")
@@ -60,7 +60,7 @@ def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
 
 
 def test_unit_that_is_backed_out_or_lost_was_never_there(client: Client, server: Server) -> None:
-    """G20, G21: The unit's gets return to their original positions with a raised backout count."""
+    """G20, G21: Its messages return to their positions, with a higher backout count."""
     client.admin.queue_create("Q")
     client.put_many("Q", [b"1", b"2"])
     with client.unit_of_work() as unit:
@@ -109,7 +109,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
     client.put("Q", b"x")
     with connect(server.address) as dying:
         assert dying.get("Q", lease_ms=LONG_MS) is not None
-    back = client.get("Q", wait_ms=LONG_MS, lease_ms=SOON_MS)  # at once: the holder has left
+    back = client.get("Q", wait_ms=LONG_MS, lease_ms=SOON_MS)  # immediately, as the holder has left
     assert back is not None
     assert (back.delivered, back.failed) == (1, 0)
     late = client.get("Q", wait_ms=LONG_MS)  # after the lease of the silent client has ended
@@ -129,7 +129,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
 
 
 def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
-    """G24: A dead letter has the consumers' reasons and can be moved back to its queue."""
+    """G24: A dead letter shows why its consumers failed, and can be moved back to its queue."""
     client.admin.queue_create("Q", backout_threshold=2, retry_initial_ms=SOON_MS)
     client.put("Q", b"x")
     for text in ("first", "second"):
@@ -196,7 +196,7 @@ def test_times(client: Client) -> None:
 
 
 def test_selection(client: Client) -> None:
-    """A13: A get can select by ids and by headers."""
+    """A13: A get can select messages by id and by header."""
     for queue in ("Q", "BIG"):
         client.admin.queue_create(queue)
     uid = client.put("Q", b"plain").uid
@@ -254,13 +254,13 @@ def test_attributes(client: Client, server: Server) -> None:
     assert message is not None
     assert message.priority == 7
     client.ack(message)
-    with pytest.raises(RequestError) as caught:  # The UID is remembered.
+    with pytest.raises(RequestError) as caught:  # The queue manager remembers this UID.
         client.put("Q", b"new", uid=message.uid)
     assert refused(caught) is ErrorCode.DUPLICATE_MESSAGE
     client.admin.template_set("ONLY.*", exclusive=True)
     client.admin.queue_create("ONLY.ONE")
     with connect(server.address) as other, client.consume("ONLY.ONE"):
-        client.admin.status()  # Answers are in order, so the consumer is open now.
+        client.admin.status()  # Answers arrive in order, so the consumer is open now.
         with pytest.raises(RequestError) as caught:
             other.get("ONLY.ONE")
     assert refused(caught) is ErrorCode.QUEUE_EXCLUSIVE

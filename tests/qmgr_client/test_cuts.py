@@ -1,4 +1,4 @@
-"""A client and the real core, with cuts at any byte: no message is lost or duplicated.
+"""Tests that no message is lost or duplicated if the connection is cut at any byte.
 
 Invariants for every put and every message:
 
@@ -47,7 +47,7 @@ class World:
             }
         )
         self.core = ClientCore("test", PRODUCER, coalesce=coalesce)
-        self.sent = b""  # bytes of the client in transit
+        self.sent = b""  # bytes in transit from the client
         self.puts: dict[int, bytes] = {}  # maps the ticket of each put to its body
         self.results: dict[int, PutResult | RequestError] = {}
         self.acks: dict[int, bytes] = {}  # maps the ticket of each ack to its body
@@ -80,7 +80,7 @@ class World:
         self.note()
 
     def crash(self) -> None:
-        """Kills the queue manager. The messages in its intake are lost, but the store is kept."""
+        """Kills the queue manager. Messages in its intake are lost, but the store is kept."""
         self.cut()
         self.daemon.start()
         self.reconnect()
@@ -125,11 +125,11 @@ class World:
         self.daemon.now_ms += wait_ms
 
     def flow(self, to_daemon: int, to_client: int) -> int:
-        """Lets up to the given numbers of bytes arrive. Returns the total that arrived."""
+        """Lets at most the given numbers of bytes arrive. Returns the total that arrived."""
         while data := self.core.data_to_send(self.now_ms):
             self.sent += data
         arrived, self.sent = self.sent[:to_daemon], self.sent[to_daemon:]
-        self.daemon.receive(arrived)  # If invariant 3 is broken, this raises.
+        self.daemon.receive(arrived)  # This call raises if invariant 3 is broken.
         answers = self.daemon.answers
         self.core.receive(answers[:to_client], self.now_ms)
         self.daemon.answers = answers[to_client:]
@@ -175,10 +175,10 @@ class World:
 
 
 def audit(world: World) -> None:
-    """Completes all operations and checks the invariants."""
+    """Completes all operations, and checks the invariants."""
     world.reconnect()
     world.settle_down()
-    world.daemon.now_ms += WAIT_MAX_MS + 1  # Gets may have held the whole request window.
+    world.daemon.now_ms += WAIT_MAX_MS + 1  # Gets may have filled the request window.
     world.settle_down()
     assert set(world.results) == set(world.puts), "invariant 1"
     assert world.core.outstanding == 0
@@ -266,7 +266,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
     for step in chain.from_iterable(scenes):
         DO[step[0]](world, *step[1:])
     audit(world)
-    # Invariant 2: all remaining messages are delivered, and then the queues are empty.
+    # Invariant 2: all remaining messages are delivered, and afterwards the queues are empty.
     for _ in range(200):
         if not world.core.outstanding and not world.on_queues() and not world.held:
             break
@@ -283,7 +283,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
 
 
 def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away() -> None:
-    """The intake serves connections in turn, so a dead one's request may be handled late."""
+    """The intake serves connections in turn, so it may handle a dead connection's request late."""
     world = World(6, 1 << 24, 6, coalesce=True, publishes=False)
     for _ in range(4):
         world.put("WIDE", 3)
@@ -298,8 +298,8 @@ def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away(
         world.flow(1 << 30, 0)
     world.put("WIDE", 3)
     world.flow(1 << 30, 0)
-    world.reconnect()  # Now the acks share a frame.
+    world.reconnect()  # The acks now share a frame.
     world.flow(1 << 30, 1 << 30)
     world.flow(1 << 30, 0)
-    world.daemon.turn()  # This must not send PRODUCER_FENCED.
+    world.daemon.turn()  # This request must not cause PRODUCER_FENCED.
     audit(world)

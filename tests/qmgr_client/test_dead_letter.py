@@ -1,4 +1,4 @@
-"""The notes of dead letters, and the reading of damaged notes."""
+"""Tests of the notes of dead letters, and of reading damaged notes."""
 
 from datetime import UTC, datetime
 from typing import Any

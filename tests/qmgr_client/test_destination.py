@@ -1,4 +1,4 @@
-"""The destinations of puts."""
+"""Tests of the destinations of puts."""
 
 import pytest
 

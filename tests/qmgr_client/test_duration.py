@@ -1,4 +1,4 @@
-"""Durations: milliseconds or a timedelta."""
+"""Tests of durations, which are given in milliseconds or as a timedelta."""
 
 import inspect
 from collections.abc import Iterator

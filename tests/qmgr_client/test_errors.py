@@ -1,4 +1,4 @@
-"""Errors of the client."""
+"""Tests of the errors of the client."""
 
 from collections.abc import Callable
 from pathlib import Path

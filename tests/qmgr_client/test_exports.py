@@ -1,4 +1,4 @@
-"""The public names of the client. Exactly one module defines each name."""
+"""Tests of the public names of the client. Exactly one module defines each name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The reason and text of an exception."""
+"""Tests of the reason and text of an exception."""
 
 import pytest
 

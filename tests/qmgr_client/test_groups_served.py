@@ -1,4 +1,4 @@
-"""Message groups in both clients, with a real daemon."""
+"""Tests of message groups in both clients, with a real daemon."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 class Killed(Exception):
-    """The exception that interrupts a run."""
+    """Raised to interrupt a run."""
 
 
 async def put(manager: QueueManager, group_id: bytes, *numbers: int, last: int = 0) -> None:
@@ -42,8 +42,8 @@ async def read(manager: QueueManager) -> list[bytes]:
     return found
 
 
-async def test_group_goes_there_and_back(tmp_path: Path) -> None:
-    """E3, E4: Groups are read in the order of puts. An ungrouped message is a group of one."""
+async def test_group_makes_a_round_trip(tmp_path: Path) -> None:
+    """E3, E4: Groups are read in the order of puts. A message without a group is read alone."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -63,7 +63,7 @@ async def test_group_goes_there_and_back(tmp_path: Path) -> None:
 
 
 async def test_groups_that_came_in_any_order_are_read_one_by_one(tmp_path: Path) -> None:
-    """E5, E8, E9: Groups that were put in physical order are read one by one."""
+    """E5, E8, E9: Groups that were put in physical order are read one after another."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -92,7 +92,7 @@ async def test_wrong_selection_inside_a_group_is_refused(tmp_path: Path) -> None
 
 
 async def test_number_is_put_once(tmp_path: Path) -> None:
-    """E19, E36: A taken number, a number after the end and an invalid number are refused."""
+    """E19, E36: A number is refused if it is in use, after the end of the group, or invalid."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
@@ -108,7 +108,7 @@ async def test_number_is_put_once(tmp_path: Path) -> None:
 
 
 async def test_backout_restores_both_ends(tmp_path: Path) -> None:
-    """E24: After 1, 2 (commit) and 3, 4 (backout), the next put is 3. The same holds for gets."""
+    """E24: After 1, 2 (commit) and 3, 4 (backout), the next put is 3. Gets behave likewise."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -135,7 +135,7 @@ async def test_backout_restores_both_ends(tmp_path: Path) -> None:
 
 
 async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) -> None:
-    """E15, E16, E17: They fail in logical order and cause a warning in physical order."""
+    """E15, E16, E17: Such calls fail in logical order, and cause warnings in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
@@ -159,7 +159,7 @@ async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) ->
 
 @pytest.mark.parametrize("killed_at", [1, 4, 5, 9])
 async def test_group_is_put_and_read_over_units_and_kills(tmp_path: Path, killed_at: int) -> None:
-    """E25, E26, E27: Killed runs are resumed without duplicates, and STATUS ends empty."""
+    """E25, E26, E27: Killed runs resume without duplicates, and STATUS is empty at the end."""
 
     def items(count: int) -> list[bytes]:
         return [b"%d" % number for number in range(1, count + 1)]

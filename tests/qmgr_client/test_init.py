@@ -1,4 +1,4 @@
-"""The names of the package, and the cost of its import."""
+"""Tests of the names in the package, and of the cost of importing it."""
 
 import ast
 import subprocess
@@ -14,7 +14,7 @@ NAMES: list[str] = getattr(qmgr_client, "__all__")  # noqa: B009
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_name_that_is_offered_is_there(name: str) -> None:
+def test_offered_name_exists(name: str) -> None:
     assert getattr(qmgr_client, name) is not None
     assert name in dir(qmgr_client)
 
@@ -28,13 +28,13 @@ def test_types_are_offered_to_checkers_as_they_are_at_run_time() -> None:
     assert typed | set(exports.__all__) == set(NAMES)
 
 
-def test_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'conect'"):
         getattr(qmgr_client, "conect")  # noqa: B009
 
 
 def test_import_of_the_package_imports_no_shell() -> None:
-    """Each module can also be the first import, without a cycle."""
+    """Each module can be the first to be imported, without an import cycle."""
     code = "import sys, qmgr_client; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

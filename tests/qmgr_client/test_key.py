@@ -1,4 +1,4 @@
-"""Keys: their UIDs, and the refusal of a second put with the same key by a real daemon."""
+"""Tests of keys and their UIDs. A real daemon refuses a second put with the same key."""
 
 import uuid
 from pathlib import Path
@@ -14,7 +14,7 @@ from qmgr_protocol.record import Uid
 from tests.qmgr_client.served import serve
 
 INVOICE = uuid.UUID("c0ffee00-1234-5678-9abc-def012345678")
-LONG = "x" * 61  # with the prefix, longer than the limit of a name
+LONG = "x" * 61  # With the prefix, this key is longer than the limit of a name.
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_invalid_key_is_refused(key: Any) -> None:
 
 
 async def is_duplicate(manager: QueueManager, key: Key, queue: str = "Q") -> bool:
-    """Puts a message with *key* and returns whether it is refused as a duplicate."""
+    """Puts a message with *key*, and returns whether it is refused as a duplicate."""
     (result,) = await manager.put_many(queue, [Outgoing(b"x", key=key)])
     if isinstance(result, RequestError):
         assert result.code == ErrorCode.DUPLICATE_MESSAGE

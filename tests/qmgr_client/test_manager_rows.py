@@ -1,4 +1,4 @@
-"""Checks of the daemon's rows for a whole queue manager against the classes."""
+"""Tests that the daemon's rows about a whole queue manager match the classes."""
 
 from pathlib import Path
 

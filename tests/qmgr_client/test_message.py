@@ -1,4 +1,4 @@
-"""Messages: consumers receive the fields that producers put."""
+"""Tests of messages: consumers receive the fields that producers put."""
 
 from datetime import UTC, datetime
 
@@ -32,14 +32,14 @@ def test_priority_is_that_of_the_queue_where_the_put_leaves_it_to_that() -> None
     record = item(encode(Outgoing(b"x")))
     high = m.DELIVERY.pack(9, 9, 77, 2, 1, 0, 0) + record[m.DELIVERY_BYTES :]
     assert decode(high, "Q", 3).priority == 9
-    for queue in ("@NYC", "SYSTEM.PUBLICATIONS"):  # Their messages have the same rank.
+    for queue in ("@NYC", "SYSTEM.PUBLICATIONS"):  # The two messages have the same rank.
         assert decode(high, queue, 3).priority == records.PRIORITY_DEFAULT
     own = m.DELIVERY.pack(9, 9, 77, 2, 1, 0, 0) + encode(Outgoing(b"x", priority=2))
     assert decode(own, "Q", 3).priority == 2
 
 
 def test_message_of_no_group_is_a_group_of_one() -> None:
-    """E3: The implied header has an id of zeros and number 1, and is the last."""
+    """E3: The implied header has an id of zeros and number 1, and marks the message as the last."""
     alone = decode(item(encode(Outgoing(b"x"))), "Q", 3)
     assert (alone.group, alone.group_id, alone.group_number) == (None, bytes(24), 1)
     assert alone.group_last
@@ -179,7 +179,7 @@ NOTE = pack({"code": 410, "queue": "FLIGHTS", "attempts": [[1, 500, "", "", "app
 
 
 def test_fields_after_the_record_are_read() -> None:
-    """G12: A delivery has the time until the expiry and the reason of the dead letter."""
+    """G12: A delivery states the time until the expiry, and the reason of a dead letter."""
     record = encode(Outgoing(b"x", group=(b"g" * 24, 2, True), persistent=False, report=True))
     extras = m.REMAINING.pack(59_000) + NOTE
     got = decode(item(record, m.STATE_EXPIRES | m.STATE_NOTED) + extras, "DEAD", 3)
@@ -206,7 +206,7 @@ TOPIC = "flights/Zürich/LX"
 
 
 def published(*rest: bytes, state: int = 0, retained: bool = False) -> Message:
-    """Returns a delivered publication with *rest* after its topic."""
+    """Returns a delivered publication that has *rest* after its topic."""
     name = TOPIC.encode()
     record = encode(Outgoing(b"x", retained=retained))
     whole = item(record, m.STATE_TOPIC | state) + bytes([len(name)]) + name + b"".join(rest)
@@ -228,7 +228,7 @@ def test_publication_has_its_topic() -> None:
 
 
 def test_topic_stands_before_all_else_that_follows() -> None:
-    """C12: A republished message is marked and has the reasons of the earlier failures."""
+    """C12: A republished message is marked, and contains the reasons of the earlier failures."""
     state = m.STATE_EXPIRES | m.STATE_NOTED | m.STATE_REPUBLISHED
     got = published(m.REMAINING.pack(59_000), NOTE, state=state, retained=True)
     assert (got.topic, got.expiry_left_ms, got.note) == (TOPIC, 59_000, NOTE)

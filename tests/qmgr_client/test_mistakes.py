@@ -1,4 +1,4 @@
-"""Mistakes of callers. The errors state the mistake, its location and the remedy."""
+"""Tests of callers' mistakes. Each error states the mistake, its location and the remedy."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Call = Callable[[Any], object]
 INVALID = ErrorCode.VALUE_INVALID
 
 MISTAKES: list[tuple[Call, ErrorCode, str]] = [
-    # Options that do not exist
+    # options that do not exist
     (
         lambda c: c.put("Q", b"x", priorty=3),
         INVALID,
@@ -59,7 +59,7 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
         INVALID,
         "depht_max: unknown attribute; did you mean depth_max?",
     ),
-    # Bodies and lists
+    # bodies and lists
     (
         lambda c: c.put("Q", "x"),
         INVALID,

@@ -1,4 +1,4 @@
-"""Options that do not exist."""
+"""Tests of options that do not exist."""
 
 import pytest
 
@@ -14,5 +14,5 @@ from qmgr_protocol.errors import ErrorCode
     ],
 )
 def test_unknown_option_is_named_with_a_suggestion(options: list[str], text: str) -> None:
-    error = option.unknown(options, ["uid", "priority"], "put")
+    error = option.unknown_option_error(options, ["uid", "priority"], "put")
     assert (error.code, error.text) == (ErrorCode.VALUE_INVALID, text)

@@ -1,4 +1,4 @@
-"""Messages to put, and their records."""
+"""Tests of messages to be put, and of their records."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -94,10 +94,7 @@ def test_contradictory_options_are_refused(outgoing: Outgoing, why: str) -> None
         ({"expiry_ms": 2**63}, "expiry of"),
         ({"expiry_ms": "1"}, "expiry_ms is of type str"),
         ({"delay_ms": 1.5}, "delay_ms is of type float"),
-        (
-            {"group": (b"short", 1, False)},
-            "the group id b'short' is 5 bytes, not 24: to use a text",
-        ),
+        ({"group": (b"short", 1, False)}, "the group id b'short' is 5 bytes, not 24: to use text"),
         ({"group": (GROUP_ID,)}, r"is not \(id, number, last\): a group id"),
         ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not .id, number"),
         ({"group": ("g" * 25, 1, False)}, "is a text of 25 bytes exceeds the limit of 24 bytes"),

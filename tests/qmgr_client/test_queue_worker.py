@@ -1,4 +1,4 @@
-"""Functions that can be workers."""
+"""Tests of functions that can be workers."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_worker_is_its_function_still() -> None:
 
 
 def test_package_offers_the_decorator() -> None:
-    """The name is the decorator and not a module."""
+    """The name refers to the decorator, and not to a module."""
     assert qmgr_client.worker is blocking.worker
 
 

@@ -1,4 +1,4 @@
-"""Checks of the rows that a daemon sends against the classes."""
+"""Tests that the rows that a daemon sends match the classes."""
 
 from pathlib import Path
 from typing import Any, Required, TypedDict, get_type_hints
@@ -68,7 +68,7 @@ async def test_rows_of_queues_and_subscriptions(tmp_path: Path) -> None:
         rows = [*check(await admin.queue_list(), admin.queue_list)]
         for name in ("Q", "R@HUB", "ALIAS", "@HUB", "B:s", ":s@HUB", "SYSTEM.PUBLICATIONS"):
             rows.append(check(await admin.queue_show(name), admin.queue_show))
-        # ``suspended`` is sent only if a subscription was suspended.
+        # The daemon sends ``suspended`` only if a subscription was suspended.
         assert set().union(*rows) | {"suspended"} == set(get_type_hints(QueueRow))
         local = check(await admin.queue_show("Q"), admin.queue_show)
         assert OF_NO_LOCAL.isdisjoint(local)

@@ -1,4 +1,4 @@
-"""Selections in protocol form."""
+"""Tests of the form that selections have in the protocol."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_ambiguous_or_empty_selection_is_refused(selection: SelectionOrUid, why:
 
 
 def test_empty_selector_is_refused_and_not_any_message() -> None:
-    with pytest.raises(RequestError, match="leave where out") as caught:
+    with pytest.raises(RequestError, match="omit where") as caught:
         chosen(where="")
     assert caught.value.code == ErrorCode.SELECTOR_INVALID
 

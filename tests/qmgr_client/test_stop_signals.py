@@ -1,4 +1,4 @@
-"""Stop signals: the first calls a function, and the next has its previous effect."""
+"""Tests that the first stop signal calls a function, and the next has its previous effect."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Units of work, ends of leases and fields of messages, with a real daemon."""
+"""Tests of units of work, ends of leases and fields of messages, with a real daemon."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ async def depth(manager: QueueManager, queue: str) -> int:
 
 
 async def test_unit_is_seen_when_it_is_committed(tmp_path: Path) -> None:
-    """G20: An uncommitted put is invisible. The commit applies puts and gets together."""
+    """G20: An uncommitted put is invisible. A commit applies the puts and gets together."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
         await manager.admin.queue_create("OUT")
@@ -32,7 +32,7 @@ async def test_unit_is_seen_when_it_is_committed(tmp_path: Path) -> None:
 
 
 async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
-    """G20: A backout removes puts and returns gets to their original positions."""
+    """G20: A backout removes the puts, and returns the messages to their original positions."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
         await manager.admin.queue_create("OUT")

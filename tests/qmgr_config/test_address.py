@@ -32,7 +32,7 @@ def test_an_address_is_a_host_and_a_port(text: str, address: Address) -> None:
         ("[1::2::3]:1", "1::2::3"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_reason(text: str, fault: str) -> None:
+def test_invalid_address_is_refused_with_the_reason(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=re.escape(fault)):
         parse_address(text)
 
@@ -55,6 +55,6 @@ def test_only_this_machine_reaches_a_loopback_address(text: str, is_loopback: bo
 
 
 @given(st.ip_addresses(), st.integers(0, 65_535))
-def test_what_is_written_reads_back(host: object, port: int) -> None:
+def test_written_values_are_read_back(host: object, port: int) -> None:
     address = Address(str(host), port)
     assert parse_address(str(address)) == address

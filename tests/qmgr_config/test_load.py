@@ -36,7 +36,7 @@ def faults(path: Path | None = None, overrides: dict[str, object] | None = None)
     return refusal.value.faults
 
 
-def test_without_sources_there_are_the_defaults() -> None:
+def test_configuration_without_sources_has_the_defaults() -> None:
     assert load() == Config()
 
 

@@ -1,4 +1,4 @@
-"""The model. config/qmgrd.toml documents the model for operators and must agree with it."""
+"""Tests that config/qmgrd.toml, which describes the model to operators, agrees with the model."""
 
 import re
 import tomllib

@@ -72,7 +72,7 @@ def test_time_is_read_in_milliseconds(value: object, time_ms: int) -> None:
         ([1], "[1] is not bytes"),
     ],
 )
-def test_what_is_no_size_is_refused_with_the_reason(value: object, fault: str) -> None:
+def test_invalid_size_is_refused_with_the_reason(value: object, fault: str) -> None:
     with pytest.raises(ValueError, match=re.escape(fault)):
         parse_bytes(value)
 
@@ -83,7 +83,7 @@ def test_a_count_takes_no_unit() -> None:
 
 
 @given(U64)
-def test_what_is_written_reads_back(number: int) -> None:
+def test_written_values_are_read_back(number: int) -> None:
     assert parse_bytes(bytes_text(number)) == number
     assert parse_ms(ms_text(number)) == number
     assert parse_count(count_text(number)) == number

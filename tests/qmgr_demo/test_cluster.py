@@ -1,4 +1,4 @@
-"""Daemons of the demo as processes."""
+"""Tests of the demo's daemons, which run as processes."""
 
 import asyncio
 from pathlib import Path

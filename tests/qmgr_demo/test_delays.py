@@ -1,4 +1,4 @@
-"""The expected delays of each subscriber, by airport and carrier instead of topics."""
+"""Tests of the delays that each subscriber should get, by airport and carrier."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A small run of the demo's part about topics."""
+"""A small run of the demo's part on topics."""
 
 import io
 from pathlib import Path

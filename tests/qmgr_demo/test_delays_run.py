@@ -1,4 +1,4 @@
-"""Delays that are published while the daemon is killed."""
+"""Tests of delays that are published while the daemon is killed."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The input data of the demo."""
+"""Tests of the input data of the demo."""
 
 import json
 

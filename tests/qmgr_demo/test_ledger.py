@@ -1,4 +1,4 @@
-"""The ledger, which must detect each kind of fault."""
+"""Tests that the ledger detects each kind of fault."""
 
 from qmgr_demo.ledger import Ledger
 
@@ -38,7 +38,7 @@ def test_the_same_message_under_another_uid_is_doubled_whatever_its_flag() -> No
     assert checker.doubled == [1]
 
 
-def test_what_nobody_put_is_unexpected() -> None:
+def test_message_that_was_never_put_is_unexpected() -> None:
     checker = ledger()
     assert not checker.note_delivery(9, "A.9", flagged=False, known=False)
     assert checker.unexpected == [9]

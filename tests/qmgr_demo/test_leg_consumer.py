@@ -1,4 +1,4 @@
-"""The records that a consumer of legs writes."""
+"""Tests of the records that a consumer of legs writes."""
 
 import asyncio
 from pathlib import Path

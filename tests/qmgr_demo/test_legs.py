@@ -1,4 +1,4 @@
-"""The legs of a day, and the audit, which must detect each kind of fault."""
+"""Tests of the legs of a day, and of the audit, which must detect each kind of fault."""
 
 import json
 
@@ -32,7 +32,7 @@ def flown(leg: Leg, **changed: object) -> Flown:
 
 
 def audited(*order: int) -> Audit:
-    """Returns the audit of a day whose legs were consumed in *order*, given as indexes."""
+    """Returns the audit of a day whose legs were consumed in *order*, a list of indexes."""
     legs = day().legs
     return audit(legs, [flown(legs[place]) for place in order])
 

@@ -1,4 +1,4 @@
-"""A small run of the demo's network, which cuts and stalls paths of links."""
+"""A small run of the demo's network, in which the paths of links are cut and stalled."""
 
 import asyncio
 from pathlib import Path

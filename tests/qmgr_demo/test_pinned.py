@@ -1,4 +1,4 @@
-"""A day's legs under kills: each aircraft's legs are consumed in order, once."""
+"""Tests that each aircraft's legs are consumed once and in order, even under kills."""
 
 import asyncio
 from collections.abc import Iterator

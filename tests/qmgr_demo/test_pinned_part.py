@@ -1,4 +1,4 @@
-"""A small run of the demo's part about groups."""
+"""A small run of the demo's part on groups."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables that the demo prints."""
+"""Tests of the tables that the demo prints."""
 
 import io
 

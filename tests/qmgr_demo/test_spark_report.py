@@ -1,4 +1,4 @@
-"""Spark's means of a snapshot, compared with the means of the rows."""
+"""Tests that Spark's means of a snapshot match the means of the rows."""
 
 import asyncio
 from pathlib import Path

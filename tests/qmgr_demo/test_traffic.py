@@ -1,4 +1,4 @@
-"""A small run of the demo's traffic: every flight is consumed once while daemons are killed."""
+"""A small run of the demo's traffic: each flight is consumed once, while daemons are killed."""
 
 import asyncio
 from functools import partial

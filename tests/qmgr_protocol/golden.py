@@ -1,4 +1,4 @@
-"""The golden vectors: the contents of protocol/vectors/, and their form.
+"""The golden vectors in protocol/vectors/: their contents and their form.
 
 Bytes are written as {"hex": "..."} and integers beyond 2**53 as {"integer": "..."}, so that JSON in
 every language can represent them. `pytest tests/qmgr_protocol --rewrite` regenerates the files.
@@ -277,7 +277,7 @@ MESSAGES: dict[str, m.Message] = {
     "CursorDelete": m.CursorDelete(19, "LAKE"),
 }
 
-# Messages that a newer peer may send, and the messages that this version reads
+# Messages that a newer peer may send, with the messages that this version reads from them
 NEWER: dict[str, tuple[list[Any], m.Message]] = {
     "a hello with three more fields": (
         [
@@ -344,7 +344,7 @@ WIDER: dict[str, tuple[bytes, m.Message]] = {
     ),
 }
 
-# Operations that are unknown to this version, each with its answer, if any
+# Operations that this version does not know, each with its answer, if any
 UNKNOWN: dict[str, tuple[list[Any], bool]] = {
     "a request of an unknown operation": ([99, 41, "ORDERS", {"color": "red"}], True),
     "an unknown operation without a request id": ([99], False),
@@ -353,7 +353,7 @@ UNKNOWN: dict[str, tuple[list[Any], bool]] = {
 
 
 class Refused(NamedTuple):
-    """Bytes that must be refused, and the code of the refusal."""
+    """Bytes that a decoder must refuse, and the code of the refusal."""
 
     data: bytes
     code: ErrorCode
@@ -364,7 +364,7 @@ def _raw(body: bytes) -> bytes:
 
 
 def _damaged(name: str, offset: int, value: int) -> bytes:
-    """Returns the record *name* with one byte changed and a valid checksum."""
+    """Returns the record *name* with one byte changed, but with a valid checksum."""
     data = bytearray(record.encode(RECORDS[name]))
     data[offset] = value
     data[:4] = crc32(data[5:]).to_bytes(4, "big")
@@ -488,12 +488,12 @@ def shown(value: Any) -> Any:
 
 
 def described(message: m.Message) -> dict[str, Any]:
-    """Returns a message in the form of a vector."""
+    """Returns a message in the form that vectors have."""
     return {"message": type(message).__name__, "fields": shown(message)}
 
 
 def files() -> dict[str, list[dict[str, Any]]]:
-    """Returns the vectors, with the name of their file as key."""
+    """Returns the vectors, by the name of their file."""
     return {
         "messages.json": [
             {"name": name, **described(message), "hex": encode(layout.to_array(message)).hex()}

@@ -1,4 +1,4 @@
-"""The contents of protocol/spec.json: the tables of PROTOCOL.md as data, made from the code.
+"""The contents of protocol/spec.json: the tables of PROTOCOL.md as data, generated from the code.
 
 `pytest tests/qmgr_protocol --rewrite` regenerates the file.
 """
@@ -26,7 +26,7 @@ from qmgrd.core.sessions import session
 from tests.qmgr_protocol.golden import VECTORS, shown
 
 PATH = VECTORS.parent / "spec.json"
-FIRST_VERSION = 1  # version that added all current messages
+FIRST_VERSION = 1  # the version that added all current messages
 
 _WIDTHS = {"B": "u8", "H": "u16", "I": "u32", "Q": "u64"}
 _RECORD_FLAGS = {
@@ -172,7 +172,7 @@ def _field(kind: type[Any], name: str, check: Any) -> dict[str, Any]:
 
 
 def _head(packed: struct.Struct, names: list[str]) -> dict[str, Any]:
-    """Returns the fields of *packed* by *names*, each with its offset."""
+    """Returns the fields of *packed*, which have these *names*, each with its offset."""
     codes = packed.format.removeprefix(">")
     return {
         "bytes": packed.size,

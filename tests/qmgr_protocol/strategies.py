@@ -21,7 +21,7 @@ ATTRIBUTES = st.dictionaries(
     TEXTS, st.integers(0, 9) | TEXTS | st.lists(TEXTS, max_size=3), max_size=3
 )
 
-# Valid values of fields by name, the same for all messages
+# Valid values of fields by name, which are the same for all messages
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "magic": st.just(m.MAGIC),
     "version": st.just(1),
@@ -136,7 +136,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "cursor": NAMES,
     "position": st.integers(0, 2**63 - 1),
 }
-# Valid values of fields of a single message
+# Valid values of fields that belong to a single message
 _MEMBER = {"group_id": GROUP_IDS, "number": st.integers(0, GROUP_NUMBER_MAX)}
 OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.Get: {"number": st.integers(0, GROUP_NUMBER_MAX)},
@@ -188,7 +188,7 @@ VALUES = st.recursive(
 
 @st.composite
 def mutated_arrays(draw: st.DrawFn) -> list[Any]:
-    """Returns a message as an array, either valid or with one fault."""
+    """Returns a message as an array that is valid or has one fault."""
     array = list(layout.to_array(draw(MESSAGES)))
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(1, len(array)))
@@ -219,7 +219,7 @@ RECORD_FIELDS = st.builds(
 
 @st.composite
 def chunked(draw: st.DrawFn, data: st.SearchStrategy[bytes]) -> tuple[bytes, list[bytes]]:
-    """Returns bytes, and the same bytes in pieces."""
+    """Returns bytes, and the same bytes divided into pieces."""
     whole = draw(data)
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=12)))
     edges = [0, *cuts, len(whole)]

@@ -12,7 +12,7 @@ from qmgrd.core.peer import Peer
 from tests.qmgr_protocol import golden
 from tests.qmgrd.core.harness import Manager
 
-WIDTH = 32  # number of bytes per line
+WIDTH = 32  # number of bytes shown per line
 
 
 def talk() -> str:
@@ -36,7 +36,7 @@ def _said() -> Iterator[tuple[str, str, bytes]]:
 
 
 class _Client:
-    """A client that communicates over the wire of the harness, and shows every frame."""
+    """A client that communicates over the wire of the harness, and shows each frame."""
 
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
@@ -69,7 +69,7 @@ class _Client:
 
 
 def _shown(message: m.Message) -> str:
-    """Returns *message* on one line, without fields that have their default."""
+    """Returns *message* on one line, without fields that have their default values."""
     kind = type(message)
     defaults = kind._field_defaults
     fields = [

@@ -1,4 +1,4 @@
-"""Tests that the checksum equals that of zlib, with each library."""
+"""Tests that the checksum equals that of zlib, with each library that can compute it."""
 
 import sys
 import zlib

@@ -91,7 +91,7 @@ def test_hostile_value_is_refused_quickly_and_without_memory(data: bytes) -> Non
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # A copy of the value, BUILT_MAX_BYTES, and 50 bytes of overhead for each short text
+    # A copy of the value, BUILT_MAX_BYTES, and 50 bytes of overhead for each short string
     assert peak_bytes < len(data) + 7 * codec.BUILT_MAX_BYTES
 
 
@@ -115,7 +115,7 @@ def test_nested_claims_cost_no_more_than_their_bytes() -> None:
 
 
 def test_nested_claims_in_a_small_value_cost_little() -> None:
-    """The decoder does not walk a small value, because its size limits the claims."""
+    """The decoder does not walk small values, because their size limits the claims."""
     assert least_time(REFUSED["300 nested claims in 500 bytes"]) < 0.03
 
 
@@ -155,7 +155,7 @@ def test_packer_is_as_new_after_a_value_that_it_cannot_pack() -> None:
 
 
 @given(VALUES)
-def test_what_is_packed_is_unpacked(value: Any) -> None:
+def test_packed_value_is_unpacked(value: Any) -> None:
     if "nan" not in repr(value):
         assert unpack(pack(value)) == value
 
@@ -177,7 +177,7 @@ def test_mutated_value_is_read_or_refused(value: Any, data: st.DataObject) -> No
 
 @given(st.binary(max_size=codec.SMALL_BYTES - 10) | VALUES.map(pack))
 def test_the_two_ways_agree(data: bytes) -> None:
-    """The decoder reads small values without a walk, with the same results."""
+    """The decoder reads small values without a walk, but with the same results."""
 
     def outcome(packed: bytes) -> Any:
         try:

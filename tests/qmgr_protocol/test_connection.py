@@ -282,7 +282,7 @@ def test_silence_ends_a_connection() -> None:
 
 
 def test_handshake_that_drips_in_is_no_sign_of_life() -> None:
-    """Otherwise a peer that slowly sends single bytes could occupy a connection indefinitely."""
+    """Otherwise, a peer that slowly sends single bytes could occupy a connection for ever."""
     connection = Connection(Side.LISTENER, now_ms=1_000)
     hello = frame(HELLO["client"])
     for now_ms in range(1_000, 1_300, 30):
@@ -345,7 +345,7 @@ def put(first_id: int, *, stream: int = 1, seen: int = 0, queue: str = "Q", size
 
 
 def joining(*messages: Any, records_max: int = 10) -> list[Any]:
-    """Returns the messages that a listener receives if all *messages* arrive at once."""
+    """Returns the messages that a listener receives if all *messages* arrive together."""
     connection = Connection(Side.LISTENER, joined_max=records_max)
     connection.receive(frame(HELLO["client"]), 0)
     connection.send(WELCOME)

@@ -38,7 +38,7 @@ def test_numbers_that_are_not_known_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("value", ["QUEUE_FULL", None, 1.5, True])
-def test_what_is_no_number_is_no_code(value: Any) -> None:
+def test_text_is_not_an_error_code(value: Any) -> None:
     with pytest.raises(ValueError, match="is not a valid ErrorCode"):
         ErrorCode(value)
 

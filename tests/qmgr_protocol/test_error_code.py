@@ -29,7 +29,7 @@ NOUNS = {
     14: "items set aside",
     15: "users and roles",
 }
-# Reason codes of MQ that several codes share
+# Reason codes of MQ that several of our codes share
 SHARED = {
     "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {
         "QUEUE_IS_REMOTE",
@@ -49,7 +49,7 @@ SHARED = {
     },
     "AMQ9526": {"RESTORED", "PEER_RESTORED"},
 }
-# Codes that peers may send, but this version never sends
+# Codes that peers may send, although this version never sends them
 NEVER_SENT = {"FEATURE_UNSUPPORTED", "CONSUMER_UNKNOWN", "LEASES_EXHAUSTED"}
 
 
@@ -66,11 +66,11 @@ def test_codes_are_in_the_order_of_their_numbers() -> None:
 def test_texts_are_sentences(code: ErrorCode) -> None:
     assert re.fullmatch(r"[A-Z].*[a-z)_]\.", code.means), code.means
     assert re.fullmatch(r"[A-Z].*[^. ]\.", code.remedy), code.remedy
-    assert "|" not in code.means  # The text is a cell of a table.
+    assert "|" not in code.means  # The text is one cell of a table.
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_what_it_means_fits_a_line(code: ErrorCode) -> None:
+def test_meaning_of_a_code_fits_a_line(code: ErrorCode) -> None:
     assert len(code.means) <= 80
 
 

@@ -1,4 +1,4 @@
-"""Tests that each type of a field contains the check of its limits."""
+"""Tests that each type of field includes a check of its limits."""
 
 from typing import Annotated, get_args, get_origin
 

@@ -42,7 +42,7 @@ def test_next_hands_out_one_at_a_time() -> None:
 
 
 def test_limit_may_move_between_frames() -> None:
-    """A hello has a separate limit, which differs from the limit of later frames."""
+    """The limit of a hello is separate, and differs from the limit of later frames."""
     decoder = FrameDecoder(limit_bytes=3)
     decoder.feed(encode([4, 7]) + encode([5, "longer"]))
     assert decoder.next() == ([4, 7], 7)
@@ -84,7 +84,7 @@ def test_frame_that_is_no_message_is_malformed(body: bytes) -> None:
     assert decoder.error.code == ErrorCode.FRAME_MALFORMED
 
 
-def test_what_stood_in_front_of_a_bad_frame_is_handed_out() -> None:
+def test_messages_before_a_bad_frame_are_returned() -> None:
     decoder = FrameDecoder()
     assert cut(decoder, [encode([4]) + length(1) + b"\xc1" + encode([5])]) == [([4], 6)]
     assert decoder.error is not None
@@ -127,7 +127,7 @@ def test_never_more_than_a_frame_is_buffered(chunks: list[bytes]) -> None:
 
 
 def test_frame_that_comes_in_many_pieces_is_copied_once() -> None:
-    """The decoder does not copy the buffer for each of 16,384 pieces, which would copy 8 GB."""
+    """The decoder must not copy the buffer for each of 16,384 pieces, which would copy 8 GB."""
     data = encode([21, b"x" * 2**20])
     decoder = FrameDecoder(limit_bytes=2**21)
     found = cut(decoder, [data[i : i + 64] for i in range(0, len(data), 64)])
@@ -135,7 +135,7 @@ def test_frame_that_comes_in_many_pieces_is_copied_once() -> None:
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray])
-def test_what_is_handed_out_does_not_hang_on_the_buffer(make: Any) -> None:
+def test_returned_messages_do_not_reference_the_buffer(make: Any) -> None:
     decoder = FrameDecoder()
     data = make(encode([21, b"record"]))
     decoder.feed(data[:9])

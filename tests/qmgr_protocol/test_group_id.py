@@ -52,7 +52,7 @@ def test_what_is_shown_is_taken_back_as_that_group(data: bytes) -> None:
         ("ab" * 23, "a text of 46 bytes"),
     ],
 )
-def test_what_is_no_group_is_refused_with_the_reason(said: str, why: str) -> None:
+def test_invalid_group_is_refused_with_the_reason(said: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         group_id.parsed(said)
 

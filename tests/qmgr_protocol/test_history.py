@@ -45,7 +45,7 @@ def expected(section: Open) -> list[tuple[object, ...]]:
 
 
 @given(st.lists(SECTIONS, min_size=1, max_size=5), st.integers(0, 2**60), st.integers(0, 2**60))
-def test_what_is_written_is_read(sections: list[Open], turn: int, clock_ms: int) -> None:
+def test_written_values_are_read_back(sections: list[Open], turn: int, clock_ms: int) -> None:
     rows = history.encode(turn, clock_ms, sections)
     assert all(len(row) <= history.ROW_MAX_BYTES for row in rows)
     found: list[tuple[object, tuple[object, ...]]] = []
@@ -55,7 +55,7 @@ def test_what_is_written_is_read(sections: list[Open], turn: int, clock_ms: int)
     assert found == [(one.head, what) for one in sections for what in expected(one)]
 
 
-def test_what_is_alike_is_short() -> None:
+def test_equal_values_are_stored_briefly() -> None:
     happenings: list[history.Happening] = [
         (1_000 + n, 4, b"NYC" + (10**15 + n).to_bytes(8, "big"), 256, 0, 0, 0) for n in range(500)
     ]
@@ -100,7 +100,7 @@ def test_one_message_is_no_run() -> None:
         ),
     ],
 )
-def test_what_is_no_row_is_refused(row: bytes, why: str) -> None:
+def test_invalid_row_is_refused(row: bytes, why: str) -> None:
     with pytest.raises(HistoryMalformed, match=why):
         history.decode(row)
 

@@ -23,7 +23,7 @@ def over_the_wire(array: Any) -> list[Any]:
 
 
 def quick_fields(kind: type[Any]) -> int:
-    """Returns the number of fields that a busy connection sends and the quick test checks."""
+    """Returns the number of fields that a busy connection sends and that the quick test checks."""
     return len(signature(layout.QUICK[kind]).parameters)
 
 
@@ -32,7 +32,7 @@ def required(kind: type[Any]) -> int:
 
 
 @given(MESSAGES)
-def test_what_is_sent_is_read(message: m.Message) -> None:
+def test_sent_message_is_read(message: m.Message) -> None:
     assert layout.parse(over_the_wire(layout.to_array(message))) == message
 
 
@@ -67,7 +67,7 @@ def test_mutated_message_is_read_or_refused(array: list[Any]) -> None:
 
 @pytest.mark.parametrize("kind", layout.QUICK, ids=lambda kind: kind.__name__)
 def test_quick_test_lets_nothing_pass_that_the_checks_refuse(kind: type[Any]) -> None:
-    """The limits of a frequent message exist twice, and must be equal."""
+    """The limits of a frequent message are defined twice, and both definitions must agree."""
 
     @given(st.data())
     def law(data: st.DataObject) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from qmgr_protocol.limits import QUEUE_ATTRIBUTES, QUEUE_LIMITS
+from qmgr_protocol.limits import ADDRESS_MAX, QUEUE_ATTRIBUTES, QUEUE_LIMITS, is_link_address
 from qmgr_protocol.messages import LEASE_MAX_MS
 
 
@@ -19,3 +19,22 @@ def test_unit_of_an_attribute_is_in_its_name(name: str) -> None:
     assert name.endswith("_percent") == (quantity == "percent")
     assert ("bytes" in name) == (quantity == "bytes")
     assert bool(QUEUE_ATTRIBUTES[name].choices) == (quantity == "choice")
+
+
+@pytest.mark.parametrize(
+    ("address", "is_valid"),
+    [
+        ("h:1", True),
+        ("[::1]:65535", True),
+        ("unix:/run/qmgrd.sock", True),
+        ("h", False),
+        (":1", False),
+        ("h:0", False),
+        ("h:65536", False),
+        ("h:\u0661", False),
+        ("unix:/" + ADDRESS_MAX * "x", False),
+        (1, False),
+    ],
+)
+def test_link_address_is_a_host_and_a_port_or_a_path(address: object, is_valid: bool) -> None:
+    assert is_link_address(address) is is_valid

@@ -15,7 +15,7 @@ def test_handle_and_delivery_head_have_the_sizes_of_the_protocol() -> None:
 
 
 def test_delivery_head_starts_with_the_handle() -> None:
-    """A client takes the handle for a settle from the start of the head."""
+    """A client copies the handle for a settle from the start of the head."""
     item = m.DELIVERY.pack(9, 17, 5, 2, 1, m.STATE_REDELIVERED, 99)
     assert item[: m.HANDLE.size] == m.HANDLE.pack(9, 17, 5)
 
@@ -26,7 +26,7 @@ def test_states_of_a_delivery_are_bits() -> None:
 
 @pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
 def test_request_names_its_request_first(kind: type[Any]) -> None:
-    """A listener can therefore refuse an unknown operation under its id."""
+    """Therefore a listener can refuse an unknown operation under the right id."""
     if "request_id" in kind._fields:
         assert kind._fields[0] == "request_id"
 
@@ -41,7 +41,7 @@ def test_operation_unknown_says_which() -> None:
 
 
 def test_empty_session_is_left_out() -> None:
-    """An older peer does not know the field, so an empty session is omitted."""
+    """Older peers do not know this field, so an empty session is omitted."""
     for message in (m.Hello(m.MAGIC, 1, 1, "client", "a"), m.Welcome(1, "QM1", b"S" * 16, 1)):
         array = layout.to_array(message)
         assert len(array) == 1 + message._fields.index("session")

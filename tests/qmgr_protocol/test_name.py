@@ -47,7 +47,7 @@ def test_name_is_split(text: str, parts: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_is_no_name_is_refused(text: str) -> None:
+def test_invalid_name_is_refused(text: str) -> None:
     with pytest.raises(RequestError) as caught:
         name.split(text)
     assert caught.value.code == ErrorCode.NAME_INVALID

@@ -17,7 +17,7 @@ DECLARED = {found.kind for found in OPERATIONS.values()}
 
 
 def test_all_messages_of_the_module_are_declared_and_in_the_union() -> None:
-    """A class without a decorator, or outside the union of type checkers, is incomplete."""
+    """A class is incomplete without the decorator, or outside the union for type checkers."""
     classes = {
         found
         for found in vars(m).values()
@@ -36,7 +36,7 @@ def test_requests_of_the_union_are_those_declared_as_requests() -> None:
     with_id = {kind for kind in declared if kind._fields[0] == "request_id"}
     assert set(get_args(m.RequestWithId)) == with_id
     assert (len(declared), len(with_id)) == (76, 72)
-    assert set(get_args(m.WithRequestId)) == {
+    assert set(get_args(m.MessageWithId)) == {
         x for x in DECLARED if x._fields[:1] == ("request_id",)
     }
 

@@ -42,7 +42,7 @@ def section(number: int) -> str:
 
 
 def rows(part: str) -> Iterator[list[str]]:
-    """Yields the cells of each row of all tables, without the heads."""
+    """Yields the cells of each row of all tables, except the heads."""
     for line in part.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
             yield [cell.strip() for cell in line.strip("|").split("|")]
@@ -286,7 +286,7 @@ def published(client: Client) -> list[dict[str, Any]]:
 
 
 def groups(client: Client, group_id: bytes) -> list[dict[str, Any]]:
-    """Returns the answers about a group in which number 2 is missing."""
+    """Returns the answers about a group that lacks number 2."""
     members = [record(b"x", group=(group_id, n, n == 3), expiry_ms=9_000) for n in (1, 3)]
     client.ask(m.QueueAlter, "Q", {"depth_max": 9})
     client.put_records("Q", *members)

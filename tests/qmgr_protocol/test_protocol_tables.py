@@ -115,7 +115,7 @@ def test_type_and_limits_of_a_field_are_those_declared(
 
 
 def test_limits_of_attributes_are_those_declared() -> None:
-    """QueueCreate states the limits, and other messages with attributes refer to it."""
+    """QueueCreate states the limits. The other messages with attributes refer to it."""
     (note,) = [
         row[3] for kind, row, _ in FIELDS if (kind, row[0]) == (m.QueueCreate, "`attributes`")
     ]
@@ -129,7 +129,7 @@ def test_limits_of_attributes_are_those_declared() -> None:
 
 
 def values() -> dict[str, str]:
-    """Returns the value of the Ok for each request."""
+    """Returns the value of the Ok that answers each request."""
     table = section(11).partition("| request | value |\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     for names, value in cells_of(table):

@@ -41,10 +41,10 @@ def test_each_byte_of_the_head_stands_where_it_is_drawn() -> None:
         )
     )
     assert data[0:4] == crc32(data[5:]).to_bytes(4, "big")
-    assert data[4] == 2  # origin
-    assert data[5:8] == bytes([1, 7, 2])  # version, priority, flags
+    assert data[4] == 2  # the origin
+    assert data[5:8] == bytes([1, 7, 2])  # the version, the priority and the flags
     assert data[8:16] == (515).to_bytes(8, "big")
-    assert data[16:18] == bytes([2, 3])  # correlation id, in a group and its last
+    assert data[16:18] == bytes([2, 3])  # with a correlation id, in a group, and the last of it
     assert data[18:20] == (4).to_bytes(2, "big")
     assert data[20:24] == (5).to_bytes(4, "big")
     assert data[24:] == (
@@ -53,7 +53,7 @@ def test_each_byte_of_the_head_stands_where_it_is_drawn() -> None:
 
 
 @given(RECORD_FIELDS)
-def test_what_is_encoded_is_decoded(fields: Fields) -> None:
+def test_encoded_value_is_decoded(fields: Fields) -> None:
     assert record.decode(record.encode(fields)) == fields
 
 
@@ -119,7 +119,7 @@ def test_envelope_that_fits_can_be_read_again(envelope: dict[str, Any]) -> None:
 def test_envelope_that_is_no_map_is_malformed() -> None:
     data = record.HEAD.pack(0, 0, 1, 4, 0, 0, 0, 0, 1, 0) + b"\x90"
     data = crc32(data[5:]).to_bytes(4, "big") + data[4:]
-    record.check(data)  # The daemon never examines an envelope.
+    record.check(data)  # The daemon never looks into an envelope.
     assert code_of(record.decode, data) == ErrorCode.RECORD_MALFORMED
 
 
@@ -143,7 +143,7 @@ def test_timestamp_beyond_63_bits_is_malformed() -> None:
 
 @given(RECORD_FIELDS, st.data())
 def test_flipped_bit_is_always_noticed(fields: Fields, data: st.DataObject) -> None:
-    """The checksum does not cover byte 4, the length of the origin. The lengths reveal a change."""
+    """The checksum omits byte 4, the length of the origin, but the lengths reveal a change."""
     damaged = bytearray(record.encode(fields))
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     assert code_of(record.check, bytes(damaged)) in (400, 401)
@@ -210,7 +210,7 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
 
 
 def reheaded(data: bytes, **changed: int) -> bytes:
-    """Returns *data* with changed fields in its head, and a valid checksum."""
+    """Returns *data* with changed fields in its head and a valid checksum."""
     head = record.Head._make(record.HEAD.unpack_from(data))._replace(**changed)
     data = record.HEAD.pack(*head) + data[record.HEAD_BYTES :]
     return crc32(data[5:]).to_bytes(4, "big") + data[4:]
@@ -251,7 +251,7 @@ def test_field_of_a_head_is_held_to_its_limit(
 
 
 class Announced(bytes):
-    """A body that claims more bytes than it has: four gigabytes are too large for a test."""
+    """A body that claims to be longer than it is: four gigabytes are too large for a test."""
 
     size = 0
 

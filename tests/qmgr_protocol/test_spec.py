@@ -1,4 +1,4 @@
-"""Tests that protocol/spec.json agrees with the code, and suffices to write a codec."""
+"""Tests that protocol/spec.json agrees with the code, and is sufficient to write a codec."""
 
 import ast
 import json
@@ -124,7 +124,7 @@ def test_delivery_is_read(codec: Codec) -> None:
 
 @pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
 def test_types_are_the_checks_of_the_code(kind: type[Any]) -> None:
-    """The spec and the code accept and refuse the same values at the limits and of other types."""
+    """The spec and the code accept and refuse the same values: at limits, and of other types."""
     for check in layout.checks_of(kind):
         described = read(description_of(check))
         for value in edges(described):

@@ -1,4 +1,4 @@
-"""Tests of topics and filters: their matches, and the texts of refusals."""
+"""Tests of topics and filters: what they match, and the messages of refusals."""
 
 import pytest
 from hypothesis import example, given
@@ -24,7 +24,7 @@ FILTERS = st.tuples(st.lists(LEVEL | st.just("+"), max_size=4), st.booleans()).m
 
 
 def model(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
-    """Compares the levels one by one, in the most obvious way."""
+    """Compares the levels one by one, in the simplest correct way."""
     if filter_ == ("#",):
         return True
     if not filter_ or not topic:

@@ -35,7 +35,7 @@ def test_nothing_is_said_once_closed() -> None:
     assert not [key for key in TRANSITIONS if key[0] is State.CLOSED]
 
 
-def test_before_open_there_is_only_the_handshake() -> None:
+def test_only_the_handshake_is_valid_before_open() -> None:
     assert {kind for before, _, kind in TRANSITIONS if before is not State.OPEN} <= HANDSHAKE
 
 

@@ -1,4 +1,4 @@
-"""Tests of the window, with two invariants: messages arrive exactly once despite cuts and crashes.
+"""Tests of the window: each message arrives exactly once, despite cuts and crashes.
 
 The conversations in tests/conversations/window/ show the same behaviour step by step.
 """
@@ -19,7 +19,7 @@ WEIGHTS = [25, 25, 25, 20, 2, 1, 1]
 
 
 def test_gap_holds_the_commit_id_back() -> None:
-    """B4."""
+    """B4: a gap holds the commit id back."""
     inbox = Inbox(window=10)
     assert [inbox.receive(i) for i in (1, 3, 4, 3)] == [True, True, True, False]
     assert inbox.commit_id == 1
@@ -39,7 +39,7 @@ def test_id_that_is_held_is_known_wherever_the_window_stands() -> None:
 
 
 def test_commit_of_an_id_never_assigned_is_the_peers_error() -> None:
-    """B28."""
+    """B28: a commit of an id that was never assigned is an error of the peer."""
     outbox = Outbox(window=8, next_id=7)
     with pytest.raises(CommitOutOfRange, match="commit id 7") as caught:
         outbox.commit(7)
@@ -48,21 +48,21 @@ def test_commit_of_an_id_never_assigned_is_the_peers_error() -> None:
 
 
 def test_commit_that_comes_late_deletes_nothing() -> None:
-    """B15."""
+    """B15: a late commit deletes nothing."""
     outbox = Outbox(window=8, commit_id=5, next_id=9)
     assert not outbox.commit(3)
     assert outbox.commit_id == 5
 
 
 def test_sender_restarted_behind_the_receiver_resumes() -> None:
-    """B13."""
+    """B13: a sender that restarted behind the receiver resumes."""
     outbox = Outbox(window=100, commit_id=100, next_id=301)
     assert outbox.resume(250) == range(101, 251)
     assert outbox.take(1000) == range(251, 301)
 
 
 def test_sender_stops_at_its_window() -> None:
-    """B26."""
+    """B26: a sender stops at the end of its window."""
     outbox = Outbox(window=3)
     assert outbox.assign(9) == 1
     assert outbox.take(2) == range(1, 3)
@@ -80,7 +80,7 @@ def test_smaller_window_after_a_reconnect_sends_nothing_until_it_fits() -> None:
 
 
 def test_ids_never_come_round_again() -> None:
-    """B23."""
+    """B23: ids are never used again."""
     near = 2**63 - 5
     outbox = Outbox(window=8, commit_id=near, next_id=near + 1)
     inbox = Inbox(window=8, commit_id=near)
@@ -91,7 +91,7 @@ def test_ids_never_come_round_again() -> None:
 
 
 class Stream:
-    """Both ends of a stream, the other data on each disk, and the wire."""
+    """Both ends of a stream, the other data on each disk, and the wire between them."""
 
     def __init__(self, total: int, seed: int) -> None:
         self.total = total
@@ -111,7 +111,7 @@ class Stream:
 
     def deliver(self) -> None:
         if self.wire:
-            # several paths allow any order
+            # With several paths, any order is possible.
             seq_id = self.wire.pop(self.rng.randrange(len(self.wire)))
             if self.inbox.receive(seq_id):
                 self.stored.append(seq_id)
@@ -157,7 +157,7 @@ def test_every_message_arrives_once_over_cuts_and_crashes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_every_message_of_a_producer_arrives_once_though_frames_are_sent_again(seed: int) -> None:
-    """The receiver handles frames as the daemon does: each as a whole, with any overlap."""
+    """The receiver handles frames as the daemon does: each as a whole, even if ids overlap."""
     rng = random.Random(seed)
     total, window = 200, 16
     outbox, inbox = Outbox(window), Inbox(window)

@@ -1,6 +1,7 @@
-"""A codec that is made only from protocol/spec.json.
+"""A codec that is built from protocol/spec.json alone.
 
-A codec in another language could start like this one. The module imports no project code.
+A codec in another language could be written in the same way. The module does not import code of the
+project.
 """
 
 import struct
@@ -14,11 +15,11 @@ _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 
 
 class Refused(Exception):
-    """The bytes are not a valid message or record."""
+    """Raised if the bytes are not a valid message or record."""
 
 
 def read(value: Any) -> Any:
-    """Returns the value that the JSON value *value* represents."""
+    """Returns the value that *value*, a JSON value, represents."""
     if isinstance(value, dict):
         if set(value) == {"hex"}:
             return bytes.fromhex(value["hex"])
@@ -37,7 +38,7 @@ class Codec:
         self._by_number = {each["number"]: each for each in self._spec["messages"]}
 
     def encode(self, name: str, given: Json) -> bytes:
-        """Returns a message as a frame. *given* maps its fields to values."""
+        """Returns a message as a frame. *given* maps the names of its fields to values."""
         kind = self._by_name[name]
         fields = kind["fields"]
         values = [given[x["name"]] if x["name"] in given else x["default"] for x in fields]
@@ -91,7 +92,7 @@ class Codec:
         return struct.pack(">I", crc32(packed[layout["checksum"]["from_byte"] :])) + packed[4:]
 
     def _flags(self, field: str) -> dict[str, int]:
-        """Returns the flags in *field* of a record or of a delivery."""
+        """Returns the names of the flags in *field* of a record or of a delivery."""
         record, delivery = self._spec["record"], self._spec["delivery"]
         flags: dict[str, int] = record[field] if field in record else delivery[field]
         return flags

@@ -1,4 +1,4 @@
-"""The fixtures of qmgr_tools that run qmctl, for the tests of the proxy."""
+"""The fixtures that run qmctl, shared with the tests of qmgr_tools."""
 
 from tests.qmgr_tools.conftest import (
     at,

@@ -1,4 +1,4 @@
-"""The options of qmctl proxy. test_run.py tests the running command."""
+"""Tests of the options of qmctl proxy. test_run.py tests the running command."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The damage of chunks, with fixed random draws and a list as the pipe."""
+"""Tests of the damage to chunks, with fixed random draws and a list as the pipe."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class Chance(Random):
 
 
 class Sink:
-    """An inlet that records the data that has passed."""
+    """An inlet that records the data that passes through."""
 
     def __init__(self) -> None:
         self.passed: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Repeated cuts and stalls of a proxy between sockets of this process."""
+"""Tests of repeated cuts and stalls of a proxy between sockets of this process."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""One direction of a proxied connection between transports that only record calls."""
+"""Tests of one direction of a proxied connection, between transports that only record calls."""
 
 import asyncio
 from typing import cast
@@ -115,7 +115,7 @@ async def test_little_is_held_where_the_rate_is_low() -> None:
     assert bench.source.is_reading
 
 
-async def test_what_is_held_is_bounded() -> None:
+async def test_held_bytes_are_limited() -> None:
     bench = Bench(Shape(delay_ms=3_600_000))
     bench.pipe.take(bytes(HELD_MAX_BYTES - 1))
     assert bench.source.is_reading

@@ -1,4 +1,4 @@
-"""A proxy between sockets of this process, with both event loops."""
+"""Tests of a proxy between sockets of this process, with both event loops."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ LARGE = 32 * 1024 * 1024
 
 
 class Target:
-    """The server behind the proxy. ``came`` has the connections that it accepted."""
+    """The server behind the proxy. ``came`` has the connections that the server accepted."""
 
     def __init__(self) -> None:
         self.came: asyncio.Queue[Streams] = asyncio.Queue()
@@ -74,7 +74,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """Returns the data until the end or a reset."""
+    """Returns the data up to the end or a reset."""
     found = b""
     with suppress(ConnectionResetError):
         while data := await reader.read(1 << 16):
@@ -123,7 +123,7 @@ async def test_delay_costs_time_and_no_throughput() -> None:
         assert await far_reader.read(1) == b"?"
         far_writer.write(b"!")
         assert await reader.read(1) == b"!"
-        assert loop.time() - began > 0.08  # The delays are 100 ms together, but timers are coarse.
+        assert loop.time() - began > 0.08  # In total, the delays are 100 ms, but timers are coarse.
         began = loop.time()
         pouring = asyncio.create_task(poured(writer, LARGE))
         assert len(await far_reader.read()) == LARGE

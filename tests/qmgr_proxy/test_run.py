@@ -1,4 +1,4 @@
-"""A simulated network that runs as a process between qmctl and a daemon."""
+"""Tests of a simulated network that runs as a process between qmctl and a daemon."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ class Running:
         return row
 
     def end(self) -> dict[str, Any]:
-        """Ends the command, and returns the totals."""
+        """Ends the command, and returns its totals."""
         self.process.send_signal(signal.SIGTERM)
         row = self.until("ended")
         assert self.process.wait(30) == 0

@@ -1,4 +1,4 @@
-"""Snapshots that the tests of tables share."""
+"""The snapshots that the tests of tables share."""
 
 from tests.qmgr_tables.fixtures import empty, format_1, office, snapshot
 

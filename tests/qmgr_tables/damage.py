@@ -1,4 +1,4 @@
-"""Snapshots with a row that was damaged after they were taken."""
+"""Snapshots with rows that were damaged after the snapshots were taken."""
 
 import json
 from pathlib import Path

@@ -51,7 +51,7 @@ def rows_read(path: Path | str, **options: str) -> list[dict[str, Any]]:
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
-    """Returns the rows of exported Parquet files, in the same order."""
+    """Returns the rows of exported Parquet files, in the order of rows_read."""
     found = ds.dataset(table, partitioning="hive").to_table().to_pylist()
     return in_order([{k: v for k, v in row.items() if k not in ("q", "day")} for row in found])
 
@@ -60,7 +60,7 @@ def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
     """Returns the rows of an exported table. deltalake itself reads Delta tables."""
     if format == "parquet":
         return rows_of(table)
-    # to_pyarrow_table is not used, because the process may then abort at its end.
+    # The function does not use to_pyarrow_table, because the process may then abort at its end.
     lake = QueryBuilder().register("lake", DeltaTable(table))
     found = pa.table(lake.execute("SELECT * FROM lake"))
     schema = TABLES[table.name].schema
@@ -68,7 +68,7 @@ def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns rows in an order that depends only on their values."""
+    """Returns the rows in an order that depends only on their values."""
     return sorted(
         rows,
         key=lambda row: (
@@ -81,7 +81,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
-    """Returns the content and the time of each file below *directory*."""
+    """Returns the content and the modification time of each file below *directory*."""
     return {
         path.relative_to(directory).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in sorted(directory.rglob("*"))
@@ -105,7 +105,7 @@ class Life:
         self._count = 0
 
     def shot(self) -> Path:
-        """Takes a snapshot with the next number."""
+        """Takes a snapshot, which gets the next number."""
         self._count += 1
         path = self._directory / f"{self._count}"
         self._camera.take(path)
@@ -114,7 +114,7 @@ class Life:
 
 @contextmanager
 def life(directory: Path, *queues: str, name: str = "QM1") -> Iterator[Life]:
-    """Yields a store with *queues*. Its snapshots are written below *directory*."""
+    """Yields a store with *queues*, whose snapshots are written below *directory*."""
     directory.mkdir(parents=True, exist_ok=True)
     with managed(directory / "store", name) as manager:
         found = Life(manager, directory)

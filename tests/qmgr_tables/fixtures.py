@@ -13,7 +13,7 @@ FORMAT_1 = Path(__file__).parent / "data/format-1.tar.xz"
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot with messages of all kinds. Tests must copy it to change it."""
+    """A snapshot with messages of all kinds. A test must copy it before changing it."""
     return make(tmp_path_factory.mktemp("snapshots"))
 
 
@@ -25,13 +25,13 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot with rows for every table. Tests must copy it to change it."""
+    """A snapshot with rows for every table. A test must copy it before changing it."""
     return offices.make(tmp_path_factory.mktemp("office"))
 
 
 @pytest.fixture(scope="session")
 def format_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot of manifest format 1, written by the version of that time."""
+    """A snapshot of manifest format 1, written by a version that used this format."""
     directory = tmp_path_factory.mktemp("format-1")
     with tarfile.open(FORMAT_1) as archive:
         archive.extractall(directory, filter="data")

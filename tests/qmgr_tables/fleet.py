@@ -1,4 +1,4 @@
-"""Small, different snapshots of many queue managers, made without a process for each."""
+"""Small, different snapshots of many queue managers, made without separate processes."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from tests.qmgrd.snapshot.shot import managed
 
 
 def make(directory: Path, count: int) -> Path:
-    """Returns a directory of snapshots QM0, QM1 ... QMn has n + 1 messages on queue Q."""
+    """Returns a directory of snapshots QM0, QM1 and so on. QMn has n + 1 messages on queue Q."""
     shots = directory / "shots"
     shots.mkdir()
     for number in range(count):
@@ -28,7 +28,7 @@ def make(directory: Path, count: int) -> Path:
 
 
 def shoot(manager: Manager, directory: Path) -> None:
-    """Writes a snapshot of a stopped queue manager with the daemon's own code."""
+    """Writes a snapshot of a stopped queue manager, with the daemon's own code."""
     data = manager.store.directory / "store/data.mdb"
     path = directory.with_suffix(".copy")
     path.write_bytes(data.read_bytes() + TRAILER)

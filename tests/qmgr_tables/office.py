@@ -1,4 +1,4 @@
-"""A snapshot of a queue manager that has rows for every table. Each function adds some."""
+"""A snapshot of a queue manager that has rows for every table. Each function adds some rows."""
 
 from pathlib import Path
 from typing import Any
@@ -59,18 +59,18 @@ def groups(manager: Manager) -> None:
 
 
 def uids(manager: Manager) -> None:
-    """Puts messages of several origins. Some are consumed and remembered."""
+    """Puts messages from several origins. Some are consumed and remembered."""
     app = manager.connect()
     app.ask(m.QueueCreate, "UIDS", {"dedup_retention_ms": 60_000})
     app.put_records("UIDS", *(record(b"", uid=("A", stamp)) for stamp in range(1, 301)))
     app.ack(*app.get("UIDS", 100))
     app.put_records("UIDS", *(record(b"", uid=("B", stamp)) for stamp in range(500, 510)))
-    app.put_records("UIDS", record(b"", uid=("B", 505)))  # refused as a duplicate
+    app.put_records("UIDS", record(b"", uid=("B", 505)))  # This put is refused as a duplicate.
     app.put_records("UIDS", record(b"", uid=("B", 499)))  # accepted after a lookup in the index
 
 
 def subscriptions(hub: Hub) -> None:
-    """Creates a failing, a healthy, a remote and a connection's subscription."""
+    """Creates four subscriptions: failing, healthy, remote, and owned by a connection."""
     hub.subscribe("flights/+", "B:late", where="delay > 15", redelivery_limit=1)
     hub.subscribe("flights/#", "A:bad", redelivery_limit=0)
     hub.subscribe("flights/#", ":copy@NYC")
@@ -81,7 +81,7 @@ def subscriptions(hub: Hub) -> None:
 
 
 def dead_letters(manager: Manager) -> None:
-    """Puts dead letters among messages that only failed. Some dead letters are far apart."""
+    """Puts dead letters, some far apart, among messages that only failed."""
     app = manager.connect()
     app.ask(m.QueueCreate, "FAILS", {"backout_threshold": 2})
     app.put("FAILS", *(b"%d" % number for number in range(60)))

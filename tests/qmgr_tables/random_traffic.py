@@ -1,4 +1,4 @@
-"""A queue manager with random operations on its queues, for tests of message streams."""
+"""A queue manager with random operations on its queues, for the tests of message streams."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -51,17 +51,17 @@ class RandomTraffic:
         self._units: list[tuple[ExitStack, UnitOfWork]] = []
 
     def close(self) -> None:
-        """Ends like a killed application. Open units are backed out."""
+        """Ends like a killed application. The daemon backs out open units."""
         self.client.close(0)
         self._open.close()
 
     def restart(self) -> None:
-        """Restarts the daemon cleanly. Open units are backed out."""
+        """Restarts the daemon cleanly. The daemon backs out open units."""
         self.close()
         self._start()
 
     def go_on(self, count: int) -> None:
-        """Does *count* random operations."""
+        """Performs *count* random operations."""
         for _ in range(count):
             self._random.choice(self._ways)()
 

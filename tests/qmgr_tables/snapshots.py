@@ -39,7 +39,7 @@ def flip_last_byte(manager: Manager, key: bytes) -> None:
 
 
 def fill(manager: Manager) -> None:
-    """Puts messages of all kinds on queues ALL, MANY and @NYC, and none on EMPTY."""
+    """Puts messages of all kinds on the queues ALL, MANY and @NYC, and none on EMPTY."""
     app = manager.connect()
     for queue in ("ALL", "EMPTY", "MANY"):
         app.ask(m.QueueCreate, queue)
@@ -80,7 +80,7 @@ def fill_times(app: Client) -> None:
     app.put("TIMES", b"volatile", flags=records.FLAG_NOT_PERSISTENT)
     app.put("TIMES", b"of the queue", priority=9, flags=records.FLAG_PRIORITY_OF_QUEUE)
     app.put("TIMES", b"for ever", expiry_ms=2**62)
-    app.manager.turn(5_000)  # Five seconds pass, so all due times are nearer.
+    app.manager.turn(5_000)  # Five seconds pass, so all messages are closer to their due times.
     app.put("FAR@NYC", b"as NYC says", flags=records.FLAG_PRIORITY_OF_QUEUE)
 
 

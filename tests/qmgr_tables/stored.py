@@ -1,4 +1,4 @@
-"""Messages as a store may hold them, of every kind, intact or damaged, for Hypothesis."""
+"""Messages of every kind as a store may hold them, intact or damaged, for Hypothesis."""
 
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ RUNS = st.builds(
     st.just(2**63),
     st.sampled_from([(), ((2, 5),)]),
 )
-# An intact record is read as it is, even if its content is invalid.
+# An intact record is read unchanged, even if its content is invalid.
 TWISTS = st.fixed_dictionaries(
     {},
     optional={
@@ -63,7 +63,7 @@ TWISTS = st.fixed_dictionaries(
 
 
 class Stored(NamedTuple):
-    """A message with all its stored parts except its key."""
+    """A stored message, with all its parts except its key."""
 
     entry: Entry
     record: bytes

@@ -1,4 +1,4 @@
-"""Plain messages and the positions of their parts. test_columns.py tests the properties."""
+"""Tests of plain messages and the positions of their parts. test_columns.py tests properties."""
 
 import pytest
 

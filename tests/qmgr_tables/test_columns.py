@@ -1,4 +1,4 @@
-"""The columns of plain messages have the same values as the rows of row.py."""
+"""Tests that the columns of plain messages have the same values as the rows of row.py."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from qmgrd.core.layout import keys
 from tests.memory_store import MemoryStore
 from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
 
-# Most options have no bound. Other bounds are near the times of the messages.
+# Most options have no bound. The other bounds are near the times of the messages.
 TIMES = st.none() | st.sampled_from([0, 1, 2, 2**40, 2**40 + 1, 2**63])
 OPTIONS = st.builds(
     lambda body, most, states, since_us, until_us: Options(

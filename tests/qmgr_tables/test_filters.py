@@ -1,4 +1,4 @@
-"""The conditions of a query on columns: names and bounds, which can be combined."""
+"""Tests of the conditions that a query sets for columns: names and bounds, in combination."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Open files: each file once per process, none of a parent process, and a limited number."""
+"""Tests of open files: one per file and process, none of a parent process, up to a limit."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Times in options."""
+"""Tests of times in options."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -31,7 +31,7 @@ def test_time_is_iso_or_seconds(text: str, us: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "1970-13-01", "-1", "1e9", "٣", "1.1234567"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(
         instant.InstantInvalid, match="is not a valid time; use 2024-05-01, 2024-05-01T12"
     ):

@@ -1,4 +1,4 @@
-"""The options: their names in any case, their checks, and their errors in one line."""
+"""Tests of options: their names in any case, their checks, and their errors in one line."""
 
 import pytest
 

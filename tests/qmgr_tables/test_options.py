@@ -1,4 +1,4 @@
-"""The selection of queues and rows by options."""
+"""Tests of options that select queues and rows."""
 
 import pytest
 

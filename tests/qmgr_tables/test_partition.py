@@ -1,4 +1,4 @@
-"""Partitions of about the requested size. Each message is in exactly one partition."""
+"""Tests of partitions, which have about the requested size and share no message."""
 
 from itertools import pairwise
 from typing import Any
@@ -91,7 +91,7 @@ def test_number_of_partitions_is_limited() -> None:
     assert len(shares) == 100_000
 
 
-def test_nothing_is_planned_where_there_is_nothing() -> None:
+def test_nothing_is_planned_for_an_empty_store() -> None:
     assert plan([], Options(PATH)) == []
     assert plan([snapshot(queue(1))], Options(PATH)) == []
 

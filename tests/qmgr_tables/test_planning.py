@@ -1,4 +1,4 @@
-"""The planning of a query: finding, verifying, skipping and distributing snapshots."""
+"""Tests of how a query is planned: finding, verifying, skipping and distributing snapshots."""
 
 import logging
 import shutil
@@ -52,12 +52,12 @@ def test_or_it_is_left_out_with_a_warning(
         str(broken.parent / "newer"),
     ]
     assert len(caplog.messages) == 3
-    assert caplog.messages[1].startswith(f"qmgr: snapshot left out (onDamaged=skip): {broken}/")
+    assert caplog.messages[1].startswith(f"qmgr: skipped snapshot (onDamaged=skip): {broken}/")
     assert all("\n" not in message for message in caplog.messages)
 
 
 def test_nothing_that_is_left_is_an_error_all_the_same(broken: Path) -> None:
-    with pytest.raises(SnapshotUnreadable, match="all 2 snapshots were left out; the first: /n"):
+    with pytest.raises(SnapshotUnreadable, match="all 2 snapshots were skipped; the first: /n"):
         find(options(broken, "/none", skip_damaged=True))
 
 
@@ -143,7 +143,7 @@ def test_small_shares_are_put_together_and_large_ones_are_not() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_read_over_options_of_all_kinds(office: Path, name: str) -> None:
-    """Every table accepts the options that only control the reading."""
+    """Every table accepts the options that only control how it is read."""
     how = {
         "rowsPerPartition": "10",
         "minPartitions": "3",

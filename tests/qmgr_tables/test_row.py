@@ -1,4 +1,4 @@
-"""Each kind of message as a row."""
+"""Tests of each kind of message as a row."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -143,7 +143,7 @@ def test_damaged_message_is_a_row_and_no_crash(
 def test_message_on_its_way_elsewhere(snapshot: Path) -> None:
     row, undecided = rows(snapshot, queues="@NYC")
     assert (row["queue"], row["state"], row["target"]) == ("@NYC", "transmission", "FAR")
-    # The message determines the priority, not the transmission queue.
+    # The message itself determines the priority, and not the transmission queue.
     assert (row["priority"], row["body"]) == (2, b"away")
     assert undecided["priority"] is None  # The destination queue determines the priority.
 

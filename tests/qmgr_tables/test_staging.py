@@ -1,4 +1,4 @@
-"""Remote snapshots are copied once, completely, and within a limit."""
+"""Tests that remote snapshots are copied once, completely, and within a limit."""
 
 import os
 import shutil
@@ -117,7 +117,7 @@ def test_damage_is_found_before_it_is_opened(snapshot: Path, tmp_path: Path, fs:
     assert copies(tmp_path / "stage") == []
 
 
-def test_what_vanished_is_named(snapshot: Path, tmp_path: Path) -> None:
+def test_deleted_snapshot_is_named(snapshot: Path, tmp_path: Path) -> None:
     found = at(snapshot, "a", tmp_path / "stage")
     remote.discard(URL.format("a"))
     with pytest.raises(SnapshotUnreadable, match="not found; check the URL"):

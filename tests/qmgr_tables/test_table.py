@@ -1,4 +1,4 @@
-"""The rules for every table."""
+"""Tests of the rules that every table follows."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from qmgr_tables.tables.registry import TABLES
 
 @pytest.mark.parametrize("name", TABLES)
 def test_columns_are_what_spark_makes_of_them_and_back(name: str) -> None:
-    """Spark compares each batch exactly with its own schema."""
+    """Spark compares the schema of each batch exactly with its own schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     table = TABLES[name]

@@ -25,7 +25,7 @@ numbers = itertools.count(1)
 
 
 class Daemon:
-    """A queue manager as a process, which listens on a Unix socket and a free port."""
+    """A queue manager as a process that listens on a Unix socket and a free port."""
 
     def __init__(self, name: str, data_dir: Path) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class Daemon:
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """The daemon that most tests share. Each test uses its own queues."""
+    """The daemon that most tests share. Each test uses separate queues."""
     started = Daemon("QM", tmp_path_factory.mktemp("qm"))
     try:
         started.start()
@@ -65,7 +65,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture
 def own_daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon for one test, which can stop and start it."""
+    """A daemon for one test, which the test can stop and start."""
     started = Daemon("OWN", tmp_path)
     try:
         started.start()
@@ -75,7 +75,7 @@ def own_daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 class Ended(NamedTuple):
-    """The exit code and the output of a command."""
+    """The exit code and the output of a command that has ended."""
 
     code: int
     out: str
@@ -83,12 +83,12 @@ class Ended(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The output as JSON."""
+        """The output, parsed as JSON."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[Any]:
-        """The output as JSON on each line."""
+        """The lines of the output, each parsed as JSON."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -116,7 +116,7 @@ def qmctl(
 
 @pytest.fixture
 def qm(qmctl: Qmctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
-    """A function that runs qmctl like ``qmctl``, against the shared daemon."""
+    """A function like ``qmctl``, but for the shared daemon."""
     monkeypatch.setenv("QMCTL_CONNECT", daemon.unix)
     return qmctl
 
@@ -131,7 +131,7 @@ def queue(qm: Qmctl) -> str:
 
 @pytest.fixture
 def bad(qm: Qmctl, daemon: Daemon, queue: str) -> str:
-    """A backout queue with three dead letters of *queue*."""
+    """A backout queue with three dead letters from *queue*."""
     name = f"{queue}.BAD"
     qm("queue", "create", name)
     with connect(daemon.unix, name="billing") as client:
@@ -207,7 +207,7 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
                     env=os.environ | known | environment,
                 )
             shown = b""
-            with suppress(OSError):  # A terminal that all processes have closed reports EIO.
+            with suppress(OSError):  # Reading a terminal that all processes have closed raises EIO.
                 while piece := screen.read(65_536):
                     shown += piece
             code = process.wait()

@@ -1,4 +1,4 @@
-"""Queues of all kinds, and all their options, as qmctl creates and shows them."""
+"""Tests that qmctl creates and shows queues of all kinds, with all their options."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A closed store that contains rows of all kinds."""
+"""A closed store that has rows of all kinds."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = ["empty", "snapshot", "sound", "store"]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid data directory that tests must not change."""
+    """A valid data directory, which tests must not change."""
     directory = stores.filled(tmp_path_factory.mktemp("stores") / "sound")
     stores.change(directory, *stores.MORE)
     return directory

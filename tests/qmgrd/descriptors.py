@@ -1,4 +1,4 @@
-"""A process that has run out of file descriptors."""
+"""Makes a process run out of file descriptors."""
 
 import os
 import resource

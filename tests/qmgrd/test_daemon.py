@@ -25,7 +25,7 @@ from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.process.recovery import RECOVERIES_MAX
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 from tests.qmgrd.core.harness import record
-from tests.qmgrd.net.wire import Wire
+from tests.qmgrd.net.wire import Wire, abort_all
 
 ID = b"P" * 16
 
@@ -70,10 +70,29 @@ async def running(
             yield running
             if not running.task.done():
                 await running.stop()
+    except BaseException:
+        abort_all()
+        running.daemon.stop()  # A cancelled daemon does not close its sockets.
+        await asyncio.wait([running.task], timeout=5)
+        raise
     finally:
         running.task.cancel()
         await asyncio.gather(running.task, return_exceptions=True)
         running.store.close()
+
+
+async def test_failed_test_closes_its_wires_before_the_daemon(tmp_path: Path) -> None:
+    """Otherwise the event loop of uvloop never closes, and the failure is not reported."""
+    wires: list[Wire] = []
+
+    async def fail() -> None:
+        async with running(tmp_path) as here:
+            wires.append(await Wire.connect(here.address))
+            raise AssertionError("the test failed")
+
+    with pytest.raises(AssertionError, match="the test failed"):
+        await fail()
+    assert wires[0].writer.transport.is_closing()
 
 
 # -- serving

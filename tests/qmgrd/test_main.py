@@ -1,4 +1,4 @@
-"""The command: options, exit codes, and errors of failed starts."""
+"""Tests of the command: options, exit codes, and the errors of failed starts."""
 
 import errno
 import gc
@@ -24,7 +24,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restores the signals and the log that the command configures in this process."""
+    """Restores the signals and the log, which the command configures in this process."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for module in (command, daemons):
         monkeypatch.setattr(module, "log", structlog.get_logger())

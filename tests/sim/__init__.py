@@ -1,4 +1,4 @@
-"""The simulator runs a whole network in one process. A seed repeats a run exactly.
+"""The simulator runs a whole network in one process. The same seed repeats a run exactly.
 
 Queue managers, clients and wires run under a simulated clock, while faults occur at random:
 
@@ -18,18 +18,19 @@ Queue managers, clients and wires run under a simulated clock, while faults occu
             watch (each commit and each message sent), audit (at rest), ledger (accounts)
 
 A producer puts, a consumer gets, and a worker does both in units of work. These three clients use
-the bare protocol. An app (app.py, app_unit.py) does the same on the production client.
+the bare protocol. An app (app.py, app_unit.py) does the same with the production client.
 
-Every third seed also has hostile clients (hostile.py). They may send anything, and the invariants
-must still hold for all others. test_hostile.py shows bugs that only hostile clients find.
+Every third seed also has hostile clients (hostile.py). Hostile clients may send anything, and the
+invariants must still hold for all others. test_hostile.py shows bugs that only hostile clients
+find.
 
 Some queue managers keep accounts (accounts.py). tests/qmgrd/core/replay.py checks these histories
 against the stored messages. Exporters (exporter.py), which also crash, export some of them.
 
-All time is simulated, so no step really waits. The store clock follows the simulated clock, and
-the wall clocks jump.
+All time is simulated, so no step really waits. The store clock follows the simulated clock, and the
+wall clocks jump.
 
-The invariants, with their numbers in docs/behaviour.md if they have one:
+The invariants, each with its number in docs/behaviour.md if it has one:
     1  acked_is_durable, committed_is_held, settled_is_durable
     2  delivered_was_accepted, delivered_is_on_the_queue, damaged_is_not_delivered
     3  order_per_producer, order_of_arrival

@@ -1,4 +1,4 @@
-"""Accounts in the simulator: the queues that keep and export them, and checks of two histories.
+"""Accounts in the simulator: which queues keep and export them, and checks of two histories.
 
 The invariants of a single history are in tests/qmgrd/core/replay.py.
 """
@@ -15,7 +15,7 @@ from tests.sim.ledger import require
 if TYPE_CHECKING:
     from tests.sim.chance import Chance
 
-# share of the queue managers that keep accounts on all queues, until operators alter them
+# share of queue managers that keep accounts on all queues until operators change this
 KEPT = 0.5
 EXPORTED = 0.5  # share of these queue managers whose history is exported
 ALTERED = 0.3  # share of the worlds in which operators turn accounts on and off
@@ -24,7 +24,7 @@ ACTS = 0.1  # share of the steps in which each exporter acts
 
 
 def kept(config: Config, chances: Random) -> Config:
-    """Returns *config*, in some cases with accounts on all queues."""
+    """Returns *config*, sometimes with accounts on all queues."""
     if chances.random() >= KEPT:
         return config
     given = config.model_dump(exclude_unset=True)

@@ -1,4 +1,4 @@
-"""An application on the production client: the core of qmgr_client in a shell like its aio.py.
+"""An application that uses the production client: qmgr_client's core in a shell like aio.py.
 
 The application puts, consumes and gets over one connection, and records all results in the ledger.
 A tap reads its frames, because the ledger needs ids and handles that the client does not expose.
@@ -48,7 +48,7 @@ class Reading:
 
 
 class App:
-    """An application that puts with one set of habits, and reads a queue with another.
+    """An application that puts with one set of habits and reads a queue with another.
 
     Invariant: ``puts`` and ``settles`` map tickets to requests that have no result yet.
     """
@@ -68,7 +68,7 @@ class App:
         self._begin()
 
     def _begin(self) -> None:
-        """Starts as a new process, without memory of the previous one."""
+        """Starts as a new process, which does not remember the previous one."""
         self.lives += 1
         self.life = f"{self.name}/{self.lives}"
         self.producer_id = self._new_producer_id()
@@ -229,7 +229,7 @@ class App:
         self._happen()
 
     def _listen_in(self, data: bytes) -> None:
-        """Records the id of each put, and the settled messages, in the ledger."""
+        """Records the id of each put, and each settled message, in the ledger."""
         ledger = self.lab.ledger
         self._tap.feed(data)
         for array, _ in self._tap.drain():
@@ -248,7 +248,7 @@ class App:
                     ledger.settles(message.action, handle, lease, message.delay_ms)
 
     def _holds(self, message: m.Consume | m.Get) -> None:
-        """Records the readers that will hold groups in the ledger."""
+        """Records in the ledger which readers will hold groups."""
         assert self.wire is not None
         port: Any = self.wire.flow_from(self).port
         number, reader = port.peer.number, type(message) is m.Get

@@ -1,4 +1,4 @@
-"""The units of work of an application on the production client, one at a time."""
+"""The units of work, one at a time, of an application that uses the production client."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class AppUnits:
         self._steps -= 1
         if app.held and random.random() < 0.6:
             message = app.held.pop(0).message
-            # After a lost connection, the message may be under another lease.
+            # After a lost connection, the message may have another lease.
             _, arrival, lease = m.HANDLE.unpack(app.core.handle_of(message))
             view = app.lab.watch.views[app.where]
             view.offer((message.queue_id, arrival), lease, unit)
@@ -92,7 +92,7 @@ class AppUnits:
         self.waits[app.core.unit_put(own, queue, records)] = ("put", puts)
 
     def heard(self, message: m.Message, producer_id: bytes) -> None:
-        """Records the number and id of each unit from the frames that the client sends."""
+        """Records the number and id of each unit, from the frames that the client sends."""
         if type(message) is m.UnitBegin and self.unit is not None:
             self.by_number[message.unit] = self.unit
         elif type(message) is m.UnitCommit:
@@ -101,7 +101,7 @@ class AppUnits:
             self.app.lab.ledger.commits(unit, producer_id, message.seq_id)
 
     def takes(self, event: Any) -> bool:
-        """Handles *event* if it is the result of a step; returns whether it was."""
+        """Handles *event* if it is the result of a step; returns whether it was handled."""
         if type(event) not in (RequestDone, RequestFailed, PutDone, SettleDone):
             return False
         found = self.waits.pop(event.ticket, None)
@@ -158,7 +158,7 @@ class AppUnits:
         happened["units over queues"] += bool(unit.puts and unit.gets)
 
     def lost(self) -> None:
-        """Records that the connection is lost, or that the program dies."""
+        """Records that the connection is lost, or that the program has died."""
         if self.unit is not None:
             self.unit.ending = True
 

@@ -1,4 +1,4 @@
-"""Checks that examine a store and a broker at rest, between two turns."""
+"""Checks that examine a store and a broker at rest, that is, between two turns."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -69,7 +69,7 @@ def audit(node: Node, watch: Watch) -> None:
 
 
 def contents_as_watched(node: Node, watch: Watch, stored: list[Stored]) -> None:
-    """Checks that the stored messages are those that arrived and did not leave."""
+    """Checks that the stored messages are exactly those that arrived and did not leave."""
     view = watch.of(node)
     seen = view.held.keys()
     found = {
@@ -90,7 +90,7 @@ def _messages(store: MemoryStore, born: dict[int, int]) -> list[Stored]:
 
 
 def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int]) -> None:
-    """Checks that the counters of a queue match its messages, each of which is counted once."""
+    """Checks that the counters of a queue match its messages, each of which must count once."""
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for one in stored:
         counts, size = found[one.queue_id], entries.record_bytes(one.entry)
@@ -151,7 +151,7 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 
 
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
-    """Checks that each message is leased, or at or after the read position of its priority."""
+    """Checks that each message is leased, or is not before the read position of its priority."""
     count = 0
     for lane, heads in (
         (keys.LANE_READY, queue.positions.ready),
@@ -162,10 +162,10 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
             priority, arrival = keys.place(key)
             entry = entries.decode(value)
             if arrival < born and entry.volatile:
-                continue  # The message was lost at a restart, and is not yet swept.
+                continue  # The message was lost at a restart, but is not swept yet.
             count += 1
             found = arrival in queue.leases or arrival >= heads[priority]
-            # The message is not available, and is due.
+            # The message is not available, but is due.
             found = found or 0 < entry.expires_ms <= node.now().ms
             found = found or _is_stopped(node, queue, entry)
             fact = f"{arrival} of {queue.name} at {node.name} is before {heads[priority]}"
@@ -175,7 +175,7 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
 
 
 def _is_stopped(node: Node, queue: Queue, entry: entries.Entry) -> bool:
-    """Returns whether a message is in a stopped group, which consumers search when it resumes."""
+    """Returns whether a message is in a stopped group, which is searched when the group resumes."""
     group = index.selected_by(entries.front(node.store, entry))[1]
     row = group and queue.groups.row(node.store, group[0])
     return bool(row and row.is_stopped)
@@ -204,7 +204,7 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
 
 
 def _own(store: MemoryStore, key: bytes, value: bytes) -> bytes:
-    """Returns the *value* of a row, with a reference resolved as if its record were inline."""
+    """Returns the *value* of a row. A reference is resolved as if its record were inline."""
     entry = entries.decode(value) if key[:1] == keys.SPACE_MESSAGE else None
     if entry is None or not entry.shared:
         return value
@@ -239,7 +239,7 @@ def within_budget(node: Node) -> None:
 
 
 def nothing_leaks(node: Node) -> None:
-    """Checks that the state of a connection is freed with the connection, and counts rows."""
+    """Checks that the state of a connection is freed when it ends, and counts rows."""
     broker, intake = node.turns.broker, node.turns.intake
     known = {*node.ports, 0}
     waiting = {number for number, pending in intake._pending.items() if pending.arrivals}
@@ -284,7 +284,7 @@ def _link_within_budget(node: Node, link: Link) -> None:
 
 
 def accounts_balance(ledger: Ledger, watch: Watch) -> None:
-    """Checks that each acknowledged message was consumed once, or left for a known cause.
+    """Checks that each acknowledged message was consumed once, or left for a known reason.
 
     No other message may have been consumed.
     """
@@ -320,7 +320,7 @@ def _account(put: Put, arrived: bool) -> None:
 
 
 def units_balance(ledger: Ledger) -> None:
-    """Checks that each committed unit took effect completely, and any other unit had no effect."""
+    """Checks that each committed unit took effect completely, and other units had no effect."""
     for unit in ledger.units:
         put = [one.serial for one in unit.puts if one.entered]
         fact = f"{described(unit)}: {unit.answer!r}, {put} exist"
@@ -334,7 +334,7 @@ def units_balance(ledger: Ledger) -> None:
 
 
 def settled_stays_settled(ledger: Ledger, watch: Watch) -> None:
-    """Checks that no message with a successful ack exists again."""
+    """Checks that no message that was successfully acknowledged exists again."""
     for where, queue_id, arrival in ledger.settled:
         held = watch.views[where].held.get((queue_id, arrival))
         purged = (where, watch.views[where].queues[queue_id][0]) in ledger.purges

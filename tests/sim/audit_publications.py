@@ -1,4 +1,4 @@
-"""Checks of publications: the number of holders of each, and the parked publications.
+"""Checks of publications: the number of holders of each, and whether it is parked.
 
 references, including those of ended subscriptions until a job removes them ─┐
 the topic, if it retains the publication                                     ├─▶ holders
@@ -36,7 +36,7 @@ def publications_are_held(node: Node, stored: list[Stored]) -> None:
 
 
 def parked_is_on_the_list(node: Node, stored: list[Stored]) -> None:
-    """Checks that each parked publication is in the index once, and no other publication is."""
+    """Checks that each parked publication, and no other, is in the index once."""
     expected = {
         keys.parked(one.arrival, one.queue_id): one.key[keys.POSITION_AT + 1 :][:1]
         for one in stored

@@ -18,11 +18,11 @@ class Stored(NamedTuple):
     queue_id: int
     key: bytes
     entry: entries.Entry
-    is_lost: bool  # True if the message was lost at a restart, and is not yet swept
+    is_lost: bool  # True if the message was lost at a restart, but is not swept yet
 
     @property
     def arrival(self) -> int:
-        """Its arrival."""
+        """The arrival of the message."""
         return keys.place(self.key)[1]
 
     @property
@@ -56,7 +56,7 @@ def _same(node: Node, law: str, found: dict[bytes, bytes], expected: dict[bytes,
 
 
 def rows_lead_to_messages(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Checks that each message has its rows, and each row its message."""
+    """Checks that each message has its rows, and that each row has its message."""
     remembered = uid_index_agrees(node, messages, dropped)
     schedule_agrees(node, messages, dropped, remembered)
     selection_agrees(node, messages, dropped)
@@ -69,7 +69,7 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
     lost: dict[bytes, bytes] = {}
     for queue_id, key, entry, is_lost in messages:
         if entry.shared:
-            continue  # The UID row belongs to the publication.
+            continue  # The row in the UID index belongs to the publication.
         table, trailer = OriginTable(queue_id), entries.uid_trailer(entry)
         rows_ = lost if is_lost else expected
         target = b"" if queue_id == keys.PUBLICATIONS_ID else entry.target.encode()
@@ -88,7 +88,7 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
 def schedule_agrees(
     node: Node, messages: list[Stored], dropped: set[int], remembered: dict[bytes, bytes]
 ) -> None:
-    """Checks that each message with a time has a row in the schedule, due not later than that."""
+    """Checks that each message with a time is in the schedule, due no later than that time."""
     expected: dict[bytes, bytes] = {}
     for queue_id, key, entry, _ in messages:
         if queue_id == keys.PUBLICATIONS_ID:
@@ -109,7 +109,7 @@ def schedule_agrees(
     for key, value in rows_of(node.store, keys.SPACE_DUE):
         queue_id, place = int.from_bytes(key[9:13], "big"), key[13:]
         if queue_id in dropped or queue_id not in known:
-            continue  # The row has no effect when it is due.
+            continue  # When it is due, this row has no effect.
         if key[13] == keys.LANE_REMEMBERED:
             places.add(OriginTable(queue_id).index_key(value) + place)
         else:
@@ -129,7 +129,7 @@ def schedule_agrees(
 
 
 def selection_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Each available message is found by its correlation id, and no other is."""
+    """Checks that the correlation ids of exactly the available messages are in the index."""
     expected: dict[bytes, bytes] = {}
     for queue_id, key, entry, _ in messages:
         if not entry.target and key[keys.POSITION_AT] in keys.LANES_READY:
@@ -147,7 +147,7 @@ def notes_agree(node: Node, messages: list[Stored], dropped: set[int]) -> None:
 
 
 def origin_table_covers(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """Checks that no message on a queue has a timestamp above the entry of its origin."""
+    """Checks that no timestamp of a message on a queue is above the entry of its origin."""
     found = rows.scan(node.store, keys.SPACE_ORIGIN)
     table = {key: int.from_bytes(row, "big") for key, row in found}
     for queue_id, _, entry, _ in messages:

@@ -1,8 +1,8 @@
 """Runs worlds with a planted bug until a seed breaks the expected invariant.
 
 A test with a rare bug names the seed that finds it. That seed runs first, which saves half a
-minute. A change of the core may change the course of a seed. Then one of the following seeds
-finds the bug.
+minute. A change of the core may change what happens with a seed. In this case, one of the following
+seeds finds the bug.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def assert_caught(laws: set[str], turns_type: type[Turns] = Turns, *, first: int
     """Asserts that some seed, starting at *first*, breaks one of the invariants *laws*.
 
     Raises:
-        AssertionError: No seed breaks any of them.
+        AssertionError: No seed breaks any of these invariants.
     """
     found = []
     for law in broken_laws(turns_type, first):

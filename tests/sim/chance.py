@@ -1,6 +1,6 @@
 """A lab in which steps happen at random, and which finally comes to rest.
 
-world.py and net.py define the clients, the faults and the invariants.
+world.py and net.py define the clients, faults and invariants.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class Chance(Lab):
     def __init__(self, seed: int) -> None:
         super().__init__(Random(seed))
         self.seed = seed
-        # separate generator, so that other random choices do not change
+        # a separate generator, so that other random choices do not change
         self.chances = Random(f"accounts/{seed}")
         self.silent_crashes = 0.2
         self.exporters: list[Exporter] = []
@@ -64,10 +64,10 @@ class Chance(Lab):
         self.steps = 0
         self.steps_max = 0
         self.faults: dict[str, float] = {}  # possible faults, each with its rate
-        self.askers: dict[str, Asker] = {}  # operator of each queue manager
+        self.askers: dict[str, Asker] = {}  # the operator of each queue manager
 
     def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
-        """Returns a new, running queue manager, which keeps accounts at random."""
+        """Returns a new, running queue manager, which may keep accounts."""
         return super().add(accounts.kept(config, self.chances), turns_type)
 
     @property
@@ -83,7 +83,7 @@ class Chance(Lab):
         raise NotImplementedError
 
     def look_after(self) -> None:
-        """Performs the operators' work while the world comes to rest."""
+        """Performs the work of operators while the world comes to rest."""
 
     def is_quiet(self) -> bool:
         """Returns whether no work is left."""
@@ -102,7 +102,7 @@ class Chance(Lab):
         return f"busy {busy}, asked {asked}, links {links}"
 
     def may_happen(self, strike: dict[str, Callable[..., bool]], faults: dict[str, float]) -> None:
-        """Sets the possible steps: the regular ones and *faults*, with their rates.
+        """Sets the possible steps: the regular steps, and *faults* with their rates.
 
         Args:
             strike: The function that performs each fault.
@@ -123,7 +123,7 @@ class Chance(Lab):
         self._sums = list(accumulate(rates.values()))
 
     def run(self) -> None:
-        """Runs all steps, heals, comes to rest and checks; then repeats the end after a crash."""
+        """Runs all steps, heals, comes to rest and checks, then crashes and does the same again."""
         accounts.populate(self)
         if self.is_besieged:
             chances = Random(f"hostile/{self.seed}")
@@ -176,7 +176,7 @@ class Chance(Lab):
         return True
 
     def turn_of(self, node: Node) -> None:
-        """Runs a turn, and checks that a queue manager that requests turns makes progress."""
+        """Runs a turn. Checks that a queue manager that requests turns makes progress."""
         node.turn()
         fact = f"{node.idle_turns} turns of {node.name} had no effect, and it requests another"
         require(node.idle_turns < IDLE_TURNS_MAX or not node.wanted, "nothing_spins", fact)
@@ -192,7 +192,7 @@ class Chance(Lab):
         return True
 
     def pass_to(self, now_ms: int) -> None:
-        """Advances the time to *now_ms*, and runs all heartbeats."""
+        """Advances the time to *now_ms*, and sends all due heartbeats."""
         self.now_ms = self.watch.world_ms = now_ms
         for node in self.nodes.values():
             node.beat()
@@ -202,7 +202,7 @@ class Chance(Lab):
             asker.poll()
 
     def dial(self) -> bool:
-        """Answers the connection attempt of a link."""
+        """Answers a link's connection attempt."""
         if not self.dials:
             return False
         self.answer_dial(self.random.randrange(len(self.dials)))

@@ -1,4 +1,4 @@
-"""A client's end of a connection, written without the production client so it can misbehave."""
+"""A client's end of a connection. It does not use the production client, so it can misbehave."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ REDIAL_MS = 100
 class Client:
     """A client of the queue manager *where*. Subclasses add behaviour.
 
-    Invariant: ``wire`` and ``connection`` both exist between a dial and a loss, and only then.
+    Invariant: ``wire`` and ``connection`` exist only from a dial until the loss of the connection.
     """
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
@@ -28,14 +28,14 @@ class Client:
         self.connection: Connection | None = None
         self.closing = False
         self.requests = 0
-        self.session = b""  # secret of the last welcome, to resume the session
-        self.resumes = not name.endswith("1")  # Other clients are fenced by their streams only.
+        self.session = b""  # secret from the last welcome, which resumes the session
+        self.resumes = not name.endswith("1")  # Other clients are fenced only by their streams.
         # time until which the client waits after a goodbye, as every client should
         self.idle_until_ms = 0
 
     @property
     def node(self) -> Node:
-        """The queue manager that the client connects to."""
+        """The queue manager to which the client connects."""
         return self.lab.nodes[self.where]
 
     @property
@@ -69,7 +69,7 @@ class Client:
         if connection is None or self.closing:
             return
         for message, _ in connection.receive(data, self.lab.now_ms):
-            if not self.is_open:  # A goodbye followed the message.
+            if not self.is_open:  # A goodbye followed this message.
                 self.idle_until_ms = self.lab.now_ms + REDIAL_MS
                 self.hang_up()
                 return
@@ -101,7 +101,7 @@ class Client:
             self.wire.close(self)
 
     def poll(self) -> None:
-        """Sends heartbeats, and gives up a wire that receives nothing."""
+        """Sends heartbeats, and gives up a wire on which nothing arrives."""
         if self.connection is None or self.wire is None:
             return
         try:
@@ -133,7 +133,7 @@ class Client:
 
 
 class Asker(Client):
-    """A client that makes requests one by one, and repeats each request until it is answered."""
+    """A client that makes requests one by one, and repeats each of them until it is answered."""
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
         super().__init__(lab, name, where)
@@ -149,7 +149,7 @@ class Asker(Client):
         self.go_on()
 
     def ask(self, make: Callable[[int], Any]) -> Any:
-        """Returns the answer to a request in a lab that a test drives step by step."""
+        """Returns the answer to a request, in a lab that a test drives step by step."""
         answers: list[Any] = []
         self.lab.settle()
         self.idle_until_ms = 0

@@ -1,4 +1,4 @@
-"""A consumer on the bare protocol. It releases messages, or acks them late, twice or never.
+"""A consumer that uses the bare protocol. It releases messages, or acks them late, twice or never.
 
 The consumer uses every kind of release in the protocol, sometimes with a delay. It also rejects
 messages, renews leases, and may select messages.
@@ -15,8 +15,8 @@ from tests.sim.client import Client
 from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
 
-LEASES_MS = (300, 60_000)  # lease times of renewals
-READER = 1  # number of the reader for gets in logical order
+LEASES_MS = (300, 60_000)  # durations that renewals request, in ms
+READER = 1  # number of the reader that gets in logical order
 RELEASES = (m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT)
 
 
@@ -25,7 +25,7 @@ def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int)
     view = lab.watch.views[where]
     held = view.held.get((queue_id, arrival))
     if held is not None and held.put.traits.volatile and lab.is_lost(where, queue_id, arrival):
-        return  # The message was already lost at a restart, although its rows are not yet swept.
+        return  # The message was already lost at a restart, although its rows are not swept yet.
     gone = (queue_id, arrival) not in view.held or (where, queue) in lab.ledger.purges
     require(gone, "settled_is_durable", f"{queue}:{arrival} at {where}")
     lab.ledger.settled.add((where, queue_id, arrival))
@@ -60,21 +60,21 @@ class Habits:
     credit_bytes: int = 100_000
     lease_ms: int = 5_000
     batch_max: int = 10
-    gets: bool = False  # True to get messages one at a time
+    gets: bool = False  # True if the consumer gets messages one at a time
     slow: float = 0.0  # fraction of the opportunities to settle that the consumer skips
-    release: float = 0.0  # fraction of settles that release
+    release: float = 0.0  # fraction of settles that are releases
     twice: float = 0.0  # fraction of settles that are sent twice
     drop: float = 0.0  # fraction of messages that the consumer forgets, so that their leases end
     renew: float = 0.0  # fraction of settles before which the consumer renews its leases
     delay: float = 0.0  # fraction of releases that have a delay
     wanted: Wanted = ANYTHING
     order: int = m.PHYSICAL  # order of delivery; for a get, pinned means logical
-    whole: bool = False  # True to begin only complete groups
+    whole: bool = False  # True if the consumer begins only complete groups
     later: bool = False  # True if leases start with their first renewal
 
 
 class Handle(NamedTuple):
-    """A delivery, as identified in a settle."""
+    """A delivery, identified as in a settle."""
 
     queue_id: int
     priority: int
@@ -83,7 +83,7 @@ class Handle(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A way to end a lease."""
+    """A method of ending a lease."""
 
     action: int
     delay_ms: int = m.DELAY_OF_QUEUE
@@ -94,16 +94,16 @@ ACKED = Way(m.ACK)
 
 
 class Sent(NamedTuple):
-    """A settle that is not answered yet."""
+    """A settle that has not been answered yet."""
 
     way: Way
     handles: list[Handle]
-    sent_ms: int = 0  # time of a renewal by the store clock
+    sent_ms: int = 0  # time of a renewal, by the store clock
     is_own: bool = True  # True if the leases belong to this connection
 
 
 class Consumer(Client):
-    """A consumer. Invariant: ``held`` can be settled; ``unsettled`` was sent and is unanswered."""
+    """A consumer. Invariant: ``held`` can be settled; ``unsettled`` was sent but is unanswered."""
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
         super().__init__(lab, name, where)
@@ -224,7 +224,7 @@ class Consumer(Client):
             )
 
     def _renews(self, way: Way, handles: list[Handle], sent_ms: int) -> None:
-        """Records that the leases may now end at another time, possibly earlier."""
+        """Records that the leases may now end at another time, which may be earlier."""
         handed = self.lab.watch.views[self.where].handed
         for handle in handles:
             known = handed[handle.queue_id, handle.arrival]
@@ -232,7 +232,7 @@ class Consumer(Client):
                 known.deadline_ms = min(known.deadline_ms, sent_ms + self._renewed_ms(way))
 
     def _renewed_ms(self, way: Way) -> int:
-        """Returns the least duration of a renewed lease; 0 keeps the original duration."""
+        """Returns the minimum duration of a renewed lease; 0 keeps the original duration."""
         return way.lease_ms or min(LEASES_MS[0], self.habits.lease_ms)
 
     def _add_credit(self) -> None:
@@ -295,7 +295,7 @@ class Consumer(Client):
         if sent.way.action == m.ACK:
             check_settled(self.lab, self.where, self.habits.queue, *key[1:])
         elif sent.way.action == m.RELEASE and sent.is_own:
-            # A lease that never started may have ended, which is not a failure: seed 86.
+            # A lease that never started may have ended, which is not a failure (seed 86).
             may_be_over = (*key, handle.lease) in ledger.unread
             if not (may_be_over or self._may_be_taken_back(handle)):
                 ledger.failures.setdefault(key, set()).add(handle.lease)
@@ -308,7 +308,7 @@ class Consumer(Client):
                 handed.deadline_ms = max(deadline_ms, handed.deadline_ms)
 
     def _may_be_taken_back(self, handle: Handle) -> bool:
-        """Returns whether a released message may have returned earlier with a preceding member."""
+        """Returns whether a released message may have returned earlier with a preceding one."""
         if self.habits.order == m.PHYSICAL:
             return False
         place, node = (handle.queue_id, handle.arrival), self.lab.nodes[self.where]

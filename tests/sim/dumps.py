@@ -2,9 +2,9 @@
 
     python -m tests.sim.dumps [--seeds 200] [--start 0]     prints "world SEED HASH" lines
 
-The hashes ignore sentences in stored rows: any text that contains a space counts as the same text,
-so the wording of a reason may change. ``dumps.txt`` contains the hashes of the latest change that
-intentionally changed rows.
+The hashes ignore sentences in stored rows: all strings that contain a space count as equal, so the
+wording of a reason may change. ``dumps.txt`` contains the hashes after the latest change that was
+intended to change rows.
 """
 
 import argparse
@@ -32,7 +32,7 @@ ROWS, MATRIX_SEEDS = test_crash_matrix.ROWS, test_crash_matrix.SEEDS
 FILE = Path(__file__).with_name("dumps.txt")
 SEAL_BYTES = 4
 SENTENCE_LENGTH = 400
-SENTENCE = re.compile(r"^[^=<>]* [^=<>]* [^=<>]*$")  # excludes selectors
+SENTENCE = re.compile(r"^[^=<>]* [^=<>]* [^=<>]*$")  # This excludes selectors.
 PACKED = {
     keys.SPACE_QUEUE,
     keys.SPACE_LINK,
@@ -57,10 +57,10 @@ def padded(value: Any) -> Any:
 
 @contextmanager
 def comparable() -> Iterator[None]:
-    """A context in which neither the estimates of rows nor the wording of a sentence matters.
+    """A context in which neither estimates of rows nor the wording of sentences matter.
 
-    Turns do not end at a number of rows. All sentences in frames have the same length, because a
-    wire breaks at a random byte.
+    Turns do not end after a certain number of rows. All sentences in frames have the same length,
+    because a wire breaks at a random byte.
     """
     with (
         patch.object(Context, "rows", property(lambda _: 0, lambda *_: None)),
@@ -117,7 +117,7 @@ def matrix_line(row: int, seed: int) -> str:
 
 
 def lines(start: int, seeds: int, matrix_seeds: int) -> Iterator[str]:
-    """Yields the lines of worlds and crash matrix, using two processes."""
+    """Yields the lines of worlds and of the crash matrix, using two processes."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
         worlds = pool.map(world_line, range(start, start + seeds), chunksize=4)
         numbers = [row for row in range(len(ROWS)) for _ in range(matrix_seeds)]

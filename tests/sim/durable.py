@@ -1,7 +1,7 @@
 """Checks each transaction at the instant it becomes durable. This is the first half of watch.py.
 
 All messages of a transaction are judged together, because a message may move from one queue to
-another. fate.py determines the reason why a message leaves its queue.
+another. fate.py determines why a message leaves its queue.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class Durable:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.views: dict[str, View] = {}
-        # Maps stream and id to the target, the UID, and the sending queue manager.
+        # Maps a stream and an id to the target, the UID, and the queue manager that sends.
         self.sent: dict[tuple[bytes, int], tuple[str, bytes, Node, Held]] = {}
         # stream and id of each message that was deleted before it was sent
         self.gone: set[tuple[bytes, int]] = set()
@@ -76,7 +76,7 @@ class Durable:
             view.attributes[row["queue_id"]] = row
 
     def _lapse(self, node: Node, view: View, change: Change) -> None:
-        """Records a group that was removed because it remained incomplete for too long."""
+        """Records that a group was removed because it remained incomplete for too long."""
         row = change.old and GroupRow.decode(rows.unseal(change.key, change.old))
         if row and change.new is None and row.parked_code == ErrorCode.GROUP_EXPIRED:
             queue_id, group_id = groups.named(change.key)
@@ -100,7 +100,7 @@ class Durable:
         view.clock = (store_ms, stamp_us, turn)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Checks the changes of messages together, because a message may move between queues."""
+        """Checks all changes of messages together, because a message may move between queues."""
         before, after = self._places(view, changes)
         left = {view.held[handle].put.serial: handle for handle in before if handle not in after}
         arrived = [(handle, *found) for handle, found in after.items() if handle not in before]
@@ -203,7 +203,7 @@ class Durable:
             groups.record_arrival(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
-        """Checks the queue and the times of a message that arrived."""
+        """Checks the queue and the times of a message that has arrived."""
         put, name = held.put, view.queues[handle[0]][0]
         if name in fate.DEAD and put.home != (node.name, name):
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
@@ -261,7 +261,7 @@ class Durable:
         require(not (moved.expires_ms or moved.is_delayed), "dead_letters_stay", fact)
 
     def _changed(self, node: Node, view: View, handle: Handle, place: Place) -> None:
-        """Checks a message that returned to its queue, or became available."""
+        """Checks a message that has returned to its queue, or has become available."""
         lane, value = place
         entry, held = entries.decode(value), view.held[handle]
         was_delayed, held.is_delayed = held.is_delayed, lane == keys.LANE_DELAYED
@@ -343,7 +343,7 @@ class Durable:
         return "expired" if self.of(node).is_expired(held, node.now().ms) else ""
 
     def _committed(self, unit: Unit, view: View) -> None:
-        """Checks a transaction that committed a unit: it must be complete, and the first commit."""
+        """Checks a transaction that commits a unit: all of the unit, and for the first time."""
         fact = described(unit)
         first = unit.committing and not unit.entered and view.is_committed(unit)
         require(first, "unit_is_all_or_nothing", fact)
@@ -367,5 +367,5 @@ class Durable:
         return not self.clocks_are_true or self.world_ms >= due_ms
 
     def stopped(self, node: Node, *, clean: bool) -> None:
-        """Records that a process ended, and that its leases ended with it."""
+        """Records that a process has ended, and its leases with it."""
         self.of(node).stopped(clean=clean)

@@ -1,11 +1,11 @@
-"""An export of history. It reads rows, stores them, commits its cursor, and crashes.
+"""An export of history, which reads rows, stores them, commits its cursor, and crashes.
 
     find the cursor ──▶ read after it ──▶ write ──▶ commit ─┐
                          ▲                                  │
                          └──────────────────────────────────┘
 
 Written rows survive a crash of the export, but its memory does not. After a crash, the export asks
-for its cursor. The rows that it reads again must equal the written rows. In the end, the export has
+for its cursor. The rows that it reads again must equal the written rows. At the end, the export has
 each row exactly once.
 """
 
@@ -40,7 +40,7 @@ class Exporter(Client):
         self._forget()
 
     def _forget(self) -> None:
-        self._after = -1  # The position is unknown after a crash.
+        self._after = -1  # After a crash, the position is unknown.
         self._open: Any | None = None
 
     @property
@@ -57,7 +57,7 @@ class Exporter(Client):
         elif self.wire is None:
             self.dial()
         elif self.done:
-            return  # Otherwise the export would ask again and again, and time would not advance.
+            return  # Otherwise, the export would ask again and again, and time would not advance.
         elif self.is_open and self._open is None and (dice > self.slow or not is_chaos):
             self._ask()
 

@@ -1,4 +1,4 @@
-"""Determines the reason why a message left its queue. Each departure needs one of these causes.
+"""Determines why a message left its queue. Each departure must have one of these causes.
 
 acknowledged                                                       consumed
 got by a unit of work that was committed                           committed
@@ -39,7 +39,7 @@ def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Hand
 
 
 def _unit_is_over(node: Node, handed: Handed) -> bool:
-    """Returns whether a message was got in a unit of work that has ended, or may have ended."""
+    """Returns whether a message was got in a unit of work that has ended or may have ended."""
     unit = handed.unit or handed.offered
     if unit is not None and node.now().ms >= unit.begun_ms + node.config.unit.age_max_ms:
         return True
@@ -53,7 +53,7 @@ def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> boo
 
 
 def is_skipped(ledger: Ledger, put: Put, where: str, queue: str) -> bool:
-    """Returns whether an operator may have skipped a member, on its home queue or on *queue*."""
+    """Returns whether an operator may have skipped a number, at home or on *queue*."""
     assert put.member is not None
     group_id, number = put.member.group_id, put.member.number
     keys = (put.group, (where, queue, group_id))
@@ -73,11 +73,11 @@ def has_expired(view: View, queue_id: int, group: Group) -> bool:
 def may_be_taken_back(
     ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed
 ) -> bool:
-    """Returns whether a lease may have ended because the lease of a preceding member ended."""
+    """Returns whether a lease may have ended together with that of an earlier message."""
     member, held = handed.member, view.held.get(handle)
     if not handed.holder:
         return False
-    if member is None:  # A former dead letter may still be a member.
+    if member is None:  # A former dead letter may still belong to its group.
         return held is None or held.put.member is not None
     return any(
         before < member.number
@@ -90,7 +90,7 @@ def may_be_taken_back(
 def _is_gone(node: Node, handed: Handed) -> bool:
     """Returns whether the connection that delivered a message is closed or closing."""
     port = node.ports.get(handed.connection)
-    # The connection may have closed in this same turn.
+    # The connection may have closed in this turn.
     is_closed = handed.connection not in node.turns.broker.sessions
     return node.is_stopping or port is None or port.peer.goaway is not None or is_closed
 
@@ -98,7 +98,7 @@ def _is_gone(node: Node, handed: Handed) -> bool:
 def of_removed(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> str:
-    """Returns the reason why a message permanently left the queue manager."""
+    """Returns why a message permanently left the queue manager."""
     queue = (node.name, view.queues[handle[0]][0])
     handed = view.handed.get(handle)
     if queue in ledger.purges:
@@ -145,10 +145,10 @@ def _is_elsewhere(ledger: Ledger, node: Node, view: View, handle: Handle, held: 
 def of_moved(
     ledger: Ledger, node: Node, view: View, source: Handle, held: Held, target: Handle, fact: str
 ) -> str:
-    """Returns the reason why a message moved to another queue of its queue manager."""
+    """Returns why a message moved to another queue of its queue manager."""
     name, to = view.queues[source[0]][0], view.queues[target[0]][0]
     if name == to:
-        return "moved"  # The message became a dead letter and was moved back in one turn.
+        return "moved"  # The message became a dead letter and was moved back in the same turn.
     note = notes.read(node.store, *target)
     code = note.get("code", 0)
     if to not in DEAD or not code:  # A dead letter may return to a backout queue.
@@ -175,7 +175,7 @@ def of_moved(
 def _has_cause(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, code: int
 ) -> bool:
-    """Returns whether a message has a cause to be a dead letter with code *code*."""
+    """Returns whether a message has a reason to be a dead letter with code *code*."""
 
     def attribute(name: str, default: Any) -> Any:
         return view.attribute(handle[0], name, default)
@@ -207,7 +207,7 @@ def _has_cause(
 def wait_ms(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, *, failed: bool
 ) -> int:
-    """Returns the least time for which a returned message must stay unavailable.
+    """Returns the minimum time for which a returned message must stay unavailable.
 
     Args:
         held: The state of the message before its return.
@@ -231,5 +231,5 @@ def wait_ms(
     if _is_gone(node, handed):
         return 0  # The connection may have been lost before the release arrived.
     if may_be_taken_back(ledger, node, view, handle, handed):
-        return 0  # The message may have returned with a preceding member of its group.
+        return 0  # The message may have returned together with an earlier message of its group.
     return asked

@@ -1,4 +1,4 @@
-"""The faults of a world. Each function returns whether it found a target."""
+"""The faults of a world. Each function returns whether a target was found."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ def _some_node(world: "World") -> Node | None:
 
 
 def _delay_news(world: "World", wire: Wire) -> None:
-    """Delays the data that one end receives: the end of the connection, and the data before it."""
+    """Delays what one end receives: the end of the connection, and the data before it."""
     if world.random.random() < 0.5:
         world.random.choice(wire.flows).clogged = True
 
@@ -87,7 +87,7 @@ def clog(world: "World") -> bool:
 
 
 def dial_fails(world: "World") -> bool:
-    """Makes the connection attempt of a link fail, because no listener exists."""
+    """Makes a link's connection attempt fail, because nobody listens."""
     if not world.dials:
         return False
     world.answer_dial(world.random.randrange(len(world.dials)), fails=True)
@@ -110,7 +110,7 @@ def crash_before(world: "World") -> bool:
 
 
 def crash_after(world: "World") -> bool:
-    """Kills a queue manager after its commit is durable, and before it sends the outcome."""
+    """Kills a queue manager after its commit is durable, but before it sends the outcome."""
     return _crash_in_turn(world, "after")
 
 
@@ -222,7 +222,7 @@ def link_stops(world: "World") -> bool:
 
 
 def link_alters(world: "World") -> bool:
-    """Lets an operator set wrong addresses of a link, and correct them later."""
+    """Lets an operator set wrong addresses for a link, and correct them later."""
     name = world.random.choice([HUB, *EDGES])
     peer = HUB if name != HUB else "EWR"
     asker = world.askers[name]

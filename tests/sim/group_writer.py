@@ -1,8 +1,8 @@
-"""Writes groups like an application: numbered 1, 2, 3, ..., some with and some without an end.
+"""Writes groups like an application: numbered 1, 2, 3, ..., some with an end, some without.
 
-The writer relies on its own memory. It puts a refused member again under the same number, in
-physical order. If its program crashed, it also repeats the pending members. A number that was
-already stored is then refused as taken.
+The writer relies on its own memory. It puts a refused message again under the same number, in
+physical order. After a crash of its program, the writer also repeats the pending messages. If a
+message was already stored, its number is refused because it is in use.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from tests.sim.ledger import Member, Put
 OPEN_MAX = 3  # maximum number of groups that a writer puts at the same time
 LENGTH_MAX = 12
 ENDED = 0.7  # fraction of groups that end with a last message
-TRIES_MAX = 4  # tries for a number that is taken, either by an open unit of work or permanently
+TRIES_MAX = 4  # number of tries for a number in use, by an open unit of work or permanently
 _SETTLED = ("acked", "GROUP_NUMBER_TAKEN")
 
 
@@ -48,7 +48,7 @@ class Group:
         return put.answer not in ("", "acked")
 
     def note(self, number: int, put: Put) -> None:
-        """Records the put of a number, which may be a repetition."""
+        """Records the put of a number, which may be a repeated put."""
         self.puts[number] = put
         self.tries[number] += 1
 
@@ -59,7 +59,7 @@ class Group:
 
     @property
     def is_over(self) -> bool:
-        """True if no more members of the group must be put."""
+        """True if no more messages of the group must be put."""
         whole = len(self.puts) == self.length
         return self.is_closed or (
             whole and all(put.answer in _SETTLED for put in self.puts.values())
@@ -75,7 +75,7 @@ class GroupWriter:
         self.groups: list[Group] = []
 
     def next(self, random: Random, life: str) -> tuple[Group, Member, bool]:
-        """Returns the next group and member to put, and whether the member was put before."""
+        """Returns the next group and message to put, and whether the message was put before."""
         self.groups = [group for group in self.groups if not group.is_over]
         for group in self.groups:
             if number := group.owed(life):

@@ -19,7 +19,7 @@ from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Group, Handed, Handle, Held, View
 
-# Reasons for which a member leaves a gap, after which its group must not continue
+# Reasons why a missing message leaves a gap, at which its group must stop
 GAPS = ("expired", "lost", "rotten", "MESSAGE_EXPIRED")
 OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED")
 
@@ -48,7 +48,7 @@ def named(key: bytes) -> tuple[int, bytes]:
 
 
 def forget(view: View, over: list[tuple[int, bytes]]) -> None:
-    """Forgets groups that have ended. New members with their ids belong to new groups."""
+    """Forgets groups that have ended. New messages with the same ids belong to new groups."""
     for key in over:
         group = view.groups[key]
         view.groups[key] = Group(
@@ -61,7 +61,7 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
 
 
 def record_arrival(view: View, handle: Handle, held: Held, fact: str) -> None:
-    """Checks the put of a member."""
+    """Checks the put of a message of a group."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
@@ -73,14 +73,14 @@ def record_arrival(view: View, handle: Handle, held: Held, fact: str) -> None:
 
 
 def went(view: View, handle: Handle, held: Held, how: str) -> None:
-    """Records that a member left its queue."""
+    """Records that a message of a group has left its queue."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
     del group.there[member.number]
     if how not in GAPS:
         group.left.add(member.number)
-    elif how == "rotten":  # The holder may have acknowledged the member first.
+    elif how == "rotten":  # The holder may have acknowledged this message first.
         group.strangers.add(member.number)
     group.failed += how in OWN
 
@@ -95,7 +95,7 @@ def judge(
     state: int,
     happened: Counter[str],
 ) -> None:
-    """Checks the delivery of a member in logical or pinned order."""
+    """Checks the delivery of a group's message in logical or pinned order."""
     member = held.put.member
     assert member is not None
     group = view.group_of(handle[0], held.put)
@@ -107,7 +107,7 @@ def judge(
             continue
         at = group.there.get(number)
         if at is None and number < min(group.strangers, default=0):
-            continue  # The member left before the later members became dead letters.
+            continue  # The message left before later ones became dead letters.
         before = view.handed.get(at) if at else None
         in_hands = before is not None and before.holder == holder
         require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
@@ -120,7 +120,7 @@ def judge(
 
 
 def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
-    """Checks a delivery of a member in any order. The group of the member must not be stopped."""
+    """Checks a delivery of a group's message in any order. The group must not be stopped."""
     row = view.group_of(handle[0], held.put).row
     was_altered = row is None or row.changed_ms >= view.now_ms
     require(was_altered or not is_stopped(row), "stopped_is_held_back", f"{fact}: {row}")
@@ -129,7 +129,7 @@ def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
 def is_complete(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> None:
-    """Checks the delivery of a member to a consumer of complete groups."""
+    """Checks the delivery of a message to a consumer of complete groups."""
     group = view.group_of(handle[0], held.put)
     row = group.row
     is_there = row is not None and 0 < row.last == row.count
@@ -158,7 +158,7 @@ def _has_one_holder(
 
 
 def hand_out(view: View, handle: Handle, held: Held, handed: Handed) -> None:
-    """Records the delivery of a member, in any order."""
+    """Records the delivery of a message of a group, in any order."""
     if held.put.member is not None and handed.holder:
         group = view.group_of(handle[0], held.put)
         group.outs.append((held.put.member.number, handle, handed))

@@ -1,12 +1,13 @@
-"""A hostile client. It sends complete, damaged and partial random frames, and guesses handles.
+"""A hostile client, which sends complete, damaged and partial random frames, and guesses handles.
 
-The client runs next to the good clients and must not affect them. It puts on its own queues, whose
-names begin with ``H.`` and which the ledger ignores. It guesses handles on all queues, puts on
-system queues, claims to be another queue manager, floods, disconnects in the middle of a frame, and
-stops reading at random.
+The client runs next to the good clients and must not affect them. The ledger ignores the client's
+own queues, whose names begin with ``H.``. The client guesses handles on all queues, puts on system
+queues, claims to be another queue manager, floods, disconnects in the middle of a frame, and stops
+reading at random.
 
-Some attacks succeed only because the daemon has no access rights yet, and are excluded. The client
-does not get, purge, alter or delete on the queues of others, and does not publish to their topics.
+Attacks that would succeed only because the daemon has no access rights yet are excluded. The client
+does not get from, purge, alter or delete the queues of others, and does not publish to their
+topics.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ CLAIMS = ("EVIL", "JFK", "NOBODY")
 ACTS = 0.08  # fraction of the steps in which each hostile client acts
 FLOOD = 150
 FRAME_MAX_BYTES = 8 << 20
-# requests about links of others
+# requests about the links of others
 _LEFT_OUT = (m.LinkCreate, m.LinkAlter, m.LinkStart, m.LinkStop, m.LinkDelete)
 _OPERATIONS = tuple(kind for kind in OPERATIONS if kind not in _LEFT_OUT)
 _ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
@@ -58,7 +59,7 @@ class Hostile:
         self._over = False
         self._decoder = FrameDecoder(FRAME_MAX_BYTES)
         self._looks: dict[int, int] = {}  # maps the id of a request to the queue that it browses
-        self._seen: list[tuple[int, bytes]] = []  # queue id, and an item found on the queue
+        self._seen: list[tuple[int, bytes]] = []  # a queue id, and an item found on that queue
         self._last_id = 0
         self._stream, self._next_id = 0, 1
         self._claim = b""  # store id of the false identity
@@ -153,7 +154,7 @@ class Hostile:
         return _frame(m.Hello(m.MAGIC, 1, 1, "queue-manager", name, [], self._claim))
 
     def _lie(self) -> bytes:
-        """Opens a stream under the false identity of the client, fetches, and commits."""
+        """Opens a stream under the client's false identity, fetches, and commits."""
         start = self._chances.choice((1, 5, 2**40))
         return b"".join(
             map(
@@ -169,8 +170,7 @@ class Hostile:
     def _is_linked(self, name: str) -> bool:
         """Returns whether *name* is this queue manager, or is linked with it.
 
-        Identities are not verified yet, so a false peer that connects first is accepted as the
-        peer.
+        Identities are not verified yet, so a false peer that connects first is accepted.
         """
         nodes = self._world.nodes
         there = {*nodes[self._where].turns.broker.catalogue.links, self._where}
@@ -244,7 +244,7 @@ class Hostile:
         return _frame(m.Put(self._stream, first_id, 0, queue, records))
 
     def _to_system(self) -> bytes:
-        """Puts on a system queue, in some cases as the first member of a group."""
+        """Puts on a system queue, sometimes as the first message of a group."""
         chances = self._chances
         group = (chances.randbytes(24), 1, False) if chances.random() < 0.5 else None
         records = [record.encode(Fields(b"hostile", group=group))]

@@ -1,4 +1,4 @@
-"""Queue managers, clients and wires under one clock, driven by a test or at random by world.py."""
+"""Queue managers, clients and wires under one clock, driven by a test, or at random by world.py."""
 
 from collections import deque
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Dialler(Port, Protocol):
 
 
 class Lab:
-    """The whole setup. Invariant: ``wires`` has every connection that any end regards as open."""
+    """The whole setup. Invariant: ``wires`` has each connection that either end regards as open."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -37,14 +37,14 @@ class Lab:
         # listeners that are not queue managers
         self.strangers: dict[str, Callable[[], Dialler]] = {}
         self.silent_crashes = 0.0  # fraction of crashes that also stop the machine
-        self.left: list[tuple[str, m.Message]] | None = None  # sent messages, if they are kept
+        self.left: list[tuple[str, m.Message]] | None = None  # sent messages, if recorded
         self.nodes: dict[str, Node] = {}
         self.wires: list[Wire] = []
         self.dials: list[tuple[Node, Dial]] = []
         self.trace: deque[tuple[int, str, str]] = deque(maxlen=TRACE_LENGTH)
 
     def wall_us(self, node: Node) -> int:
-        """Returns the wall clock of *node*'s machine."""
+        """Returns the wall clock of the machine of *node*."""
         return max(WALL_START_US + self.now_ms * 1_000 + node.wall_shift_us, 1)
 
     def is_lost(self, where: str, queue_id: int, arrival: int) -> bool:
@@ -78,7 +78,7 @@ class Lab:
         near.opened(wire)
 
     def answer_dial(self, index: int, *, fails: bool = False) -> None:
-        """Answers the connection attempt of a link with success or failure."""
+        """Answers a link's connection attempt with success or failure."""
         node, dial = self.dials.pop(index)
         host = dial.address.rpartition(":")[0]
         target = self.nodes.get(host)
@@ -94,7 +94,7 @@ class Lab:
         self._join(PeerPort(node, dial), PeerPort(target))
 
     def flows(self) -> list[Flow]:
-        """Returns the flows that can be delivered now. Inlined for speed, as it runs often."""
+        """Returns the flows that can be delivered now. The loops are inlined for speed."""
         return [
             flow
             for wire in self.wires
@@ -103,7 +103,7 @@ class Lab:
         ]
 
     def sweep(self) -> None:
-        """Forgets connections whose end is known to both sides."""
+        """Forgets connections whose end was noticed by both sides."""
         if any(wire.flows[0].over for wire in self.wires):
             self.wires = [wire for wire in self.wires if not wire.over]
 
@@ -112,7 +112,7 @@ class Lab:
         flow.deliver(1 << 30)
 
     def settle(self) -> None:
-        """Runs everything that needs no time."""
+        """Runs everything that can happen while no time passes."""
         for _ in range(SETTLE_MAX):
             moved = False
             while self.dials:

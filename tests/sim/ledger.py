@@ -1,7 +1,7 @@
-"""The ledger of the workloads: each put and each answer. The checks compare the stores with it.
+"""The ledger of the workloads: each put and each answer. Checks compare the stores with the ledger.
 
-Each put has a unique serial number in its body, so a message is recognized everywhere, regardless
-of its UID. Two puts with the same UID are two entries.
+Each put has a unique serial number in its body, so the message is recognized everywhere, whatever
+its UID. Two puts with the same UID are two entries.
 """
 
 import struct
@@ -18,14 +18,14 @@ DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT
 HOSTILE = "H."  # prefix of the hostile clients' own queues
 GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # queues on which groups are put
 KINDS = ("a", "b", "c")  # values that selectors test
-# lengths of correlation id, group flags and envelope, from byte 16 of a record
+# lengths of correlation id, group flags and envelope, from byte 16 of a record on
 _LENGTHS = struct.Struct(">BBH")
-Holder = tuple[object, ...]  # reader of groups in order: a consumer, or a reader of a connection
-GroupKey = tuple[str, str, bytes]  # queue manager, queue, group id
+Holder = tuple[object, ...]  # a reader of groups: a consumer, or the reader of a connection
+GroupKey = tuple[str, str, bytes]  # queue manager, queue and group id
 
 
 class Violated(AssertionError):
-    """An invariant does not hold. ``law`` is its name."""
+    """Raised if an invariant does not hold. ``law`` is the name of the invariant."""
 
     def __init__(self, law: str, fact: str) -> None:
         super().__init__(f"{law}: {fact}")
@@ -71,7 +71,7 @@ class Traits(NamedTuple):
     correlation_id: bytes = b""
     kind: str = ""
     member: Member | None = None
-    is_again: bool = False  # True if the number was put before, with unknown result
+    is_again: bool = False  # True if the number was put before, and the result is unknown
     retained: bool = False  # True if the topic retains the message
 
 
@@ -87,7 +87,7 @@ class Put:
     record: bytes
     made_ms: int  # simulated time of the put
     unit: "Unit | None" = None
-    # time to live at the queue of the put, from the put or its queue; 0 = no limit
+    # time to live on the queue of the put, set by the put or the queue; 0 = no limit
     lives_ms: int = 0
     answer: str = ""  # "" until the put is answered, then "acked" or the code of the refusal
     entered: bool = False  # True if the message was durable at the queue manager of the put
@@ -95,7 +95,7 @@ class Put:
     removed: bool = False  # True if the message left its last queue
     consumed: int = 0  # number of acks that removed the message
     fate: str = ""  # any other cause of its removal
-    strayed: str = ""  # reason why the message was removed before it crossed its link, or ""
+    strayed: str = ""  # why the message was removed before it crossed its link, or ""
     wandered: bool = False  # True if the message was a dead letter
     trailer: bytes = b""  # UID as stored
 
@@ -134,7 +134,7 @@ class Put:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A unit of work from the view of its client."""
+    """A unit of work, as its client knows it."""
 
     name: str
     where: str
@@ -144,7 +144,7 @@ class Unit:
     # maps the handle of each message in the unit to its lease
     gets: dict[tuple[int, int], int] = field(default_factory=dict)
     ending: bool = False  # True if a commit or backout was sent, or the connection was lost
-    committing: bool = False  # True if the commit was sent with true counts
+    committing: bool = False  # True if the commit was sent with the true numbers
     entered: bool = False  # True if the commit was durable
     commit: tuple[bytes, int] = (b"", 0)  # producer and id of the commit
     answer: str = ""  # "" until the commit is answered, then "acked" or the code of the refusal
@@ -156,15 +156,15 @@ class Ledger:
 
     puts: list[Put] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
-    # stream id, seq id
+    # stream id and sequence id
     by_stream: dict[tuple[bytes, int], Put | Unit] = field(default_factory=dict)
     acks: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)  # handle: leases
     # the unit of each handle and lease
     of_units: dict[tuple[str, int, int, int], Unit] = field(default_factory=dict)
-    # Maps the handle and lease of voluntary releases to the requested delays.
+    # Maps handles and leases that were released voluntarily to the requested delays.
     releases: dict[tuple[str, int, int, int], set[int]] = field(default_factory=dict)
     rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
-    # Handles and leases that returned unseen, or had not started
+    # Handles and leases whose messages returned unseen, or whose leases had not started
     unread: set[tuple[str, int, int, int]] = field(default_factory=set)
     # Maps a handle to the leases that were released on their own connection, with an answer.
     failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
@@ -176,20 +176,20 @@ class Ledger:
     pushing: set[tuple[str, str]] = field(default_factory=set)
     # maps a queue to its expiry limit
     caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)
-    # Consumers and gets with a selection, by queue manager, connection and request
+    # Consumers and gets that have a selection, by queue manager, connection and request
     selecting: set[tuple[str, int, int]] = field(default_factory=set)
-    # Consumers and gets of complete groups only, in physical order
+    # Consumers and gets that read only complete groups, in physical order
     whole: set[tuple[str, int, int]] = field(default_factory=set)
     # place and serial of each message damaged on disk
     rotten: set[tuple[str, int]] = field(default_factory=set)
     # Consumers and gets in logical or pinned order, by the same key
     ordered: dict[tuple[str, int, int], Holder] = field(default_factory=dict)
-    # Groups for which operators ordered a skip up to this number, or the end
+    # Groups for which operators ordered a skip up to this number, or to the end
     skipped: dict[GroupKey, int] = field(default_factory=dict)
     closed: set[GroupKey] = field(default_factory=set)
     # Incomplete groups that expired, possibly in the same turn as their last put
     lapsed: set[GroupKey] = field(default_factory=set)
-    # Members that may have been put twice, because the program missed the first answer
+    # Messages that may have been put twice, because the program missed the first answer
     unsure: set[tuple[GroupKey, int]] = field(default_factory=set)
     # Connections of hostile clients by queue manager, to which no invariant applies
     hostile: set[tuple[str, int]] = field(default_factory=set)
@@ -233,7 +233,7 @@ class Ledger:
         return put
 
     def may_refuse(self, put: Put, code: str) -> bool:
-        """Returns whether *code* is a valid refusal of *put* as a member of its group."""
+        """Returns whether *code* is a valid reason to refuse *put* as a message of its group."""
         if put.member is None:
             return False
         key, number = put.group, put.member.number
@@ -243,10 +243,10 @@ class Ledger:
         return code == "GROUP_ENDED" and (key in self.closed or is_known)
 
     def of(self, record: bytes, where: str = "") -> Put:
-        """Returns the put of *record*, even if the record was damaged at *where*.
+        """Returns the put that made *record*, even if the record was damaged at *where*.
 
         Raises:
-            Violated: No put produced the record.
+            Violated: No put made this record.
         """
         body = record[body_at(record) :]
         fact = f"a record of {len(record)} bytes was never put"
@@ -264,10 +264,10 @@ class Ledger:
         return put
 
     def of_body(self, body: bytes) -> Put:
-        """Returns the put of a delivered *body*.
+        """Returns the put that made a delivered *body*.
 
         Raises:
-            Violated: No put produced the body.
+            Violated: No put made this body.
         """
         magic, serial = SERIAL.unpack_from(body)
         known = magic == MAGIC and serial < len(self.puts)
@@ -297,7 +297,7 @@ class Ledger:
             self.of_units[unit.where, queue_id, arrival, lease] = unit
 
     def answered(self, put: Put | Unit, answer: str) -> None:
-        """Records the answer to a put or a commit. A repeated answer must not differ."""
+        """Records the answer to a put or a commit. A repeated answer must be the same."""
         same = put.answer in ("", answer)
         fact = f"{described(put)}: {put.answer}, then {answer}"
         require(same, "answer_stays_the_same", fact)
@@ -306,7 +306,7 @@ class Ledger:
             require(self.entered(put), "acked_is_durable", described(put))
 
     def entered(self, put: Put | Unit) -> bool:
-        """Returns whether *put* was durable.
+        """Returns whether *put* was made durable.
 
         A put leaves no trace if the message is purged or evicted in the turn of the put.
         """
@@ -320,14 +320,14 @@ class Ledger:
         return bool(may_expire) or self.forgets(put.home)
 
     def has_lapsed(self, put: Put | Unit) -> bool:
-        """Returns whether *put* may have expired in its own turn, with the rest of its group."""
+        """Returns whether *put* may have expired in its own turn, together with its group."""
         if isinstance(put, Unit) or put.member is None or put.group not in self.lapsed:
             return False
         put.strayed = put.strayed or "group expired"
         return True
 
     def may_hide_ids(self, where: str) -> bool:
-        """Returns whether a link of *where* may have ids of puts that expired in their commit."""
+        """Returns whether a link of *where* may have ids of puts that expired when committed."""
         return any(
             unit.committing and any(put.traits.expiry_ms and "@" in put.queue for put in unit.puts)
             for unit in self.units
@@ -340,7 +340,7 @@ class Ledger:
 
 
 def described(put: Put | Unit) -> str:
-    """Returns the description of a put or a unit for a failure text."""
+    """Returns a description of a put or a unit for a failure message."""
     if isinstance(put, Unit):
         serials = [one.serial for one in put.puts]
         return f"unit {put.name} at {put.where} of puts {serials} and gets {list(put.gets)}"

@@ -1,11 +1,11 @@
-"""A tree of queue managers, each linked to its neighbours, that forward over several hops.
+"""A tree of queue managers that are linked to their neighbours and forward over several hops.
 
 EWR ◀──▶ NYC ◀──▶ LAX         any put may go to any queue, over routes
           ▲
           ╰──▶ SFO ◀──▶ BOS   meanwhile, stores are restored to older states
 
 world.py covers all features of queues, over one hop. This module covers links over several hops.
-net_account.py has the invariants, and the losses that a restored store excuses.
+net_account.py has the invariants, and the losses that are excused if a store is restored.
 """
 
 from collections.abc import Callable
@@ -96,7 +96,7 @@ class Net(Chance):
         return ups[source][: ups[source].index(met) + 1] + down[::-1]
 
     def behind(self, name: str, to: str) -> list[str]:
-        """Returns the queue managers that *name* reaches via *to*, without *to*."""
+        """Returns the queue managers that *name* reaches through *to*, except *to* itself."""
         return [far for far in self.nodes if far not in (name, to) and to in self.way(name, far)]
 
     def _define(self) -> None:
@@ -138,7 +138,7 @@ class Net(Chance):
             attributes["fetch"] = True
         if attributes["ordered"]:
             self.account.ordered.add((name, to))
-        if attributes["addresses"]:  # Otherwise *to* fetches, and its link names the source.
+        if attributes["addresses"]:  # Otherwise, *to* fetches, and its link names the source.
             self.nodes[to].allow(name)
         self.askers[name].want(partial(m.LinkCreate, link=to, attributes=attributes))
 
@@ -182,7 +182,7 @@ class Net(Chance):
         return f"{super().unrest()}, held {self.account.held_by_queue()}"
 
     def check(self) -> None:
-        """Checks the consumed messages against the puts."""
+        """Checks the messages that were consumed against those that were put."""
         self.account.balance()
 
 

@@ -1,14 +1,14 @@
 """The invariants of a net of queue managers: each message is consumed once, at its destination.
 
-A restored store excuses only these losses and duplicates. "Then" is the content of the backup,
+A restored store can only cause these losses and duplicates. "Then" is the content of the backup,
 "now" is the content before the restore, and "since" are the messages that arrived after the backup:
 
     lost at most       on a queue now, but not then
     doubled at most    then and since, because the message may have moved on, or be sent again
 
 A message with a time to live may have expired. If a message that arrived over a link is lost, an
-event must report the loss. The only exception is a sender that was also restored, to a state before
-it had the message, because then the message is unknown to all.
+event must report the loss. The only exception is a sender that was also restored to a state before
+it had the message. In this case, no queue manager knows the message.
 """
 
 import json
@@ -34,7 +34,7 @@ NOWHERE = "NOWHERE"  # destination of messages that travel in a circle
 
 @dataclass(slots=True)
 class Saved:
-    """A backup: the rows of a store, and the matching view."""
+    """A backup, which has the rows of a store and the matching view."""
 
     rows: dict[bytes, bytes]
     view: View
@@ -44,8 +44,9 @@ class Saved:
 class NetAccount(Watch):
     """The invariants of a net.
 
-    ``circle`` has the queue managers with a route to nowhere. ``ordered`` and ``fetched`` contain
-    links as pairs of both ends: those that keep the order, and those that the peer dials.
+    ``circle`` has the queue managers that have a route to the queue manager "nowhere". ``ordered``
+    and ``fetched`` contain links as pairs of both ends: those that keep the order, and those that
+    the peer dials.
     """
 
     def __init__(self, ledger: Ledger, way: Callable[[str, str], list[str]]) -> None:
@@ -57,15 +58,15 @@ class NetAccount(Watch):
         self.may_be_lost: set[int] = set()
         self.may_be_doubled: set[int] = set()
         self.put_back_count = 0
-        self.restored: set[str] = set()  # queue managers with a restored store
+        self.restored: set[str] = set()  # queue managers whose store was restored
         self._came: defaultdict[str, list[int]] = defaultdict(list)  # serials by queue manager
-        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was ever at it
-        self._on: set[tuple[str, str, int]] = set()  # the same, with the queue
+        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was ever on it
+        self._on: set[tuple[str, str, int]] = set()  # the same, and the queue
         # Number of messages that a queue manager reported as possibly lost, by sender
         self._told: Counter[tuple[str, str]] = Counter()
-        # upper bound of the messages lost there
+        # upper bound of the messages that were lost there
         self._over_links: defaultdict[str, set[int]] = defaultdict(set)
-        # messages that arrived since the backup
+        # messages that have arrived since the backup
         self._forgotten: defaultdict[str, set[int]] = defaultdict(set)
         self._last: dict[tuple[str, str], int] = {}  # maps producer and target to the last arrival
 
@@ -108,12 +109,12 @@ class NetAccount(Watch):
             if view.queues[int.from_bytes(change.key[1:5], "big")][0] == EVENTS:
                 record = entries.record(node.store, entries.decode(change.new))
                 text = record[body_at(record) :].decode(errors="replace")
-                told, _ = json.JSONDecoder().raw_decode(text)  # The UID follows the event.
+                told, _ = json.JSONDecoder().raw_decode(text)  # The UID comes after the event.
                 if told["event"] == "link messages lost":
                     self._told[node.name, told["link"]] += told["lost"]
 
     def balance(self) -> None:
-        """Checks the consumed messages against the puts when everything is at rest."""
+        """Checks the consumed messages against the puts when all work is done."""
         lost = set()
         for put in self.ledger.puts:
             fact = f"message {put.serial} from {put.where} to {put.queue}: {put.consumed} consumed"
@@ -162,7 +163,7 @@ class NetAccount(Watch):
         return any(view.queues[queue_id][0] == queue for queue_id, _ in view.held)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Checks departures, then arrivals. No message moves between queues of a queue manager."""
+        """Checks departures, then arrivals. No message moves between the queues of one manager."""
         before, after = self._places(view, changes)
         for handle in before.keys() - after.keys():
             self._leaves(node, view, handle)

@@ -1,4 +1,4 @@
-"""An application in a net, on the production client. It puts to any queue, and consumes."""
+"""An application in a net that uses the production client. It puts to any queue, and consumes."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tests.sim.lab import Lab
 
 KEEP_OUT_MS = 60_000
-LOOK_NS = 100_000  # The clock of turns advances by this time at each reading.
+LOOK_NS = 100_000  # At each reading, the clock of turns advances by this time.
 
 
 class Injected(Exception):
-    """A bug that the simulator plants in a turn."""
+    """Raised by a bug that the simulator plants in a turn."""
 
 
 class PeerPort:
@@ -120,7 +120,7 @@ class Node:
         self.connections = 0
         self.wall_shift_us = 0  # manual changes of this machine's clock
         self.outcomes = 0
-        self.idle_turns = 0  # consecutive turns at one time that were requested but had no effect
+        self.idle_turns = 0  # consecutive turns at the same time that had no effect
         self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
 
@@ -161,11 +161,11 @@ class Node:
             self._stopped(clean=False)
             return
         self.up = True
-        self._kick = True  # As in the daemon, one turn always follows at once.
+        self._kick = True  # As in the daemon, a turn always follows immediately.
         self.poll_ms = self.lab.now_ms
 
     def _look(self) -> int:
-        """Returns the clock that turns measure. Each arrival and slice takes one step."""
+        """Returns the time by which turns are measured. Each arrival and slice takes one step."""
         self._clock_ns += LOOK_NS
         return self._clock_ns
 
@@ -227,7 +227,7 @@ class Node:
         """Runs one turn, and sends its output."""
         moved, self._kick = self._kick, False  # The first turn needs no reason.
         flushes, waiting = self.store.flushes, bool(self.turns.intake)
-        moved |= self.lab.now_ms > self._turned_ms  # A timer without work is not a spin.
+        moved |= self.lab.now_ms > self._turned_ms  # A timer without work does not count as a spin.
         self._turned_ms = self.lab.now_ms
         try:
             outcome = self.turns.run(self.now())
@@ -273,7 +273,7 @@ class Node:
         return m.Goaway(ErrorCode.PEER_KEPT_OUT, "kept out", wait_ms)
 
     def fail_turn(self, connection: int = 0) -> None:
-        """Plants a bug in the next turn, after the pending input of *connection*."""
+        """Plants a bug in the next turn, after the pending input from *connection*."""
 
         def fail(broker: object) -> None:
             raise Injected

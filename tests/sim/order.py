@@ -1,8 +1,9 @@
 """Checks the order of first deliveries.
 
-``waiting`` of a view has, by queue and priority, the arrivals that are available and were never
-delivered. A consumer without a selector receives the first of them. The order is that of the puts,
-even if a unit of work is committed later. A consumer with a selector may skip messages.
+The field ``waiting`` of a view has, by queue and priority, the arrivals that are available but were
+never delivered. A consumer without a selector receives the first of these. Messages keep the order
+of their puts, even if a unit of work is committed later. A consumer with a selector may skip
+messages.
 """
 
 from bisect import bisect_left, insort
@@ -18,7 +19,7 @@ def stand(view: View, handle: Handle, held: Held) -> None:
 
 
 def leave(view: View, handle: Handle, held: Held) -> int:
-    """Removes a message from the waiting ones; returns the number of earlier waiting messages."""
+    """Removes a message from the waiting messages; returns the number of earlier ones."""
     line = view.waiting.get((handle[0], held.priority), [])
     at = bisect_left(line, handle[1])
     if at < len(line) and line[at] == handle[1]:
@@ -44,7 +45,7 @@ def judge(
         passed = view.held[queue_id, earlier]
         excused = (
             passed.outcome
-            >= outcome  # The message arrived in this same turn, after the deliveries were chosen.
+            >= outcome  # The message arrived in this turn, after the deliveries were chosen.
             or view.is_lost(passed)
             or view.is_expired(passed, now_ms)
             or view.is_stopped(queue_id, passed)

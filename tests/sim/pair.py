@@ -37,7 +37,7 @@ REMOTE = f"FLIGHTS@{HUB}"
 
 
 class Blind(Watch):
-    """A watch without invariants. A test may restore stores or break rules, and checks itself."""
+    """A watch without invariants. Tests may restore stores or break rules, and check for errors."""
 
     def durable(self, node: Node, changes: list[Change]) -> None:
         del node, changes
@@ -50,7 +50,7 @@ class Blind(Watch):
 
 
 class Caller:
-    """The production client, called from a test. ``results`` maps tickets to results."""
+    """The production client, driven by a test. ``results`` maps tickets to results."""
 
     def __init__(self, lab: Lab, node: Node, name: str) -> None:
         self.lab = lab
@@ -94,7 +94,7 @@ class Caller:
                     self.messages.append(message)
 
     def settle_down(self) -> None:
-        """Connects if necessary, and runs everything that needs no time."""
+        """Connects if necessary, and runs everything that can happen while no time passes."""
         if self.wire is None:
             self.lab.connect(self, self.node)
         self.flush()
@@ -162,7 +162,7 @@ class Stranger:
 
 
 class Sender:
-    """A scripted sender of a link, JFK, with the numbers that a test gives."""
+    """A scripted sender of a link, JFK, which uses the numbers that a test gives."""
 
     def __init__(self, pair: "Pair", *, opens: bool = True) -> None:
         self.pair = pair
@@ -206,7 +206,7 @@ class Sender:
         """Ignores the loss."""
 
     def say(self, message: Any) -> None:
-        """Sends *message*, and runs everything that needs no time."""
+        """Sends *message*, and runs everything that can happen while no time passes."""
         self.wire.send(self, self.connection.send(message))
         self.pair.settle()
 
@@ -218,14 +218,14 @@ class Sender:
 
     @property
     def goodbyes(self) -> list[int]:
-        """The codes with which the hub closed the connection."""
+        """The codes with which the hub has closed the connection."""
         return [message.code for message in self.said if type(message) is m.Goaway]
 
 
 class Pair(Lab):
     """EWR with a link to NYC, which has a queue FLIGHTS.
 
-    *edge* and *hub* are sections of the configurations of the two.
+    *edge* and *hub* are the sections of their configurations.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class Pair(Lab):
 
     @property
     def link(self) -> Link:
-        """The link in the memory of EWR."""
+        """The link, as EWR has it in memory."""
         return self.edge.turns.broker.catalogue.links[HUB]
 
     def queue(self, node: Node, name: str) -> Queue:

@@ -4,7 +4,7 @@
     JFK ──┼──▶ NYC     the hub:   FLIGHTS, DELAYS, LATE, SCRATCH, WORK, RING, LOCAL, and
     LGA ──┘                       REPLIES@EWR back
 
-DELAYS may be small. LATE may not exist at first. SCRATCH is purged, deleted and created again.
+DELAYS may be small. LATE may not exist at first. SCRATCH may be purged, deleted and created again.
 Messages that fail too often on WORK or LOCAL become dead letters. RING evicts its oldest messages
 when it is full.
 """
@@ -80,7 +80,7 @@ def _is_fetched(world: "World", name: str) -> bool:
 
 
 def _paths(world: "World", name: str) -> int:
-    """Returns the number of paths of *name*'s link, which a fetching peer decides."""
+    """Returns the number of paths of *name*'s link. If the peer fetches, the peer decides this."""
     dialler = peer_of(name) if _is_fetched(world, name) else name
     count: int = world.link_attributes[dialler]["connections"]
     return count
@@ -207,7 +207,7 @@ def alter_group(
     group_id, ledger = bytes.fromhex(row["group"]), world.ledger
     key = (name, queue, group_id)
     if action in ("skip", "close"):
-        world.watch.unordered.add((name, queue))  # A link continues after a refusal of the queue.
+        world.watch.unordered.add((name, queue))  # A link continues after such a refusal.
     if action == "skip":
         number = number or row["next"] + world.random.choice([1, 1, 2])
         ledger.skipped[key] = max(number, ledger.skipped.get(key, 0))
@@ -246,7 +246,7 @@ def _inhibit(world: "World", name: str) -> None:
     if queue not in remotes(name):
         changes["get_inhibit"] = random.random() < 0.3
     if changes["put_inhibit"] and queue != "LOCAL":
-        world.watch.unordered.add((name, queue))  # A link continues after a refusal of the queue.
+        world.watch.unordered.add((name, queue))  # A link continues after such a refusal.
     _alter(world, name, queue, changes)
 
 

@@ -1,7 +1,7 @@
-"""A producer on the bare protocol, which numbers puts, remembers them and sends them again.
+"""A producer that uses the bare protocol. It numbers puts, remembers them, and sends them again.
 
-In addition to the work of the production client, the producer chooses UIDs, and uses some of them
-twice. It repeats puts on one connection. Sometimes it forgets everything, like a killed program.
+Unlike the production client, the producer chooses UIDs, and uses some of them twice. It repeats
+puts on the same connection. Sometimes it forgets everything, like a program that is killed.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class Habits:
     timed: float = 0.0  # fraction of puts with a time to live, or a delay
     volatile: float = 0.0  # fraction of puts that are not persistent
     asked_for: float = 0.0  # fraction of puts that selectors of consumers match
-    grouped: float = 0.0  # fraction of puts on queues of groups that are members
+    grouped: float = 0.0  # fraction of puts on group queues that belong to a group
     writers: dict[str, GroupWriter] = field(default_factory=dict)  # writer of groups for each queue
 
 
@@ -86,7 +86,7 @@ def _new_member(
     traits = traits._replace(member=member, is_again=is_again)
     put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     if is_again:
-        lab.watch.unordered.add(put.home)  # A link continues after the refusal of a taken number.
+        lab.watch.unordered.add(put.home)  # A link continues after such a refusal.
     group.note(member.number, put)
     return put
 
@@ -126,7 +126,7 @@ def forgets(node: Node) -> bool:
 
 
 def check_refused(lab: Lab, put: Put, code: str) -> None:
-    """Checks that a refusal has a cause, and that nothing was stored."""
+    """Checks that a refusal has a cause, and that the message was not stored."""
     has_cause = code in EXPECTED and ("DUPLICATE" not in code or put.uid is not None)
     has_cause = has_cause or lab.ledger.may_refuse(put, code)
     require(has_cause, "refusals_have_a_cause", f"put {put.serial}: {code}")
@@ -166,7 +166,7 @@ class Producer(Client):
 
     @property
     def seen(self) -> int:
-        """The id up to which all answers have arrived."""
+        """The highest id such that all answers up to it have arrived."""
         return min(self.open, default=self.next_seq) - 1
 
     def act(self) -> None:
@@ -180,7 +180,7 @@ class Producer(Client):
             self._put()
 
     def forget(self) -> None:
-        """Crashes and starts under a new name. The results of open puts stay unknown."""
+        """Crashes, and starts under a new name. The results of open puts stay unknown."""
         self.hang_up()
         self._begin()
 

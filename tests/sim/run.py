@@ -2,8 +2,8 @@
 
     --start S      the first seed        --minutes M      stop after this time
 
-If an invariant is broken, the exit code is 1, and the last events follow `seed=... step=...`. To
-repeat the failure, run the same command with --start set to that seed and --seeds 1.
+If an invariant is broken, the exit code is 1. The output shows `seed=... step=...` and the last
+events. To repeat the failure, run the same command with --start set to that seed and --seeds 1.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def run_seed(seed: int, steps: int = STEPS) -> Result:
 
 
 def world_of(seed: int, steps: int = STEPS) -> Chance:
-    """Returns the world of *seed*. A net, or a world of topics, has half the steps."""
+    """Returns the world of *seed*. Nets and worlds of topics have half the steps."""
     world = _world_of(seed, steps)
     world.is_besieged = seed % BESIEGED_EVERY == BESIEGED_EVERY - 1
     return world
@@ -69,7 +69,7 @@ def _world_of(seed: int, steps: int) -> Chance:
 
 
 def describe(error: Exception) -> str:
-    """Returns the description of a failure, with its location for a bug in the core."""
+    """Returns the description of a failure, with its location if it is a bug in the core."""
     text = f"{type(error).__name__}: {error}"
     if error.__cause__ is not None:
         text += "\n" + "".join(traceback.format_exception(error.__cause__)[-8:])

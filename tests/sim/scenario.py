@@ -57,7 +57,7 @@ class Scenario:
 def choose(random: Random, steps: int) -> Scenario:
     """Returns the scenario of a seed."""
     chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
-    trouble = random.choice([0.1, 0.3, 1])  # With many faults, little work is done.
+    trouble = random.choice([0.1, 0.3, 1])  # With many faults, little work gets done.
     faults = {kind: trouble * rate * random.choice([0.5, 1, 3]) for kind, rate in chosen.items()}
     depth_max = random.choice([0, 0, 3, 20])
     late = random.random() < 0.3
@@ -205,5 +205,5 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         order=order,
         whole=whole,
     )
-    # No new random call is allowed here, so that older seeds do not change.
+    # A new random call is not allowed here, so that the older seeds do not change.
     return replace(habits, later=habits.lease_ms == 5_000)

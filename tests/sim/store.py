@@ -1,4 +1,4 @@
-"""The production memory store with requested crashes, observed at each commit."""
+"""The production memory store, with crashes on request, observed at each commit."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from tests.memory_store import MemoryStore
 
 
 class Crash(BaseException):
-    """Kills the process. This is not an Exception, so that the daemon does not catch it."""
+    """Kills the process. This class is not an Exception, so that the daemon does not catch it."""
 
 
 class Change(NamedTuple):
@@ -22,7 +22,7 @@ class WatchedStore(MemoryStore):
     """A MemoryStore that reports each transaction to *watch* at the instant it is durable.
 
     With ``crash`` set, the process ends at the next commit that writes: "before" the commit is
-    durable, or "after" it is durable but before any other component learns of it.
+    durable, or "after" it is durable but before any other component knows.
     """
 
     def __init__(self, watch: Callable[[list[Change]], None]) -> None:

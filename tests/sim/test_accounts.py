@@ -170,7 +170,7 @@ def test_trim_of_one_row_too_many_is_found(monkeypatch: Patch) -> None:
 
 
 def test_trim_by_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
-    """The test adds a cursor that never moves, because the bug has no effect on a single cursor."""
+    """The test adds a cursor that never moves: with a single cursor, the bug has no effect."""
     populate = accounts.populate
 
     def with_another(world: Chance) -> None:
@@ -189,7 +189,7 @@ def test_trim_by_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
 
 @pytest.mark.long
 def test_cursor_that_moves_back_is_found(monkeypatch: Patch) -> None:
-    """A repeated commit moves the cursor to an older position."""
+    """A repeated commit moves the cursor back to an older position."""
     monkeypatch.setattr(history_admin, "max", lambda _, asked_for: asked_for, raising=False)
     assert_caught("rows_are_kept", "exported_once", first=13)
 

@@ -1,4 +1,4 @@
-"""Tests that planted bugs in queue managers are found, so that the checks find other bugs as well.
+"""Tests that planted bugs in queue managers are found. Similar bugs are then found as well.
 
 Each test replaces one piece by a typical programming mistake. One of the first seeds must then
 break the invariant for that piece.
@@ -36,7 +36,7 @@ from tests.sim.broken import Patch, assert_caught
 
 
 class ReplyBeforeDurable(Turns):
-    """Sends the outcome of a turn at once, but makes the turn durable with the next turn."""
+    """Sends the outcome of a turn immediately, but makes the turn durable with the next turn."""
 
     def run(self, now: Now) -> Outcome:
         self._store.commit()
@@ -98,7 +98,7 @@ def test_refusal_is_forgotten_when_the_put_is_sent_again(monkeypatch: Patch) -> 
 
 
 def test_refused_id_is_missing_from_the_window(monkeypatch: Patch) -> None:
-    """A resent put is then judged again, and may be stored after a refusal."""
+    """A resent put is then judged again, and may be stored although it was refused."""
     put = streams.Streams._put_of_producer
 
     def forgetful(
@@ -157,7 +157,7 @@ def test_timestamps_follow_the_wall_clock_back(monkeypatch: Patch) -> None:
 
 
 def as_holder(queue: Queue, handles: bytes) -> bytes:
-    """Returns *handles* with the lease numbers of the actual lease holders."""
+    """Returns *handles* with the lease numbers of those who hold the leases."""
     numbers = {arrival: lease.number for arrival, lease in queue.leases.items()}
     return b"".join(
         m.HANDLE.pack(priority, arrival, numbers.get(arrival, number))

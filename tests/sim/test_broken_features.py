@@ -72,7 +72,7 @@ def test_dead_letter_is_dropped(monkeypatch: Patch) -> None:
         queue.counters.dead += 1
         return True
 
-    monkeypatch.setattr(dead_letters.DeadLetters, "bury", drop)
+    monkeypatch.setattr(dead_letters.DeadLetters, "make_dead_letter", drop)
     laws = {"removed_was_acknowledged", "acknowledged_is_never_lost", "settled_by_its_holder"}
     assert_caught(laws)
 
@@ -220,7 +220,7 @@ def test_message_got_in_a_unit_is_delivered_again_meanwhile(monkeypatch: Patch) 
 
 
 def test_commit_gives_messages_new_positions(monkeypatch: Patch) -> None:
-    """G23: messages keep the order of their puts, regardless of the order of commits."""
+    """G23: Messages keep the order of their puts, regardless of the order of commits."""
     remove_puts = SessionUnit.remove_puts
 
     def fresh(self: SessionUnit) -> Any:
@@ -231,7 +231,7 @@ def test_commit_gives_messages_new_positions(monkeypatch: Patch) -> None:
 
 
 def test_message_committed_late_is_passed_over(monkeypatch: Patch) -> None:
-    """G23: a message that is committed late precedes messages that were put after it."""
+    """G23: A message that is committed late precedes messages that were put after it."""
     lower = Queue.lower_position
 
     def sluggish(self: Queue, priority: int, arrival: int, *lane: int) -> None:

@@ -52,7 +52,7 @@ def test_gap_is_skipped(monkeypatch: Patch) -> None:
 
 
 def test_first_arrival_is_taken_for_the_due_member(monkeypatch: Patch) -> None:
-    """Over two links, the members of a group may arrive in another order."""
+    """Over two links, the messages of a group may arrive in a different order."""
     monkeypatch.setattr(GroupRow, "due", property(lambda self: self.after(self.highest)))
     assert_caught({"members_are_in_order", "groups_agree"})
 
@@ -108,7 +108,7 @@ def test_held_group_is_delivered_to_any_consumer(monkeypatch: Patch) -> None:
 
 
 def test_other_members_of_a_parked_group_become_dead_letters_too_early(monkeypatch: Patch) -> None:
-    """A member that another consumer has leased must stay on the queue."""
+    """A message that another consumer has leased must stay on the queue."""
     end = group_end._end
 
     def reckless(context: Any, catalogue: Any, job: Any, queue: Any, *member: Any) -> Any:

@@ -1,7 +1,7 @@
 """Tests each row of the crash matrix of a link with many seeds (docs/behaviour.md, B16).
 
-A seed chooses windows, paths and order, and random events before and after the crash. In the end,
-each message was consumed once, and the transmission queue is empty. ``python -m
+A seed chooses windows, paths, the order, and random events before and after the crash. At the end,
+each message must have been consumed once, and the transmission queue must be empty. ``python -m
 tests.sim.test_crash_matrix 1000`` runs 1,000 seeds of each row.
 """
 
@@ -26,7 +26,7 @@ SEEDS = 12  # number of seeds for each row in the normal test run
 
 
 class Bench(Pair):
-    """EWR with a link to NYC. A seed chooses the windows, paths and order."""
+    """EWR with a link to NYC. A seed chooses its windows, paths and order."""
 
     def __init__(self, seed: int) -> None:
         chance = Random(seed)
@@ -60,7 +60,7 @@ class Bench(Pair):
         self.wander(chance.randrange(40))
 
     def put_some(self) -> None:
-        """Puts some messages in the application, which are then in flight."""
+        """Puts some messages through the application, which are then in flight."""
         self.app.settle_down() if self.app.wire is None else self.app.flush()
         for _ in range(self.chance.choice([1, 3, 10])):
             body = b"%d" % len(self.bodies) + bytes(self.chance.choice([0, 50, 3_000]))
@@ -194,7 +194,7 @@ def destination_after_a_user_has_consumed(bench: Bench) -> None:
     bench.consumed += bench.reader.get("FLIGHTS", 5)
     bench.hub.die()
     for flow in bench.flows_to(bench.edge):
-        flow.data.clear()  # No commit was sent.
+        flow.data.clear()  # The commit was not sent.
 
 
 def destination_whose_commit_is_lost(bench: Bench) -> None:

@@ -5,13 +5,13 @@ import pytest
 from tests.sim import dumps
 from tests.sim.test_crash_matrix import live
 
-# A sample of the file; `make long` runs all worlds. World 190 releases a lease twice, with two
-# delays.
+# A sample of the file; `make long` runs all worlds. In world 190, a lease is released twice, with
+# two delays.
 WORLDS, MATRIX = [*range(0, 200, 29), 190], range(0, 12, 5)
 
 
 def test_sampled_worlds_and_the_crash_matrix_leave_the_same_rows_as_before() -> None:
-    """Intended changes are accepted by ``python -m tests.sim.dumps > tests/sim/dumps.txt``."""
+    """To accept an intended change, run ``python -m tests.sim.dumps > tests/sim/dumps.txt``."""
     expected = set(dumps.FILE.read_text().splitlines())
     found = {dumps.world_line(seed) for seed in WORLDS}
     found |= {dumps.matrix_line(row, seed) for row in range(len(dumps.ROWS)) for seed in MATRIX}

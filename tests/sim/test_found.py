@@ -1,4 +1,4 @@
-"""Tests for bugs that the simulator found. Each test replays a bug, and fails without its fix."""
+"""Tests of bugs that the simulator found. Each test replays a bug, and fails without its fix."""
 
 from qmgr_client.message import Outgoing, encode
 from qmgr_protocol import messages as m
@@ -35,7 +35,7 @@ class Quick:
 
 
 def test_goodbye_right_after_a_hello_ends_the_connection() -> None:
-    """Seed 0, step 1066: the welcome was sent on a connection that was already closed."""
+    """Seed 0, step 1066: The welcome was sent on a connection that was already closed."""
     pair = Pair(linked=False)
     quick = Quick()
     pair.connect(quick, pair.hub)
@@ -45,7 +45,7 @@ def test_goodbye_right_after_a_hello_ends_the_connection() -> None:
 
 
 def test_maybe_survives_a_clean_stop() -> None:
-    """Seed 10, step 2033: after a crash and a clean stop, a redelivery was marked as the first."""
+    """Seed 10, step 2033: After a crash and a clean stop, a redelivery was marked as the first."""
     pair = Pair(linked=False)
     pair.reader.put("FLIGHTS", [b"x"])
     (message,) = pair.reader.request(m.Get, "FLIGHTS", 1, 0, 60_000, 1_000)
@@ -60,7 +60,7 @@ def test_maybe_survives_a_clean_stop() -> None:
 
 
 def test_late_data_of_a_given_up_connection_is_ignored() -> None:
-    """Seed 403, step 2278: a Blocked after a LinkStop left the link up without a connection."""
+    """Seed 403, step 2278: A Blocked after a LinkStop left the link up without a connection."""
     pair, hub = Pair(linked=False), Stranger()
     pair.strangers["nyc"] = lambda: hub
     pair.make_link("nyc")
@@ -80,9 +80,9 @@ def test_late_data_of_a_given_up_connection_is_ignored() -> None:
 
 
 def test_commit_id_is_sent_on_the_connection_that_took_over() -> None:
-    """Seed 10718: the timer of the older connection sent the commit id there.
+    """Seed 10718: The timer of the older connection sent the commit id there.
 
-    The sender then waited forever.
+    The sender then waited for ever.
     """
     pair = Pair(hub={"link": {"commit_interval_ms": 1_000}}, linked=False)
     older, newer = Sender(pair), Sender(pair, opens=False)
@@ -96,7 +96,7 @@ def test_commit_id_is_sent_on_the_connection_that_took_over() -> None:
 
 
 def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() -> None:
-    """Seed 100573: the row was removed as too old, written again, and counted as removed."""
+    """Seed 100573: The row was removed as too old, written again, and counted as removed."""
     pair = Pair(hub={"producer": {"retention_ms": 1_000}}, linked=False)
     pair.reader.put("FLIGHTS", [b"x"])
     assert pair.reader.wire is not None
@@ -115,7 +115,7 @@ def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() 
 
 
 def test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer() -> None:
-    """Seed 101478: each retry sent another window, although none had been accepted."""
+    """Seed 101478: Each retry sent another window, although none had been accepted."""
     limits = {"put_window_messages": 8, "turn_requests": 1}
     pair = Pair(hub={"limits": limits})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
@@ -145,7 +145,7 @@ def test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer() ->
 
 
 def test_record_of_the_simulator_is_a_record() -> None:
-    """The workloads put the same bytes as a client."""
+    """The workloads put the same bytes as a client does."""
     pair = Pair()
     put = pair.ledger.new("p", "EWR", "FLIGHTS", Traits(4, 50))
     assert records.decode(put.record) == Fields(put.record[records.HEAD_BYTES :], 4)
@@ -153,14 +153,14 @@ def test_record_of_the_simulator_is_a_record() -> None:
 
 
 def put(caller: Caller, queue: str, *outgoing: Outgoing) -> None:
-    """Puts messages that have more than a body."""
+    """Puts messages that consist of more than a body."""
     for one in outgoing:
         caller.core.put(queue, encode(one))
     caller.settle_down()
 
 
 def test_late_ack_settles_a_message_that_waits_for_its_retry() -> None:
-    """Seed 0, step 1748: the ack succeeded, but the message was delivered again."""
+    """Seed 0, step 1748: The ack succeeded, but the message was delivered again."""
     pair = Pair(linked=False)
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SLOW", {"retry_initial_ms": 60_000}))
     pair.reader.put("SLOW", [b"x"])
@@ -176,7 +176,7 @@ def test_late_ack_settles_a_message_that_waits_for_its_retry() -> None:
 
 
 def test_message_lost_at_a_restart_is_not_also_counted_as_expired() -> None:
-    """Seed 27, step 1000: the counters of a queue did not match the puts."""
+    """Seed 27, step 1000: The counters of a queue did not match the puts."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", expiry_ms=100, persistent=False))
     pair.hub.die()
@@ -188,7 +188,7 @@ def test_message_lost_at_a_restart_is_not_also_counted_as_expired() -> None:
 
 
 def test_message_lost_at_a_restart_does_not_return_when_its_delay_ends() -> None:
-    """Seed 27: the delay of a lost message ended before the row was removed."""
+    """Seed 27: The delay of a lost message ended before the row was removed."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", delay_ms=100, persistent=False))
     pair.hub.die()
@@ -200,7 +200,7 @@ def test_message_lost_at_a_restart_does_not_return_when_its_delay_ends() -> None
 
 
 def test_message_lost_at_a_restart_does_not_return_after_the_next_restart() -> None:
-    """Seed 29, step 2159: the row was not removed yet, so the message was delivered again."""
+    """Seed 29, step 2159: The row was not removed yet, so the message was delivered again."""
     pair = Pair(hub={"limits": {"turn_rows": 1}}, linked=False)
     put(pair.reader, "FLIGHTS", *[Outgoing(b"x", persistent=False)] * 20)
     pair.hub.die()
@@ -215,7 +215,7 @@ def test_message_lost_at_a_restart_does_not_return_after_the_next_restart() -> N
 
 
 def test_counters_know_of_a_restart_before_its_first_turn() -> None:
-    """Seed 54, step 3500: lost messages were stored as lost, but the counters included them."""
+    """Seed 54, step 3500: Lost messages were stored as lost, but the counters included them."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", persistent=False))
     queue_id = pair.queue(pair.hub, "FLIGHTS").id
@@ -225,12 +225,12 @@ def test_counters_know_of_a_restart_before_its_first_turn() -> None:
 
 
 def test_link_has_no_uid_for_an_expired_message() -> None:
-    """Seed 40, step 2687: the peer was asked about a message that expired before it was sent."""
+    """Seed 40, step 2687: The peer was asked about a message that expired before it was sent."""
     pair = Pair(edge={"limits": {"turn_rows": 1}})
     pair.at_edge.ask(lambda i: m.LinkStop(i, HUB))
     put(pair.app, REMOTE, *[Outgoing(b"x", expiry_ms=500)] * 2)
     assert pair.link.outbox.uid_at(2) is not None
     pair.now_ms += 1_000
-    pair.edge.turn()  # The turn removes one of the two, because a turn may remove only one row.
+    pair.edge.turn()  # The turn removes one of the two, because it may remove only one row.
     assert pair.queue(pair.edge, f"@{HUB}").counters.depth == 1
     assert pair.link.outbox.uid_at(2) is None

@@ -31,7 +31,7 @@ def assert_found_by_hostile_clients_alone(*laws: str, first: int) -> None:
     """Asserts that a seed breaks one of *laws* with hostile clients, and none without them.
 
     Args:
-        first: The first seed, which found the bug when the test was written.
+        first: The first seed to try, which found the bug when the test was written.
     """
     for seed in range(first, first + SEEDS):
         if law(seed, is_besieged=True) in laws and not law(seed, is_besieged=False):

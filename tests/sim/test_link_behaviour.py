@@ -1,6 +1,6 @@
 """Tests of links from end to end (docs/behaviour.md, B), with two production cores and a wire.
 
-tests/qmgrd/core tests each end separately. Here both ends are real, so they must agree.
+tests/qmgrd/core tests each end separately. Here, both ends are real and must agree.
 """
 
 from itertools import count
@@ -90,7 +90,7 @@ def test_gap_delays_no_message_behind_it_B7() -> None:
 
 
 def test_commits_are_occasional_B8() -> None:
-    """With N = 1000 and k = 50, there are N + N/k flows. A commit per message would take 4 N."""
+    """With N = 1000 and k = 50, N + N/k flows are sent. A commit per message would need 4 N."""
     window = {"window_messages": 50, "commit_messages": 50, "commit_interval_ms": 60_000}
     pair = Pair(edge={"link": window}, hub={"link": window})
     pair.put(1_000)
@@ -164,7 +164,7 @@ def test_messages_held_above_a_gap_are_not_sent_again_after_a_drop_B13() -> None
 
 
 def test_sender_asks_for_a_commit_when_its_window_is_full_B10_B26() -> None:
-    """The sender would otherwise wait for the commit interval, a hundred times."""
+    """Otherwise, the sender would wait for the commit interval a hundred times."""
     pair = Pair(edge={"link": {"window_messages": 10}}, hub=SELDOM)
     pair.put(1_000)
     assert len(stored(pair.hub, pair.queue(pair.hub, "FLIGHTS"))) == 1_000
@@ -310,7 +310,7 @@ def test_crash_at_any_commit_of_either_end_loses_and_doubles_nothing_B16(
         crashed = _crash_at(pair.nodes[who], when, nth)
         _move_five(pair)
         if not crashed:
-            assert nth > 3  # Every commit of the transfer had a crash.
+            assert nth > 3  # Each commit of the transfer had a crash.
             return
     raise AssertionError("the transfer does not end")
 
@@ -375,10 +375,10 @@ def test_corrected_address_delivers_waiting_messages_once(host: str) -> None:
 def test_address_altered_with_messages_in_flight_loses_and_doubles_nothing_B16(
     over_there: str | None, crash: str | None
 ) -> None:
-    """The address changes to another one of the same queue manager, or of another one and back."""
+    """The new address leads to the same queue manager, or first to another one and then back."""
     pair = Pair(hub=SELDOM)
     pair.strangers["lga"] = lambda: Stranger("LGA")
-    bodies = pair.put(5)  # These messages arrived, but no commit was sent.
+    bodies = pair.put(5)  # These messages arrived, but their commit was not sent.
     got = pair.reader.get("FLIGHTS")
     pair.link_wire().go_dark()
     bodies += pair.put(5)  # These messages are in flight.
@@ -405,7 +405,7 @@ def _alter(pair: Pair, host: str) -> None:
 
 
 def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
-    """Each put needs a separate answer. With a joint answer, only the first would be answered."""
+    """Each put needs its own answer. A joint answer would answer only the first put."""
     pair = Pair(hub={"limits": {"put_window_messages": 8}})
     pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
     wire = pair.link_wire()
@@ -423,7 +423,7 @@ def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
 
 
 def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
-    """Crashes *node* at its *nth* commit from now on. The list shows whether that happened."""
+    """Crashes *node* at its *nth* commit from now on. The list shows whether the crash happened."""
     commits, crashed, before = count(1), list[bool](), node.store.before_commit
     assert before is not None
 

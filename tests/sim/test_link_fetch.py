@@ -1,6 +1,6 @@
 """Tests of a queue manager without a reachable address, which sends and fetches (G10).
 
-EWR dials NYC, which has no address of EWR.
+EWR dials NYC, which does not know EWR's address.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from tests.sim.pair import EDGE, HUB, REMOTE, Blind, Caller, Pair, stored
 
 
 class Counting(Blind):
-    """A watch that counts the commits of links, and the commits without a put in return."""
+    """A watch that counts the commits of links, and how many do not travel with a put."""
 
     puts = 0  # number of messages that links sent
     commits = 0
@@ -47,7 +47,7 @@ class BothWays(Pair):
 
     @property
     def back(self) -> Link:
-        """The link whose messages are fetched."""
+        """The link from which EWR fetches messages."""
         return self.hub.turns.broker.catalogue.links[EDGE]
 
     def reply(self, count: int) -> list[bytes]:
@@ -115,7 +115,7 @@ def test_commits_travel_with_puts_in_the_other_direction_B27() -> None:
 
 
 def traffic(there_ms: int, back_ms: int, over_ms: int = 3_000) -> Counting:
-    """Sends a message per direction at the given intervals in ms (0: none); returns the counts."""
+    """Sends messages in each direction at these intervals in ms (0: none); returns the numbers."""
     pair = BothWays()
     counting = pair.counting
     counting.puts = counting.commits = counting.alone = 0
@@ -132,7 +132,7 @@ def test_traffic_both_ways_needs_no_more_lone_commits_than_one_way_B27() -> None
     """The commit interval begins with the first message whose commit is not sent yet."""
     one_way = traffic(3, 0)
     assert one_way.puts == 1_000
-    assert 40 <= one_way.alone <= 60  # one in each link.commit_interval_ms
+    assert 40 <= one_way.alone <= 60  # one commit in each link.commit_interval_ms
     both = traffic(3, 3)
     assert both.puts == 2_000
     assert both.alone == 0
@@ -140,7 +140,7 @@ def test_traffic_both_ways_needs_no_more_lone_commits_than_one_way_B27() -> None
 
 
 def test_commit_waits_for_a_put_in_the_other_direction_no_longer_than_its_interval_B27() -> None:
-    """Each of the rare puts includes a commit. Between the puts, commits are sent separately."""
+    """Each of the rare puts carries a commit. Between puts, commits are sent separately."""
     one_way, both = traffic(3, 0), traffic(3, 200)
     replies = both.puts - one_way.puts
     assert replies == 15

@@ -1,4 +1,4 @@
-"""Tests of the rules for peers: who may continue a stream, who is refused, and when links redial.
+"""Tests of which peers may continue a stream, which are refused, and when links redial.
 
 The tests restore stores to earlier states, and let peers claim false identities.
 """
@@ -52,7 +52,7 @@ def test_restored_source_that_gave_its_ids_to_other_messages_is_refused_restored
 
 
 def test_restored_source_is_refused_even_if_the_message_that_reveals_it_has_expired_B21() -> None:
-    """The restored source gave the last id that the peer received to a message that has expired."""
+    """The restored source had given the peer's last id to a message that has since expired."""
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -94,7 +94,7 @@ def test_restored_source_is_refused_even_if_the_same_uid_has_the_same_id_B21() -
 
 
 def test_source_restarted_often_is_not_taken_for_restored_B21() -> None:
-    """A message is sent in one run, committed in another, and answered in a third one."""
+    """A message is sent in one run, committed in another, and answered in a third."""
     pair = Pair(hub={"link": {"commit_interval_ms": 60_000}})
     for _ in range(4):
         pair.put(2)
@@ -215,7 +215,7 @@ def test_late_opening_does_not_fence_a_newer_connection() -> None:
 
 
 def test_producer_whose_older_opening_arrives_late_continues() -> None:
-    """Otherwise the client would suspect another process with its id, and end permanently."""
+    """Otherwise, the client would assume that another process has its id, and end permanently."""
     pair = Pair(linked=False)
     caller = Caller(pair, pair.hub, "producer")
     caller.settle_down()

@@ -18,7 +18,7 @@ SEEDS = 80  # Only a few of these seeds find the rarest bug.
 
 @pytest.mark.parametrize("seed", range(12))
 def test_net_breaks_no_law(seed: int) -> None:
-    """B16, B21, B22, G8, G10: over several hops, with stores restored to older states."""
+    """B16, B21, B22, G8, G10: The runs use several hops, and restore stores to older states."""
     Net(seed).run()
 
 
@@ -41,7 +41,7 @@ def assert_found(*laws: str, first: int = 0) -> None:
     """Asserts that some seed from *first* on breaks one of *laws*.
 
     Raises:
-        AssertionError: No seed breaks any of them.
+        AssertionError: No seed breaks any of these invariants.
     """
     found = []
     for seed in range(first, first + SEEDS):

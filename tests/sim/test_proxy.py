@@ -54,7 +54,7 @@ class Ring(Lab):
         return [result.uid for result in found if isinstance(result, PutResult)]
 
     def held(self, name: str) -> list[Message]:
-        """Returns the messages on the subscription of queue manager *name*."""
+        """Returns the messages on the subscription at queue manager *name*."""
         page = self.askers[name].ask(lambda i: m.Browse(i, ":s"))
         return [decode(item, ":s", 0) for item in page["items"]]
 
@@ -95,7 +95,7 @@ def test_publication_is_forwarded_in_one_direction_and_does_not_return(ring: Rin
 
 
 def test_proxy_leads_over_a_route(ring: Ring) -> None:
-    """A queue manager on the route forwards the publication without publishing it."""
+    """A queue manager on the route forwards the publication, but does not publish it."""
     ring.link("EWR", "NYC", routes=["LAX"])
     ring.link("NYC", "LAX", transit=True)
     ring.proxy("EWR", "LAX")

@@ -165,7 +165,7 @@ def test_message_that_has_arrived_may_return_over_the_same_route() -> None:
 
 
 def test_group_arrives_complete_and_in_order_over_each_hop() -> None:
-    """The members are put out of order, and one hop is down whenever a member arrives."""
+    """The messages are put out of order, and one hop is down whenever a message arrives."""
     chain = Chain()
     group = b"G" * 24
     numbers = [3, 1, 5, 2, 4]

@@ -13,8 +13,8 @@ from tests.sim.world import World
 
 REPO = Path(__file__).parent.parent.parent
 
-# Each seed found a bug in the core or the simulator at that time. A change of either may change
-# the course of a seed. So each bug also has a separate test, usually in test_found.py.
+# Each seed once found a bug in the core or the simulator. A change of either may change what
+# happens with a seed. Therefore each bug also has a separate test, usually in test_found.py.
 REGRESSIONS = (
     # A welcome was sent on a connection that was closed by a goodbye right after the hello:
     # test_goodbye_right_after_a_hello_ends_the_connection.
@@ -28,7 +28,7 @@ REGRESSIONS = (
     # A late opening fenced the newer connection, and permanently ended its client:
     # test_late_opening_does_not_fence_a_newer_connection.
     1040,
-    # A commit was sent on an older connection, and the sender waited forever:
+    # A commit was sent on an older connection, and the sender waited for ever:
     # test_commit_id_is_sent_on_the_connection_that_took_over.
     10_718,
     # A producer that was opened and removed in the turn of the retention was counted as removed:
@@ -37,16 +37,16 @@ REGRESSIONS = (
     # Each retry of a blocked link sent another window, beyond the limit of its peer:
     # test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer.
     101_478,
-    # A request to stop a link arrived late, over a connection given up long before, and no
+    # A request to stop a link arrived late, over a connection that was given up long before, and no
     # operator started the link again.
     1_792,
     # A message that was lost at a restart after it had crossed its link was counted twice:
     # test_what_is_gone_with_a_restart_is_counted_once_though_the_peer_holds_it.
     1_560,
-    # The test expected order on a queue with inhibited puts, but a link continues after refused
-    # puts.
+    # The test expected the messages in order on a queue with inhibited puts, but a link continues
+    # after refused puts.
     2_008,
-    # A commit covers a resent message before the peer has accepted the message:
+    # A commit covers a resent message before the peer has accepted that message:
     # test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole (test_link.py).
     7_501,
     # A request to give a link a wrong address arrived late, and no operator corrected the address.
@@ -64,7 +64,7 @@ MANY_FEATURES = (206, 207, 219, 238, 229, 236, 217, 208, 226, 237, 285)
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_seed_breaks_no_law(seed: int) -> None:
-    """B16, B17: each message is consumed once, regardless of failures at either end."""
+    """B16, B17: Each message is consumed once, regardless of failures at either end."""
     result = run_seed(seed)
     assert not result.failure, result.failure
 
@@ -123,7 +123,7 @@ def test_each_kind_of_fault_strikes_often_enough() -> None:
 
 @pytest.mark.long
 def test_each_feature_occurs() -> None:
-    """A few seeds must use all features, because an unused feature leaves a check untested."""
+    """A few seeds must use all features, because a feature that is not used is not checked."""
     met: Counter[str] = Counter()
     for seed in dict.fromkeys((*MANY_FEATURES, *range(200, 280))):
         met += run_seed(seed, steps=2_000).sums

@@ -24,7 +24,7 @@ Patch = pytest.MonkeyPatch
 
 @pytest.mark.parametrize("seed", range(12))
 def test_topics_break_no_law(seed: int) -> None:
-    """C4, C9-C13, C15-C19, C23: each subscriber gets its publications once.
+    """C4, C9-C13, C15-C19, C23: Each subscriber gets its publications once.
 
     Failed publications are parked, and republished.
     """
@@ -69,7 +69,7 @@ def assert_found(*laws: str, first: int = 0) -> None:
     """Asserts that some seed from *first* on breaks one of *laws*.
 
     Raises:
-        AssertionError: No seed breaks any of them.
+        AssertionError: No seed breaks any of these invariants.
     """
     found = []
     for seed in range(first, first + SEEDS):
@@ -91,7 +91,7 @@ def _has(context: Any, queue_id: int, arrival: int) -> bool:
 
 @pytest.mark.long
 def test_republish_to_all_subscribers_is_found(monkeypatch: Patch) -> None:
-    """C11, C21: a republication is a duplicate for subscribers that had already received it."""
+    """C11, C21: A republication is a duplicate for subscribers that had already received it."""
     step = jobs._WORK["republish"]
 
     def again(context: Any, catalogue: Any, job: Any) -> Any:
@@ -146,7 +146,7 @@ def test_republish_that_keeps_the_name_on_the_list_is_found(monkeypatch: Patch) 
 
 
 def test_holder_that_is_not_released_is_found(monkeypatch: Patch) -> None:
-    """Publications leak."""
+    """With this bug, publications are never deleted."""
     release = References.remove
 
     def forgetful(self: References, arrival: int) -> None:
@@ -158,7 +158,7 @@ def test_holder_that_is_not_released_is_found(monkeypatch: Patch) -> None:
 
 
 def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
-    """Other subscribers lose the publication."""
+    """With this bug, other subscribers lose the publication."""
     release = References.remove
 
     def eager(self: References, arrival: int) -> None:
@@ -171,7 +171,7 @@ def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
 
 
 def test_fan_out_that_starts_again_after_a_crash_is_found(monkeypatch: Patch) -> None:
-    """C19: the position of the fan-out is not stored."""
+    """C19: the bug does not store the position of the fan-out."""
     monkeypatch.setattr(Publications, "_store", lambda self: None)
     assert_found("each_gets_its_own", "publications_are_held")
 
@@ -190,7 +190,7 @@ def test_fan_out_that_forgets_the_subscribers_it_reached_is_found(monkeypatch: P
 
 @pytest.mark.long
 def test_late_subscriber_that_gets_older_publications_is_found(monkeypatch: Patch) -> None:
-    """C15."""
+    """C15: a late subscriber must not get older publications."""
     monkeypatch.setattr(Subscription, "first", property(lambda self: 0))
     assert_found("nobody_else_gets_it", "each_gets_its_own")
 

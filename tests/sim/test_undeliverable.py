@@ -1,4 +1,4 @@
-"""Tests of messages that a link cannot deliver (G8, G18), and of data sent along with a record.
+"""Tests of messages that a link cannot deliver (G8, G18), and of data sent with a record.
 
 Both ends are production cores. The test of the same name in tests/qmgrd/core/sessions covers only
 the receiving end.
@@ -119,7 +119,7 @@ def test_crash_of_the_hub_when_it_gives_up_doubles_and_loses_nothing_G18(crash: 
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-# -- data sent along
+# -- data sent with a record
 
 
 def test_remaining_time_counts_down_on_the_way() -> None:

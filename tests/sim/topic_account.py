@@ -5,7 +5,7 @@
                                              ▼  │ by an operator
                                            parked ──▶ dropped, by an operator
 
-A subscription gets the publications from its ``first`` on, and those that its topics retained
+A subscription gets all publications from number ``first`` on, and those that its topics retained
 earlier.
 """
 
@@ -39,17 +39,17 @@ class Sub:
     """A subscription, from its beginning to its end. Publications are identified by serial."""
 
     name: str
-    row: dict[str, Any]  # the row as last made durable
+    row: dict[str, Any]  # the row, as it was last made durable
     expected: set[int] = field(default_factory=set)
-    # publications retained when the subscription began, and still retained
+    # publications that were retained when the subscription began, and still are
     late: set[int] = field(default_factory=set)
     retained: int = 0  # number of publications that were retained when the subscription began
     came: set[int] = field(default_factory=set)
-    # publications that are not persistent and were lost in transit
+    # non-persistent publications that were lost in transit
     excused: set[int] = field(default_factory=set)
     # maps a serial to the tick in which the publication was parked
     parked: dict[int, int] = field(default_factory=dict)
-    # publications republished and still on the subscription
+    # publications that were republished and are still on the subscription
     again: set[int] = field(default_factory=set)
     gone: dict[int, str] = field(default_factory=dict)
     may_miss: bool = False
@@ -63,7 +63,7 @@ class Sub:
 
     @property
     def manager(self) -> str:
-        """The target of a proxy's publications."""
+        """The queue manager to which a proxy sends publications."""
         return self.name.partition("@")[2]
 
     def wants(self, put: Put) -> bool:
@@ -81,7 +81,7 @@ class Decision:
     is_drop: bool
     subscriptions: list[str]
     trailer: bytes
-    until: int = NEVER  # tick of the answer, if any
+    until: int = NEVER  # tick of the answer, if one has arrived
     sent: int = 0  # number of sends, because a repeat over a lost connection may take effect late
 
     def covers(self, where: str, sub: Sub, put: Put) -> bool:
@@ -92,13 +92,13 @@ class Decision:
 
 
 class TopicAccount(Watch):
-    """The laws."""
+    """The invariants of all subscriptions and publications."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.subs: dict[str, dict[int, Sub]] = {}  # subscriptions by queue manager and queue id
         self.proxies: dict[str, dict[str, Sub]] = {}  # proxies by queue manager and name
-        self.published: dict[str, dict[int, int]] = {}  # serial to arrival, by queue manager
+        self.published: dict[str, dict[int, int]] = {}  # maps serials to arrivals, by queue manager
         self.retained: dict[tuple[str, str], int] = {}  # serial, by queue manager and topic
         self.decisions: list[Decision] = []
         self.units: list[tuple[list[Put], list[str]]] = []  # puts of each unit, with the answers
@@ -127,7 +127,7 @@ class TopicAccount(Watch):
             elif change.key[:1] == keys.SPACE_RETAINED and change.new is None and change.old:
                 arrival = int.from_bytes(rows.unseal(change.key, change.old), "big")
                 self._replaced(node.name, change.key[1:].decode(), arrival)
-            # The subscription was created and removed in one turn.
+            # The subscription was created and removed in the same turn.
             elif change.key[:1] == keys.SPACE_COUNTERS:
                 queue_id = int.from_bytes(change.key[1:], "big")
                 view.queues.setdefault(queue_id, ("", "subscription"))
@@ -164,7 +164,7 @@ class TopicAccount(Watch):
                     sub.late.add(serial)
 
     def _replaced(self, where: str, topic: str, arrival: int) -> None:
-        """Records that a topic retains another publication, or no publication."""
+        """Records that a topic now retains another publication, or none."""
         serial = self.retained.get((where, topic), -1)
         if serial < 0 or self.published[where][serial] > arrival:
             return
@@ -269,7 +269,7 @@ class TopicAccount(Watch):
             return
         is_again = bool(entry.flags & entries.REPUBLISHED)
         if serial in sub.parked or is_again != (serial in sub.again):
-            sub.parked.setdefault(serial, self.tick)  # It may have been parked in this same turn.
+            sub.parked.setdefault(serial, self.tick)  # It may have been parked in this turn.
             asked = any(not x.is_drop and x.covers(where, sub, put) for x in self.decisions)
             require(asked or self.is_scheduled, "republished_as_decided", fact)
             fresh = (entry.delivered, entry.failed) == (0, 0)
@@ -312,12 +312,12 @@ class TopicAccount(Watch):
             return "lost"
         if 0 < entries.decode(was[1]).expires_ms <= node.now().ms:
             return "expired"
-        sub.parked.setdefault(put.serial, self.tick)  # It may have been parked in this same turn.
+        sub.parked.setdefault(put.serial, self.tick)  # It may have been parked in this turn.
         asked = {x.is_drop for x in self.decisions if x.covers(where, sub, put)}
         if True in asked:
             return "dropped"
         if was[0] == keys.LANE_PARKED and not (asked or self.is_scheduled):
-            return ""  # Otherwise it was republished in this turn, and then left.
+            return ""  # Otherwise, the publication was republished in this turn, and then left.
         if (where, sub.name) in self.ledger.purges:
             return "purged"
         if sub.may_miss:
@@ -373,9 +373,9 @@ class TopicAccount(Watch):
     # -- at rest
 
     def each_got_its_own(self, node: Node) -> None:
-        """Checks the arrivals on each subscription against the publications for it.
+        """Checks that each subscription got the publications that it must get.
 
-        Missed publications, and publications evicted in the turn of their arrival, are only
+        Publications that it missed, or that were evicted in the turn of their arrival, are only
         counted.
         """
         if keys.FAN_OUT in node.store.rows:
@@ -388,7 +388,7 @@ class TopicAccount(Watch):
             most = len(sub.expected - sub.came) + sub.retained
             lacks = sub.expected - sub.came - sub.excused
             fact = f"{sub.name} at {node.name}: lacks {sorted(lacks)}, {uncounted} uncounted, {c}"
-            # The subscription may have missed publications without any subscriber.
+            # The subscription may have missed publications while it had no subscriber.
             unseen = sub.row["topic"] == "#"
             most = NEVER if unseen else most
             require(sub.may_miss or not uncounted, "each_gets_its_own", fact)

@@ -1,4 +1,4 @@
-"""An application in a world of topics, on the production client. It publishes and subscribes.
+"""An application that publishes and subscribes with the production client, in a world of topics.
 
 Until the world heals, some applications fail: they release most of their messages, or forget them.
 """
@@ -40,7 +40,10 @@ FRAME_MAX_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class Wanted:
-    """The filter and name of a subscription. Without a name, it ends with its connection."""
+    """The filter and name of a subscription. If unnamed, it ends with its connection.
+
+    Without a name, the subscription ends with its connection.
+    """
 
     topic: str
     name: str = ""
@@ -51,7 +54,8 @@ class Wanted:
 class TopicApp:
     """Makes ``total`` publications, and may consume from one subscription.
 
-    Invariant: ``held`` can be settled; ``_puts`` and ``_settles`` are unanswered.
+    Invariant: the messages in ``held`` can be settled; those in ``_puts`` and ``_settles`` are
+    unanswered.
     """
 
     def __init__(
@@ -166,14 +170,14 @@ class TopicApp:
             require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
 
     def _go_on(self, event: Any) -> None:
-        """Performs the next step of a unit of work: begin, put, commit."""
+        """Performs the next step of a unit of work: begin, put or commit."""
         self._unit_ticket = 0
         if isinstance(event, PutDone):
             self._answers.append("acked" if isinstance(event.result, PutResult) else "refused")
         elif isinstance(event, RequestDone):
             try:
                 if event.value is None:
-                    return  # The unit is backed out.
+                    return  # The unit was backed out.
                 if type(event.value) is not list:
                     records = [(put.record, None) for put in self._unit]
                     self._own = event.value
@@ -202,7 +206,7 @@ class TopicApp:
     def _subscribed(self, event: Any) -> None:
         self._subscribing = 0
         if isinstance(event, RequestFailed):
-            # An operator altered the subscription.
+            # An operator has altered the subscription.
             same = event.error.code == ErrorCode.SUBSCRIPTION_EXISTS
             assert self.wanted is not None
             if not same or not self.wanted.name:

@@ -2,7 +2,7 @@
 
 NYC ──:far@LAX──▶ LAX        in some worlds, :back@NYC forwards in the other direction
  │                 │
- ╰─ :all           ╰─ :all   a subscription to all flights, so that each has a subscriber
+ ╰─ :all           ╰─ :all   a subscription to all flights, so that each flight has a subscriber
 
 world.py covers queues. topic_account.py has the invariants.
 """

@@ -1,4 +1,4 @@
-"""The external view of a queue manager, and of each message that it holds."""
+"""The view from outside of a queue manager, and of each message that it holds."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,12 +23,12 @@ class Held:
     crashes: int  # number of crashes of this queue manager before the arrival
     life: int  # process run in which the message arrived
     is_delayed: bool
-    expires_ms: int  # store clock in ms, 0 = never
+    expires_ms: int  # expiry time by the store clock in ms, 0 = never
     ready_ms: int  # store clock in ms before which the message must not be delivered
     outcome: int  # turn after which the message is available
     delivered: int = 0
     failed: int = 0
-    is_member: bool = False  # True if stored as a member of a group
+    is_member: bool = False  # True if the message is stored as part of a group
     # True for a dead letter that cannot return, because its UID already exists on the queue
     is_stuck: bool = False
 
@@ -39,59 +39,59 @@ class Handed:
 
     lease: int
     connection: int
-    deadline_ms: int  # store clock in ms
+    deadline_ms: int  # end of the lease, by the store clock in ms
     life: int  # process run, with which its leases end
-    unit: Unit | None = None  # unit that includes the message; the lease then has no deadline
+    unit: Unit | None = None  # unit that includes the message; its lease then has no deadline
     # unit that was asked to include the message; the answer may be pending
     offered: Unit | None = None
     holder: Holder = ()  # consumer of the message, in logical or pinned order
     member: Member | None = None  # position in a group, or None
-    came_back: bool = False  # True if the return is durable
+    came_back: bool = False  # True if the message's return is durable
 
 
 @dataclass(slots=True)
 class Group:
-    """The external view of a group on a queue."""
+    """The view from outside of a group on a queue."""
 
-    row: GroupRow | None = None  # row as last made durable
-    there: dict[int, Handle] = field(default_factory=dict)  # members on the queue, by number
+    row: GroupRow | None = None  # row, as it was last made durable
+    there: dict[int, Handle] = field(default_factory=dict)  # messages on the queue, by number
     left: set[int] = field(default_factory=set)  # numbers that have permanently left
     strangers: set[int] = field(default_factory=set)  # numbers of dead letters that have returned
     outs: list[tuple[int, Handle, Handed]] = field(default_factory=list)  # deliveries in order
-    holder: Holder = ()  # last consumer of the members
+    holder: Holder = ()  # last consumer of the group's messages
     is_parked: bool = False  # True if the group was parked at some time
     was_stopped: bool = False  # True if the group waited for an operator at some time
-    failed: int = 0  # number of members that became dead letters through their own failures
+    failed: int = 0  # number of messages that became dead letters because they failed themselves
 
 
 @dataclass(slots=True)
 class View:
-    """The external view of one queue manager."""
+    """The view from outside of one queue manager."""
 
-    # maps a queue id to name and kind
+    # maps a queue id to the name and kind of the queue
     queues: dict[int, tuple[str, str]] = field(default_factory=dict)
-    # durable attributes by queue id
+    # durable attributes, by queue id
     attributes: dict[int, dict[str, Any]] = field(default_factory=dict)
     altered: set[str] = field(default_factory=set)  # queues altered in the last transaction
     held: dict[Handle, Held] = field(default_factory=dict)
-    uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # UIDs now on a queue
-    # UIDs moving in this transaction
+    uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # UIDs that are now on a queue
+    # UIDs that move in this transaction
     passing: set[tuple[int, str, bytes]] = field(default_factory=set)
     # UIDs that were ever on a queue of that name
     ever: set[tuple[str, bytes]] = field(default_factory=set)
     rows: dict[bytes, bytes] = field(default_factory=dict)  # rows of windows, as last made durable
-    # maps a stream to the highest commit id sent
+    # maps a stream to the highest commit id that was sent
     told: dict[bytes, int] = field(default_factory=dict)
     handed: dict[Handle, Handed] = field(default_factory=dict)
     groups: dict[tuple[int, bytes], Group] = field(default_factory=dict)  # groups by queue and id
-    # available messages that were never delivered; see order.py
+    # available messages that were never delivered (see order.py)
     waiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     # maps queue, priority and producer to the last serial
     order: dict[tuple[int, int, str], int] = field(default_factory=dict)
     life: int = 0
     crashes: int = 0
     fenced: set[int] = field(default_factory=set)
-    clock: tuple[int, int, int] = (0, 0, 0)  # store clock in ms, last stamp in us, turn number
+    clock: tuple[int, int, int] = (0, 0, 0)  # store clock in ms, last stamp in us, and turn number
 
     def group_of(self, queue_id: int, put: Put) -> Group:
         """Returns the group of *put* on a queue. The put must be a member."""
@@ -110,7 +110,7 @@ class View:
         return not found.isdisjoint(self.uids) or not found.isdisjoint(self.passing)
 
     def is_committed(self, unit: Unit) -> bool:
-        """Returns whether the stored window of the producer includes the commit of *unit*."""
+        """Returns whether the producer's stored window includes the commit of *unit*."""
         producer_id, seq_id = unit.commit
         row = self.rows.get(keys.SPACE_PRODUCER + producer_id)
         if row is None or not seq_id or unit.answer not in ("", "acked"):
@@ -140,7 +140,7 @@ class View:
     def is_stopped(self, queue_id: int, held: Held) -> bool:
         """Returns whether the group of a message is stopped, or was stopped until now."""
         if held.put.member is None:
-            return False  # A message that was moved here may also be a member.
+            return False  # A message that was moved here may also belong to a group.
         row = self.group_of(queue_id, held.put).row
         return row is not None and (
             row.is_paused or row.parked_number > 0 or row.changed_ms >= self.now_ms

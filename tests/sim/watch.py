@@ -4,8 +4,8 @@
     released   each message that leaves a queue manager, after the commit that caused it (here)
 
 The checks know the layout of the stored rows and the messages of the protocol, but not the core.
-view.py stores their state, fate.py judges the reason why a message left its queue, and order.py
-judges the order of deliveries. The docstring of the package lists the invariants.
+view.py stores the state, fate.py judges why a message left its queue, and order.py judges the order
+of deliveries. The docstring of the package lists the invariants.
 """
 
 import re
@@ -26,9 +26,9 @@ from tests.sim.node import Node
 from tests.sim.view import Handed, Handle, Held, View
 
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.LINK_FENCED, ErrorCode.SESSION_FENCED)
-# The valid reason to refuse a link, which an operator gave the address of another queue manager
+# The only valid reason to refuse a link: an operator gave it another queue manager's address
 LED_ASTRAY = re.compile(r"^PEER_WRONG: the queue manager at (\w+):\d+ is \1, not ")
-# A link closes if its peer has no room for a new stream. It then dials again.
+# A link closes if its peer has no room for a new stream. The link then dials again.
 ORDERLY = (*FENCED, ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, ErrorCode.STORE_FULL)
 
 
@@ -36,7 +36,7 @@ class Watch(Durable):
     """All invariants.
 
     ``unordered`` has the queues and links that do not keep the order of producers. ``in_order`` has
-    the links that keep the order even if messages are refused at their ends.
+    the links that keep the order even if their peers refuse messages.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -101,7 +101,7 @@ class Watch(Durable):
             self._is_held(node, view, stream, seq_id, fact)
 
     def _holds(self, node: Node, view: View, connection: int, message: m.Committed) -> None:
-        """Checks the ids above the commit id that a link's receiver reports as held."""
+        """Checks the ids above the commit id that the receiver of a link reports as held."""
         stream = _stream(node, connection, message.stream)
         if stream is None or not message.held:
             return

@@ -1,11 +1,11 @@
-"""Connections: byte streams that keep their order, may be late or stall, and break at any byte.
+"""Connections: byte streams that keep their order, can be late or stall, and break at any byte.
 
     port A ──send──▶ Flow to B (in flight) ──deliver──▶ B.received
     port B ──send──▶ Flow to A (in flight) ──deliver──▶ A.received
 
 Only faults of TCP occur: bytes are never lost, duplicated or reordered inside a connection. A cut
-loses the bytes in flight from some byte on, and each end notices the cut at a different time. A
-dark wire drops all bytes without notice, like an unplugged cable.
+loses all bytes in flight after a certain byte. Each end notices the cut at a different time. A dark
+wire drops all bytes without notice, like an unplugged cable.
 """
 
 from random import Random
@@ -19,7 +19,7 @@ class Port(Protocol):
         """Receives bytes from the other end."""
 
     def lost(self, why: str) -> None:
-        """Receives the information, once, that the connection is closed."""
+        """Learns, once, that the connection is closed."""
 
 
 class Flow:
@@ -83,7 +83,7 @@ class Wire:
             other.end = other.end or "the peer closed the connection"
 
     def cut(self, random: Random) -> None:
-        """Breaks the connection. Each end receives the bytes in flight up to a random one."""
+        """Breaks the connection. Each end receives a random number of the bytes in flight."""
         for flow in self.flows:
             if flow.data:
                 del flow.data[random.randrange(len(flow.data) + 1) :]

@@ -1,11 +1,11 @@
-"""A client of units of work on the bare protocol. It gets from a queue, and puts on others.
+"""A client that uses units of work on the bare protocol. It gets from a queue, and puts on others.
 
     begin ──▶ get, ack in the unit, put ... ──all answered──▶ commit ──cut──▶ commit again
                                                │                │
                                                └─▶ back out     └─▶ the final answer
 
-The worker has one unit at a time, on one stream. Sometimes it sends wrong counts for its unit,
-keeps a unit open for too long, or loses its connection during a unit.
+The worker has one unit at a time, on one stream. Sometimes it states a wrong number of steps, keeps
+a unit open for too long, or loses its connection during a unit.
 """
 
 import hashlib
@@ -41,13 +41,13 @@ _STEPS = {
 class Habits:
     """The habits of a worker."""
 
-    puts: producer.Habits  # habits of its puts, whose total counts units
+    puts: producer.Habits  # habits of its puts; their total is the number of units
     source: str
     lease_ms: int = 5_000
     steps_max: int = 5
     batch_max: int = 5
     backout: float = 0.0  # fraction of units that the worker backs out
-    wrong: float = 0.0  # fraction of commits with wrong counts
+    wrong: float = 0.0  # fraction of commits that state a wrong number of steps
     idle: float = 0.0  # fraction of the opportunities to continue that the worker skips
     order: int = m.PHYSICAL  # physical or logical
 
@@ -55,7 +55,7 @@ class Habits:
 class Worker(Client):
     """A worker. Invariant: ``waits`` has the unanswered requests and settles of the unit.
 
-    ``commit`` contains a sent commit until it is answered, across any number of connections.
+    ``commit`` keeps a sent commit until it is answered, across any number of connections.
     """
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
@@ -103,7 +103,7 @@ class Worker(Client):
             self._go_on(self.unit)
 
     def forget(self) -> None:
-        """Crashes and starts under a new name. The results of open requests stay unknown."""
+        """Crashes, and starts under a new name. The results of open requests stay unknown."""
         self.hang_up()
         self._over()
         self._begin()
@@ -271,7 +271,7 @@ class Worker(Client):
             self._over("backed out")
 
     def _held(self, puts: list[Put], refused: list[list[Any]]) -> None:
-        """Handles the results of puts. Some are in the unit, and others were refused at once."""
+        """Handles the results of puts. Some are in the unit; others were refused immediately."""
         codes = {index: name_of(code) for index, code, *_ in refused}
         for index, put in enumerate(puts):
             if index in codes:

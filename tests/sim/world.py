@@ -82,7 +82,7 @@ class World(Chance):
         self._look_after_groups()
 
     def _look_after_links(self) -> None:
-        """Starts stopped links and corrects addresses that a late request may have changed."""
+        """Starts stopped links, and corrects addresses that a late request may have changed."""
         for name, node in self.nodes.items():
             for link in node.turns.broker.catalogue.links.values():
                 asker, addresses = self.askers[name], population.addresses(self, name)

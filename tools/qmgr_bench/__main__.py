@@ -25,7 +25,7 @@ from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit
 
-LOAD_QUIET = 0.7  # load average of the last minute above which the machine is busy
+LOAD_QUIET = 0.7  # 1-minute load average above which the machine counts as busy
 COLUMNS = (
     output.text("row"),
     output.text("server"),
@@ -69,7 +69,7 @@ def busy_warning(load: float) -> str:
 def machine(load: float) -> dict[str, Any]:
     """Returns the conditions of the measurement.
 
-    *load* is the load of the minute before the start.
+    *load* is the average load of the minute before the start.
     """
     return {
         "load_before": round(load, 2),
@@ -96,7 +96,7 @@ def installed(peers: Sequence[str]) -> dict[str, str]:
             continue
         version = server.version()
         if version is None:
-            output.note(f"{server.name} is not installed and is left out")
+            output.note(f"{server.name} is not installed and is skipped")
         else:
             output.note(f"{server.name}: {version}; {server.about}")
             versions[server.name] = version
@@ -104,7 +104,7 @@ def installed(peers: Sequence[str]) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the rows or publishes the last run. Returns the exit code."""
+    """Runs the rows, or publishes the results of the last run. Returns the exit code."""
     options = parse(arguments, os.environ)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # The interrupt stops all servers.
     if options.publish:
@@ -129,7 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
-    """Measures the rows into *found*, and writes the file after each run. Returns the exit code."""
+    """Measures the rows. Writes the results in *found* to the file after each run.
+
+    Returns the exit code.
+    """
     progress_line = ProgressLine()
     setting = Setting(
         options.dir.absolute(),
@@ -213,7 +216,7 @@ def publish(path: Path) -> int:
 
 
 def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
-    """Returns the options, or exits with an error text if they are invalid."""
+    """Returns the options, or exits with an error message if they are invalid."""
     peers = [server.name for server in SERVERS if server.name != OURS]
     all_rows = {row: report.about(row) for row in (*ROWS, *OWN_ROWS)}
     rows = "\n".join(f"  {row:7} {about}" for row, about in all_rows.items())
@@ -263,9 +266,9 @@ def _parser(
         "--scale",
         type=float,
         default=environment.get("SCALE") or 1.0,
-        help="factor for all depths and connections; targets are judged only at 1",
+        help="factor for all queue depths and numbers of connections; targets apply only at 1",
     )
-    add("--rounds", type=int, default=3, help="number of rounds, from which medians are taken (3)")
+    add("--rounds", type=int, default=3, help="number of rounds; results are their medians (3)")
     add("--dir", type=Path, default=Path("build/bench"), help="directory on the disk to measure")
     add(
         "--json",

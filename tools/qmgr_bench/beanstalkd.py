@@ -27,7 +27,7 @@ class BeanstalkdSender:
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Returns the number of puts that *data* acknowledges, with one line for each.
+        """Returns the number of puts that *data* acknowledges, one per line.
 
         Raises:
             LoadFailed: A put was refused.
@@ -43,9 +43,9 @@ class BeanstalkdSender:
 class BeanstalkdReceiver:
     """A consumer that deletes each message that it reserves.
 
-    Each message needs a request. So the receiver keeps as many requests in flight as messages
-    arrived recently. The number doubles after each message, and returns to one waiting request
-    after a miss.
+    Each message needs a request. The receiver starts with one request that waits for a message. The
+    number of requests in flight doubles with each received message. When a request finds no
+    message, the receiver returns to one waiting request.
     """
 
     def __init__(self, sock: socket.socket, prefetch: int) -> None:

@@ -19,7 +19,7 @@ QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
 OWN = "Each has its own connection"
 BAR_WIDTH = 40
-SPAN_MIN_MS = 2.0**-10  # start of the first span, chosen so that a span starts at 1 ms
+SPAN_MIN_MS = 2.0**-10  # start of the first span in ms; a later span starts at 1 ms
 
 QueueName = Annotated[
     str,
@@ -91,7 +91,7 @@ Unit = Annotated[
         metavar="N",
         min=0,
         show_default=False,
-        help="Put in units of work of this size; the commit answers each put.",
+        help="Put in units of work of this size; a put is answered by the commit of its unit.",
     ),
 ]
 Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
@@ -142,7 +142,7 @@ def put(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measures puts. Each producer keeps its window full, or all follow a rate.
+    """Measures puts. Each producer keeps its window full, or all producers share a rate.
 
     Examples:
       qmctl bench put --duration 10s --producers 16 --inflight 64

@@ -1,9 +1,10 @@
 """Runs of the rows with peers. Each run starts a server, does the work and stops the server.
 
 The same engine drives every server, with the same bodies and windows. A put or an ack counts when
-it is answered, and every server answers from disk. Disks drift, so the servers take turns in each
-round, each time with a new data directory. A ratio is the median of the ratios within each round.
-The disk is measured before every round, and its flushes are counted in each run.
+the server answers it. Every server answers only after the data is on disk. The speed of disks
+drifts, so the servers take turns in each round, each time with a new data directory. A ratio is the
+median of the ratios within each round. The disk is measured before every round, and its flushes are
+counted in each run.
 """
 
 import os
@@ -30,9 +31,9 @@ from qmgr_bench.server import Server
 from qmgr_bench.setting import Setting
 
 SYNCS = 100
-SECONDS_MAX = 3.0  # maximum duration of a run, per second of putting
-SECONDS_BESIDE = 2.5  # first estimate of a run's time for start, stop and the rest
-BACKLOG_PER_S = 60_000  # first estimate of the rate at which a backlog is put
+SECONDS_MAX = 3.0  # maximum duration of a run in s, per second of puts
+SECONDS_BESIDE = 2.5  # first estimate of the time to start, fill and stop a server
+BACKLOG_PER_S = 60_000  # first estimate of the rate of puts for a backlog
 ONE_A_FRAME = QmgrServer(coalesce=False)
 SERVERS: tuple[Server, ...] = (
     QmgrServer(),
@@ -121,7 +122,7 @@ def compare(
 
     *rest_s* is the estimated time of later work, for the progress line.
 
-    A peer that fails is reported and left out of later runs.
+    A peer that fails is reported, and later runs skip it.
 
     Raises:
         LoadFailed: Our daemon failed.
@@ -145,7 +146,7 @@ def compare(
                 if server.name == OURS:
                     raise LoadFailed(f"{name}: {error}") from error
                 failed.add(server.name)
-                setting.note(f"{server.name} failed in {name} and is left out from now on: {error}")
+                setting.note(f"{server.name} failed in {name} and is skipped from now on: {error}")
                 continue
             left.took(name, server.name, time.monotonic() - start_s)
             yield {
@@ -180,7 +181,7 @@ def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Ser
 
 
 class _Left:
-    """Estimates the remaining time. Each run is expected to take as long as it did last time.
+    """An estimate of the remaining time. Each run is expected to take as long as it did last time.
 
     The first estimate of a run is computed from its plan.
     """
@@ -204,7 +205,7 @@ class _Left:
 
 
 def time_left(seconds: float) -> str:
-    """Returns a text with *seconds* as the time left."""
+    """Returns *seconds* as text for the remaining time."""
     minutes, rest = divmod(round(seconds), 60)
     return f"about {minutes}:{rest:02} left"
 

@@ -17,7 +17,7 @@ from qmgr_bench.rabbitmq import Channel, RabbitReceiver, RabbitSender, RabbitSer
 from qmgr_bench.redis import RedisReceiver, RedisServer, ask
 from qmgr_bench.server import QUEUE
 
-# With a short time, a thousand readers would keep the server busy with empty answers.
+# With a short wait, a thousand readers would keep the server busy with empty answers.
 BLOCK_MS = 10_000
 EXCHANGE, KEY, FILTER = "flights", "flights.JFK.UA", "flights.#"
 
@@ -27,7 +27,8 @@ class Fan(Protocol):
 
     name: str
     about: str
-    subscriptions_max: int  # maximum that the server can create and serve in a time similar to ours
+    # maximum number of subscriptions at which the server is about as fast as our daemon
+    subscriptions_max: int
 
     def version(self) -> str | None:
         """Returns the installed version, or None."""

@@ -7,7 +7,7 @@ from qmgr_bench.load import LoadFailed, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one run. Times are of puts, or of acks if the run has no puts."""
+    """The figures of one run. The times are those of puts, or of acks if the run has no puts."""
 
     messages: int
     messages_per_second: float
@@ -16,7 +16,7 @@ class Figures:
     p999_ms: float
     server_cpu_us: float  # processor time of the server per message
     generator_cpu_us: float
-    generator_share: float  # fraction of one core; near 1, the generator is the bottleneck
+    generator_share: float  # used fraction of one core; near 1, the generator is the bottleneck
     is_cut: bool
 
     @classmethod

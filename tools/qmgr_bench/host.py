@@ -1,4 +1,4 @@
-"""Our daemon in the benchmark: started, filled, measured, and stopped or killed."""
+"""Our daemon in the benchmark, which starts, fills, measures, and stops or kills the daemon."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class Host:
         self.stop()
 
     def start(self, queue: str = "") -> float:
-        """Starts the daemon. Returns the ms until its first answer.
+        """Starts the daemon. Returns the time in ms until its first answer.
 
         If *queue* is given, the answer is the first message of that queue.
 
@@ -90,7 +90,7 @@ class Host:
     def start_cold(self, queue: str) -> float:
         """Starts the daemon with none of its store in memory.
 
-        Returns the ms until its first answer.
+        Returns the time in ms until its first answer.
         """
         number = os.open(self._store, os.O_RDONLY)
         try:
@@ -100,7 +100,7 @@ class Host:
         return self.start(queue)
 
     def read_store(self) -> None:
-        """Reads the whole store, so that it is in memory as far as possible."""
+        """Reads the whole store to bring as much of it as possible into memory."""
         with self._store.open("rb", buffering=0) as file:
             while file.read(READ_BYTES):
                 pass
@@ -137,13 +137,13 @@ class Host:
         return self._program.cpu_s()
 
     def cpu_ns(self) -> int:
-        """Returns the processor time of the daemon's thread, exact if the system reports it."""
+        """Returns the processor time of the daemon's thread, exactly if the system reports it."""
         if Path("/proc/self/schedstat").exists():
             return int(self._proc("schedstat").split()[0])
         return round(self.cpu_s() * 1e9)
 
     def idle_cpu_ns(self) -> int:
-        """Returns the processor time of the daemon's thread once the thread waits.
+        """Waits until the daemon's thread is idle, and returns its processor time.
 
         The system does not keep the time of a running thread up to date.
         """

@@ -3,9 +3,9 @@
     sender    ──puts──▶ server ──answers──▶ counted and timed, and the window is filled again
     receiver  ◀─messages─ server ◀─acks── at once, ─answers──▶ counted and timed
 
-A driver for each server encodes puts and acks, so all servers have the same windows and clocks. A
-latency is stored once for all messages that were sent together. Storing one pair per burst, not one
-number per message, keeps the engine faster than any server here.
+A driver for each server encodes puts and acks, so all servers have the same windows and clocks. For
+all messages that were sent together, the engine stores one latency and their number. The engine is
+therefore faster than any server here.
 """
 
 import select
@@ -52,7 +52,7 @@ class LoadFailed(Exception):
 
 
 class Latency:
-    """A histogram of latencies, in buckets less than 1 % wide, like HDR histograms.
+    """A histogram of latencies whose buckets are less than 1 % wide, as in HDR histograms.
 
     Invariant: a bucket's key is its lower bound in ns, with at most BUCKET_BITS significant bits.
     """
@@ -79,7 +79,7 @@ class Latency:
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Returns the ms that *percent* of the messages did not exceed, or None."""
+        """Returns the latency in ms that *percent* of the messages did not exceed, or None."""
         wanted = self.count * percent / 100
         for ns, count in sorted(self.buckets.items()):
             wanted -= count
@@ -88,19 +88,19 @@ class Latency:
         return None
 
     def max_ms(self) -> float | None:
-        """Returns the exact longest time in ms, or None without messages."""
+        """Returns the exact maximum latency in ms, or None without messages."""
         return round(self.max_ns / NS_PER_MS, 3) if self.count else None
 
 
 class Timed:
-    """Sent messages that are not answered yet, oldest first, with the times of sending."""
+    """Sent messages that are not answered yet, oldest first, with their send times."""
 
     __slots__ = ("_bursts", "count", "latency")
 
     def __init__(self, latency: Latency) -> None:
         self.count = 0
         self.latency = latency
-        # pairs of (number of messages, time of sending in ns)
+        # pairs of (number of messages, send time in ns)
         self._bursts: deque[tuple[int, int]] = deque()
 
     def sent(self, count: int, now_ns: int) -> None:
@@ -134,10 +134,10 @@ class Plan:
 
     inflight: int
     seconds: float
-    count: int = 0  # number of puts, 0 for no limit; without senders, the number of gets
-    rate: float = 0.0  # puts per second of all senders together; 0 for as many as the windows allow
-    seconds_max: float = float("inf")  # time after which the work is stopped
-    copies: int = 1  # copies of each message that all receivers together get and acknowledge
+    count: int = 0  # number of puts (0: no limit), or number of gets if there are no senders
+    rate: float = 0.0  # puts per second of all senders together; 0: as many as the windows allow
+    seconds_max: float = float("inf")  # time after which the run is stopped
+    copies: int = 1  # copies of each message that the receivers together acknowledge
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Load:
         self._put, self._ack, self._end_to_end = Latency(), Latency(), Latency()
         self._senders = {s.sock.fileno(): (s, Timed(self._put)) for s in senders}
         self._receivers = {r.sock.fileno(): (r, Timed(self._ack)) for r in receivers}
-        # Messages from one sender to one receiver arrive in the order of sending.
+        # A receiver gets the messages of one sender in the order in which they were sent.
         is_pair = len(senders) == len(receivers) == plan.copies == 1
         self._travel = Timed(self._end_to_end) if is_pair else None
         self._sending = bool(senders)
@@ -236,7 +236,7 @@ class Load:
         return not self._receivers or self._acked >= wanted
 
     def _fill_all(self) -> None:
-        # The first window in this order changes, so that equal windows take turns.
+        # The order rotates, so that equal windows take turns.
         first = self._sent % max(len(self._senders), 1)
         pairs = [*self._senders.values()]
         for sender, window in sorted(pairs[first:] + pairs[:first], key=lambda pair: pair[1].count):
@@ -260,7 +260,7 @@ class Load:
         sender.sock.sendall(sender.put(count))
 
     def _note(self, window: Timed, count: int, now_ns: int) -> None:
-        """Records *count* puts that are sent now. With a rate, their due times are recorded."""
+        """Records *count* puts that are sent now. With a rate, records their due times instead."""
         times = [(count, now_ns)]
         if self._plan.rate:
             times = [(1, self._due_ns(self._sent + i)) for i in range(count)]

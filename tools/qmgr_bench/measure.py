@@ -37,7 +37,7 @@ class Work:
     consumers: int = 0
     prefetch: int = 0
     rate: float | None = None
-    unit: int = 0  # messages per unit of work; 0 for no units
+    unit: int = 0  # number of messages per unit of work; 0: no units
 
     @property
     def window(self) -> int:
@@ -123,7 +123,7 @@ def _check_unit(work: Work) -> None:
         return
     if work.rate:
         why = "a rate sends puts one by one, so units are not possible"
-        raise usage("--unit and --rate exclude each other", why, "leave one of them out")
+        raise usage("--unit and --rate exclude each other", why, "omit one of them")
     if work.unit > work.inflight:
         why = f"--inflight {work.inflight} is smaller than the unit"
         raise usage(f"--unit {work.unit} is too large", why, f"use --inflight {work.unit} or more")

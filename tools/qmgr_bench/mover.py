@@ -1,7 +1,8 @@
-"""The ways of peers to move messages from one server to another, for comparison with a link.
+"""The methods by which peers move messages between servers, for comparison with a link.
 
-Both ends flush before they acknowledge, as everywhere in the benchmark. A backlog is moved. The
-time is measured from the first arrival to the last, so it does not include any start.
+Both ends flush before they acknowledge, as everywhere in the benchmark. Each run moves a backlog.
+The measured time lasts from the first arrival to the last, so it excludes the start of the
+transfer.
 """
 
 import time
@@ -23,7 +24,7 @@ US_PER_S = 1_000_000
 
 
 class Mover(Protocol):
-    """A peer's way to move messages."""
+    """A peer's method of moving messages."""
 
     name: str
     about: str
@@ -140,7 +141,7 @@ def timed(
         elif now_s > moved_s + SILENCE_MAX_S:
             raise LoadFailed(f"{messages - seen:,} of {messages:,} messages did not arrive")
     if messages - first < messages / 2:
-        raise LoadFailed(f"{first:,} of {messages:,} messages arrived at once, too fast for a rate")
+        raise LoadFailed(f"{first:,} of {messages:,} messages arrived together, too fast to time")
     seconds = moved_s - start_s
     used_us = (
         (server.cpu_s() - before) * US_PER_S

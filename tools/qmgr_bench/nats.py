@@ -1,7 +1,8 @@
 """The driver for NATS JetStream, which is configured to flush before each answer.
 
-Each put names the subject for its answer. By default, a consumer's acks have no answer. The last
-ack of each burst requests an answer, which arrives after the earlier acks were handled.
+Each put names the subject for its answer. By default, the server does not answer a consumer's acks.
+The last ack of each burst therefore requests an answer, which the server sends after it has handled
+the earlier acks.
 """
 
 import json
@@ -200,7 +201,7 @@ class NatsServer:
     def __init__(self, domain: str = "", leaf: str = "") -> None:
         """Prepares a single server.
 
-        With a *domain*, the server has *leaf* as its configuration of leaf nodes.
+        If *domain* is set, *leaf* is the server's configuration of leaf nodes.
         """
         self._network = f'server_name: "{domain}"\nleafnodes {{ {leaf} }}\n' if domain else ""
         self._domain = f" domain: {domain}\n" if domain else ""

@@ -1,4 +1,4 @@
-"""Proxies for the benchmark. Their event loop has its own thread, because the benchmark blocks."""
+"""Proxies for the benchmark. Their event loop runs in a thread, because the benchmark blocks."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class Network:
-    """Proxies in a container. Invariant: inside ``with``, all proxies run on a loop in a thread."""
+    """A container of proxies. Invariant: inside ``with``, all proxies run on a loop in a thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

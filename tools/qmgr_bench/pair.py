@@ -24,7 +24,7 @@ NS_PER_US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """The figures of a backlog that was transferred over the link, from the first arrival on."""
+    """The figures of the transfer of a backlog over the link, measured from the first arrival."""
 
     messages_per_second: float
     from_cpu_us: float  # processor time of the sending daemon, per message
@@ -44,7 +44,7 @@ class Pair:
     to: Host
 
     def lead(self, address: str, connections: int = 1) -> None:
-        """Changes the link's *address* to the other daemon or to a proxy."""
+        """Sets the link's address to *address*, that of the other daemon or of a proxy."""
         self.source.ask(m.LinkAlter, TO, {"addresses": [address], "connections": connections})
 
     @contextmanager
@@ -91,7 +91,7 @@ class Pair:
         self.clear()
         self.source.wait_for_jobs()
         cpu_us = (round(ns / NS_PER_US / messages, 2) for ns in used_ns)
-        # If all messages arrived before the first check, the result is a rate of one message.
+        # If all messages arrived before the first check, the rate is that of one message.
         return Pull(round(max(messages - there, 1) / seconds), *cpu_us)
 
 

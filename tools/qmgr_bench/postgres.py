@@ -1,9 +1,9 @@
 """The driver for PostgreSQL: a table as a queue, with protocol 3 in pipeline mode.
 
 A put is a prepared INSERT. Without groups, each INSERT has its own Sync and so its own transaction.
-With groups, up to 128 INSERTs share a Sync, like a program that collects rows itself. A consumer
-reads with FOR UPDATE SKIP LOCKED and deletes in the same transaction, message by message or all
-messages of a read at once.
+With groups, up to 128 INSERTs share a Sync, as in a program that collects rows itself. A consumer
+reads with FOR UPDATE SKIP LOCKED and deletes in the same transaction. It uses one DELETE per
+message, or one for all messages of a read.
 """
 
 import os
@@ -22,7 +22,7 @@ from qmgr_bench.server import QUEUE, Program, Turns, first_line, free_port, wait
 USER = "postgres"
 BINARIES = Path("/usr/lib/postgresql")
 GROUP = 128
-PRELOADED = 1_000  # rows of each INSERT of the preload
+PRELOADED = 1_000  # number of rows in each INSERT of the preload
 WARM_SECONDS = 1.0
 PROTOCOL = 3 << 16
 WAIT = "SELECT FROM pg_sleep(0.001) OFFSET 1"  # This statement returns no row.
@@ -312,7 +312,7 @@ class PostgresServer:
         self._is_up()
 
     def _is_up(self) -> bool:
-        """Returns whether the server accepts requests, and creates the table from scratch."""
+        """Creates the table from scratch. Returns whether the server accepted the requests."""
         with suppress(OSError, LoadFailed), log_in(self.address) as sock:
             ask(
                 sock,
@@ -335,7 +335,7 @@ class PostgresServer:
             ask(sock, f"VACUUM ANALYZE {QUEUE}", "CHECKPOINT")
 
     def stop(self) -> None:
-        """Stops the server at once and discards its data."""
+        """Stops the server immediately and discards its data."""
         self._program.stop(signal.SIGQUIT)
 
     def cpu_s(self) -> float:

@@ -6,7 +6,7 @@ import time
 
 from qmgr_tools.cli import output
 
-LINE_EVERY_S = 5.0  # interval of the lines without a terminal
+LINE_EVERY_S = 5.0  # time between lines if the output is not a terminal
 
 
 class ProgressLine:

@@ -1,7 +1,7 @@
 """The driver for qmgrd, which encodes records beforehand and puts lists of them in each frame.
 
-The driver does less work than qmgr_client, so that the daemon is the bottleneck. The driver keeps
-nothing for a resend.
+The driver does less work than qmgr_client, so that the daemon is the bottleneck. The driver does
+not keep messages to send them again.
 """
 
 import os
@@ -20,7 +20,7 @@ from qmgr_protocol.states import Side
 
 POOL = 4_096  # number of different messages
 CREDIT_BYTES = 16 << 20  # credit for deliveries that are not processed yet
-POOL_BYTES = 32 << 20  # maximum bytes of all bodies together
+POOL_BYTES = 32 << 20  # maximum size in bytes of all bodies together
 FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # limits of one frame, as in qmgr_client
 PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
@@ -177,7 +177,7 @@ class QmgrSender:
 
 
 class QmgrReceiver:
-    """A consumer that acknowledges each delivery at once."""
+    """A consumer that acknowledges each delivery immediately."""
 
     def __init__(
         self, wire: Wire, queue: str, prefetch: int, where: str = "", order: int = m.PHYSICAL

@@ -1,8 +1,8 @@
 """The driver for RabbitMQ: a quorum queue over AMQP 0-9-1.
 
 A put consists of three frames and counts when the publisher confirm arrives. AMQP has no answer to
-an ack. So each burst of acks ends with a basic.qos that changes nothing. The server answers it
-after the acks.
+an ack. So each burst of acks ends with a basic.qos that changes nothing. The server answers this
+method after it has handled the acks.
 """
 
 import os
@@ -23,11 +23,11 @@ METHOD, HEADER, BODY = 1, 2, 3
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 CHANNEL = 1
-PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # property flags and delivery mode, the only property
+PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # property flags, and the only property: delivery mode
 CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
-SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH would change the user first.
+SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH switches to another user first.
 CONTROL = HOME / "bin/rabbitmqctl"
 
 _HEAD = struct.Struct(">BHI")
@@ -100,7 +100,7 @@ class Channel:
         start = bytes(4) + short("PLAIN") + struct.pack(">I", len(login)) + login + short("en_US")
         self.sock.sendall(method(10, 11, start, 0))
         self._expect(10, 30)
-        # maximum channels, frame size in bytes, no heartbeat
+        # maximum number of channels, frame size in bytes, no heartbeat
         tune = struct.pack(">HIH", CHANNEL, FRAME_MAX, 0)
         self.sock.sendall(method(10, 31, tune, 0) + method(10, 40, short("/") + bytes(2), 0))
         self._expect(10, 41)

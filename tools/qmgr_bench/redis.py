@@ -1,8 +1,8 @@
 """The driver for Redis Streams: XADD, XREADGROUP, XACK and XDEL (RESP).
 
-As for qmgrd, the commands are encoded beforehand and sent in bursts. A message leaves a stream only
-when it is deleted, so an ack consists of XACK and XDEL. By default, each message has its own XACK
-and XDEL. With ``batch``, the messages of a read share them.
+As with qmgrd, the commands are encoded beforehand and sent in bursts. A message leaves a stream
+only when it is deleted, so an ack consists of XACK and XDEL. By default, each message has its own
+XACK and XDEL. With ``batch``, the messages of a read share them.
 """
 
 import re

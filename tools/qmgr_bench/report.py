@@ -1,4 +1,4 @@
-"""The report: results for the targets, tables in Markdown, and a picture of each row.
+"""The report: results compared with targets, tables in Markdown, and a picture of each row.
 
 The report is written into other pages between two markers, so the text around it is kept.
 """
@@ -16,7 +16,7 @@ START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
 Entry = Mapping[str, Any]
 Found = Mapping[str, Any]  # the content of the JSON file
 REACHED = "targets reached"
-# Columns of text are aligned to the left, numbers to the right.
+# Columns of text are aligned to the left, columns of numbers to the right.
 WORDS = {"work", "server", "targets", REACHED}
 COLUMNS = {
     "messages_per_second": "msg/s",
@@ -77,7 +77,7 @@ def about(row: str) -> str:
 
 
 def reached(judged: Sequence[Target]) -> str:
-    """Returns the number of reached targets, and the differences of missed targets."""
+    """Returns the number of reached targets, and the result of each missed target."""
     if not judged:
         return "-"
     missed = [target.cells() for target in judged if not target.reached]

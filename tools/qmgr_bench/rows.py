@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 PREFETCH = 256
-SECONDS = 3.0  # seconds of putting; shorter runs also have a smaller backlog
+SECONDS = 3.0  # seconds of putting in a run; a shorter run also has a smaller backlog
 OURS = "qmgrd"
 BEST = "the best peer"
 
@@ -24,7 +24,7 @@ class Row:
     producers: int = 1
     inflight: int = 256
     gets: bool = False
-    backlog: int = 0  # messages that are put beforehand
+    backlog: int = 0  # number of messages that are put before the measurement
     size_bytes: int = 256
     factors: tuple[Factor, ...] = ()
     cpu_us_max: float | None = None  # maximum processor time of our daemon per message

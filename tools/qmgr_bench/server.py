@@ -1,7 +1,7 @@
 """The servers of the benchmark. Each start uses an empty directory for the data.
 
-All compared servers acknowledge only from disk. qmgrd has no other mode. The other servers are
-configured to do so.
+All compared servers acknowledge a message only after it is on disk. qmgrd has no other mode. The
+other servers are configured to do so.
 """
 
 import os
@@ -158,7 +158,7 @@ class Program:
             raise LoadFailed(f"{self._name} ended with code {self._process.returncode}: {last}")
 
     def end(self) -> None:
-        """Waits until the program has ended. Raises LoadFailed after a failure."""
+        """Waits until the program has ended. Raises LoadFailed if it failed."""
         assert self._process is not None
         if self._process.wait(START_MAX_S):
             self.check()

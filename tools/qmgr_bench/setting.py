@@ -8,8 +8,8 @@ from pathlib import Path
 from qmgr_bench.load import LoadFailed
 from qmgr_tools.cli import humanize as humanize
 
-BYTES_A_MESSAGE = 560  # space in the store of a message of 256 B after a fill, with a margin
-BYTES_SPARE = 2 << 30  # space for the rounds, and for the free space that the daemon needs
+BYTES_A_MESSAGE = 560  # store size per message of 256 B after a fill, with a margin
+BYTES_SPARE = 2 << 30  # space for the rounds, and free space that the daemon needs
 
 
 def _nobody(words: str) -> None:
@@ -23,7 +23,7 @@ class Setting:
     directory: Path  # directory on the disk to measure
     seconds: float  # duration of each measurement
     rounds: int
-    scale: float = 1.0  # factor for all depths; targets are judged at 1
+    scale: float = 1.0  # factor for all depths; targets apply only at 1
     say: Callable[[str], None] = _nobody  # function that receives the progress
     note: Callable[[str], None] = _nobody  # function that receives lines that stay visible
     peers: tuple[str, ...] = ()  # names of the peers to measure in rows of our own

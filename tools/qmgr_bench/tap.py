@@ -10,7 +10,7 @@ from qmgr_protocol.messages import OPERATIONS
 from qmgr_proxy.proxy import ProxyConnection, Way
 
 FRAME_MAX_BYTES = 1 << 30  # No limit is needed here, because the ends check the length.
-# Messages with or about data. All other messages open connections or are heartbeats.
+# Messages that carry or concern data. All other messages open connections or are heartbeats.
 FLOWS = (m.Put, m.CommitAsk, m.Committed, m.Blocked)
 
 
@@ -28,11 +28,11 @@ class Tap:
     sent_over: dict[int, int] = field(default_factory=dict)
     again_messages: int = 0
     again_bytes: int = 0
-    path_of: dict[int, int] = field(default_factory=dict)  # path by connection number
+    path_of: dict[int, int] = field(default_factory=dict)  # path number by connection number
     _decoders: dict[tuple[int, Way], FrameDecoder] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Resets the counts. Known connections are kept."""
+        """Resets all numbers. Keeps the known connections."""
         self.frames.clear()
         self.frame_bytes.clear()
         self.bytes_of.clear()

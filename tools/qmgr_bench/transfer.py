@@ -19,9 +19,9 @@ DOING = "measure a link"
 BATCH = 50
 EXPLAINED, EXPLAINED_LEAST, EXPLAINED_MOST = 1_000, 500, 4_000
 RATED, RATED_SIZES = 50_000, (256, 1_024)
-SIZE, SIZE_MOST = 256, 1_024  # bytes; 4,000 such messages fit in one window
+SIZE, SIZE_MOST = 256, 1_024  # in bytes; a window holds 4,000 messages of SIZE_MOST
 COMMITS = {"QMGRD_LINK__COMMIT_MESSAGES": str(BATCH)}
-# With this long interval, only the number of messages triggers a commit, except for the last.
+# Because of this long interval, a number of messages triggers each commit except the last.
 COUNTED = COMMITS | {"QMGRD_LINK__COMMIT_INTERVAL_MS": "10 s"}
 
 Explain = Annotated[
@@ -142,7 +142,7 @@ def transfer(
         raise usage(
             f"cannot {DOING}",
             f"--size needs --explain; without --explain the command measures {sizes}",
-            "add --explain, or leave --size out",
+            "add --explain, or omit --size",
         )
     if sys.stderr.isatty():
         output.note("measuring; press Ctrl-C to stop")

@@ -22,12 +22,12 @@ from qmgr_proxy.pipe import Shape
 from qmgr_proxy.proxy import Proxy, Way
 
 PATHS = 4
-SLOW = 1  # the path that is held up; some messages must use it
+SLOW = 1  # the path to hold up; some messages must use it
 FOREVER = Shape(delay_ms=3_600_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ResentMessages:
     """Messages that were, or would be, sent again."""
 
     way: str
@@ -41,34 +41,42 @@ class Dropped:
     """The record of one drop: the sizes of the sent messages, and the ids that never arrived."""
 
     cut: str
-    again: Again
+    resent: ResentMessages
     bytes_of: Mapping[int, int]
     missing: frozenset[int]
 
 
-def without_held(dropped: Dropped) -> Again:
+def without_held(dropped: Dropped) -> ResentMessages:
     """Returns the messages that a link sends again if it knows only the commit id.
 
     Such a link sends all messages above the commit id.
     """
     commit_id = min(dropped.missing) - 1
     above = [size for seq_id, size in dropped.bytes_of.items() if seq_id > commit_id]
-    return Again("a link that knows only the commit id", COMPUTED, len(above), sum(above))
+    return ResentMessages("a link that knows only the commit id", COMPUTED, len(above), sum(above))
 
 
-def of_batch(dropped: Dropped, batch: int) -> Again:
+def of_batch(dropped: Dropped, batch: int) -> ResentMessages:
     """Returns the messages that a channel sends again for an unfinished batch of size *batch*."""
     open_ids = sorted(dropped.bytes_of)[-batch:]
     size = sum(dropped.bytes_of[seq_id] for seq_id in open_ids)
     name = f"channel, an open batch of {len(open_ids):,}"
-    return Again(name, COMPUTED, len(open_ids), size)
+    return ResentMessages(name, COMPUTED, len(open_ids), size)
 
 
-def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Again]:
-    """Measures a drop of one connection and of all, and computes the same for other protocols."""
+def drops(
+    pair: Pair, network: Network, messages: int, size_bytes: int, batch: int
+) -> list[ResentMessages]:
+    """Measures drops of one and of all connections, and computes them for other protocols."""
     one = drop(pair, network, messages, size_bytes, is_all=False)
     all_ = drop(pair, network, messages, size_bytes, is_all=True)
-    return [one.again, all_.again, without_held(one), of_batch(one, messages), of_batch(one, batch)]
+    return [
+        one.resent,
+        all_.resent,
+        without_held(one),
+        of_batch(one, messages),
+        of_batch(one, batch),
+    ]
 
 
 def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all: bool) -> Dropped:
@@ -93,8 +101,8 @@ def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all
         pair.await_stored(messages)
     pair.clear()
     which = f"all {PATHS} connections" if is_all else f"one of {PATHS} connections"
-    again = Again(f"link, {which} cut", MEASURED, tap.again_messages, tap.again_bytes)
-    return Dropped(which, again, dict(tap.bytes_of), missing)
+    resent = ResentMessages(f"link, {which} cut", MEASURED, tap.again_messages, tap.again_bytes)
+    return Dropped(which, resent, dict(tap.bytes_of), missing)
 
 
 def _over(tap: Tap, number: int) -> list[int]:

@@ -24,15 +24,15 @@ class Flows:
 
     way: str
     how: str
-    messages: int  # messages from sender to receiver; each counts, even if several share a frame
-    words: int  # notices about messages, and requests for notices
+    messages: int  # number of messages from sender to receiver, even if several share a frame
+    words: int  # number of notices about messages, and of requests for notices
     flows: int
     frames: int | None = None
     bytes: int | None = None
 
 
 def of_tap(way: str, tap: Tap) -> Flows:
-    """Returns the counts of *tap* as flows."""
+    """Returns the traffic that *tap* counted as flows."""
     words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
     frames = tap.frames[m.Put] + words
     return Flows(way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes)

@@ -1,6 +1,6 @@
 """A process that moves messages like a channel with batches, for comparison with a link.
 
-The process puts received messages at the far end at once. The process uses one unit of work per
+The process puts received messages at the far end immediately. The process uses one unit of work per
 batch, and commits at the far end. Then it acknowledges the batch at the near end. No consumer gets
 the messages before the commit.
 

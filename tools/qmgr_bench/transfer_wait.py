@@ -94,7 +94,7 @@ def mover(pair: Pair, batch: int) -> Iterator[None]:
 
 
 def await_consumer(host: Host, queue: str) -> None:
-    """Waits for a consumer of *queue*, so that the measurement starts after its connection."""
+    """Waits for a consumer of *queue*, so that the measurement starts after it has connected."""
     wait_until(lambda: host.ask(m.QueueShow, queue)["consumers"] > 0, f"{queue} has no consumer")
 
 

@@ -1,4 +1,4 @@
-"""``make demo``: transfers all flights of a year from three airports to one hub, under kills.
+"""``make demo``: transfers a year of flights from three airports to one hub, despite kills.
 
 Spark reads a snapshot of the hub and checks the mean delays.
 
@@ -8,8 +8,8 @@ process the groups, and one consumer is killed repeatedly. Every aircraft's legs
 order, without loss or duplicates.
 
 Finally, the demo publishes the delayed flights by airport and carrier. Each subscriber must receive
-the flights that match its filter, once. Publications that one subscriber failed on are republished
-to that subscriber only.
+each flight that matches its filter exactly once. Publications that one subscriber failed on are
+republished to that subscriber only.
 """
 
 import argparse
@@ -103,7 +103,7 @@ class Run:
         self._transferred = 0
 
     async def traffic_flows(self) -> None:
-        """Puts, transfers and consumes all flights under kills, and takes the snapshot."""
+        """Puts, transfers and consumes all flights during the kills, and takes the snapshot."""
         self._traffic = traffic = Traffic(self._nodes, self._flights)
         for node in self._nodes.values():
             node.start()
@@ -143,11 +143,11 @@ class Run:
         return await pinned_part(self._console, address, self._flights, directory)
 
     async def delays_follow(self) -> bool:
-        """Publishes the delayed flights at the hub under kills."""
+        """Publishes the delayed flights at the hub while its daemon is killed."""
         return await delays_part(self._console, self._nodes[HUB], self._flights)
 
     def _work(self, message: Message) -> None:
-        """Does the application's work for a flight: nothing in this demo."""
+        """Stands for the application's work for a flight. Does nothing in this demo."""
 
     async def _take_snapshot(self) -> None:
         """Waits for a backlog at the hub, then takes a snapshot during the traffic."""
@@ -215,7 +215,7 @@ class Run:
     def check_spark(self, *, skip: bool) -> bool:
         """Prints Spark's means, and returns whether they equal the expected means.
 
-        Each airport puts its flights in order, over one link. The snapshot must therefore hold the
+        Each airport sends its flights in order over one link. The snapshot must therefore hold the
         first rows of each airport.
         """
         if skip:

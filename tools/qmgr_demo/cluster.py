@@ -39,7 +39,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts the daemon; it accepts clients a moment later."""
+        """Starts the daemon, which accepts clients a moment later."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable,
@@ -66,7 +66,7 @@ class Node:
         self.process.wait(STOP_MAX_S)
 
     def stop(self) -> int:
-        """Asks the daemon to stop; returns its exit code."""
+        """Asks the daemon to stop, and returns its exit code."""
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGTERM)

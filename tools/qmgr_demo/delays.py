@@ -1,7 +1,7 @@
-"""The delayed flights as publications, and the publications each subscriber must receive.
+"""The delayed flights as publications, and the publications that each subscriber must receive.
 
 The expected publications are computed from airport and carrier, not by matching topics. The demo
-shows that both methods agree.
+shows that both methods give the same result.
 """
 
 import json
@@ -14,7 +14,7 @@ from qmgr_demo.ledger import Ledger
 
 OVER_MINUTES = 60  # minimum departure delay of a published flight
 ROOT = "delays"
-FAILS_ON = 97  # One subscriber fails on flights whose number is a multiple of this.
+FAILS_ON = 97  # One subscriber fails on flights whose number is a multiple of this value.
 _ANY = "+"
 
 
@@ -73,7 +73,7 @@ SUBSCRIBERS = (
     Subscriber("", "EWR"),
     Subscriber("", "", "DL"),
 )
-# This subscriber subscribes just before the republish, and must receive no publication.
+# This subscriber subscribes just before publications are republished, and must not receive them.
 LATE = Subscriber("")
 
 
@@ -93,7 +93,7 @@ class SubscriberResult:
 
 
 def delayed(flights: Iterable[Flight]) -> list[Delay]:
-    """Returns the flights that left more than OVER_MINUTES late."""
+    """Returns the flights that left more than OVER_MINUTES minutes late."""
     return [
         Delay(one.row, one.airport, one.carrier, json.loads(one.body)["flight"], one.body)
         for one in flights

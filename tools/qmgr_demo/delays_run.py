@@ -33,7 +33,7 @@ class DelaysFailed(Exception):
 
 
 class DelaysRun:
-    """One run of the topics part. Invariant: the counts only grow."""
+    """One run of the topics part. Invariant: the counters only grow."""
 
     def __init__(self, delays: Sequence[Delay], node: Node) -> None:
         """Prepares to publish *delays* at the daemon *node*, which is killed during the run."""
@@ -44,11 +44,11 @@ class DelaysRun:
         ]
         self.late = SubscriberResult(LATE, expected(LATE, []).ledger, set())
         self.published = 0
-        self.parked = 0  # parked publications before the republish
+        self.parked = 0  # number of parked publications before the republish
         self.parked_wrongly = 0  # unexpected or missing parked publications
-        self.still_parked = 0  # parked publications at the end
-        self.left = 0  # messages on the queue of publications at the end
-        self.failures = 0  # deliveries that a subscriber failed on
+        self.still_parked = 0  # number of parked publications at the end
+        self.left = 0  # number of messages on the queue of publications at the end
+        self.failures = 0  # number of deliveries that a subscriber failed on
         self.kills = 0
         self.seconds = 0.0
         self._node = node
@@ -97,7 +97,7 @@ class DelaysRun:
         listeners: Sequence[SubscriberResult],
         tasks: "list[asyncio.Task[None]]",
     ) -> None:
-        """Publishes the first half to all subscribers, the rest to durable ones, across a kill."""
+        """Publishes one half to all subscribers and one to the durable ones, during a kill."""
         here = [await self._come(one) for one in listeners]
         tasks += here
         await self._publish_all(manager, self.delays[: self._half])
@@ -123,7 +123,7 @@ class DelaysRun:
         durable: Sequence[SubscriberResult],
         tasks: "list[asyncio.Task[None]]",
     ) -> None:
-        """Republishes parked publications after all others are consumed, across a kill."""
+        """Republishes parked publications during a kill, after all others are consumed."""
         for one in durable:
             done = partial(one.ledger.has_all, but=one.parked)
             await _until(done, f"publications for {one.subscriber.name} did not all arrive", tasks)
@@ -141,7 +141,7 @@ class DelaysRun:
         await self._drain(manager)
 
     async def _look_at_parked(self, manager: QueueManager, rows: set[int]) -> None:
-        """Waits until as many publications as *rows* are parked, and counts the differences."""
+        """Waits until as many publications as *rows* are parked, and counts the wrong ones."""
         end_s = time.monotonic() + WAIT_MAX_S
         while len(found := await self._parked(manager)) < len(rows):
             if time.monotonic() > end_s:
@@ -151,7 +151,7 @@ class DelaysRun:
         self.parked_wrongly = len({self._rows.get(uid, -1) for uid in found} ^ rows)
 
     async def _drain(self, manager: QueueManager) -> None:
-        """Waits until the queue of publications is empty, and counts the rest after a timeout."""
+        """Waits until the queue of publications is empty. Counts those left after a timeout."""
         end_s = time.monotonic() + WAIT_MAX_S
         while left := (await manager.admin.queue_show(PUBLICATIONS))["depth"]:
             if time.monotonic() > end_s:
@@ -240,7 +240,7 @@ async def _gave_back(manager: QueueManager, message: Message) -> bool:
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Retrieves an ack's exception: after a kill the message is delivered again."""
+    """Ignores the exception of an ack: after a kill, the message is delivered again."""
     if not acked.cancelled():
         acked.exception()
 

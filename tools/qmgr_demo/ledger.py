@@ -9,13 +9,13 @@ class Ledger:
     """The puts and deliveries of numbered messages.
 
     A flag marks each message that may have been delivered before, so that consumers can check. A
-    repeated delivery without the flag is a duplicate. Invariant: the counts follow from the
+    repeated delivery without the flag is a duplicate. Invariant: the numbers follow from the
     recorded calls.
     """
 
     acknowledged: set[int] = field(default_factory=set)
     refused: int = 0
-    uids: dict[int, str] = field(default_factory=dict)  # number to UID of the first delivery
+    uids: dict[int, str] = field(default_factory=dict)  # first delivery's UID, by number
     redelivered: int = 0  # number of repeated deliveries with the flag
     doubled: list[int] = field(default_factory=list)
     unexpected: list[int] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Ledger:
         return False
 
     def has_all(self, but: Set[int] = frozenset()) -> bool:
-        """Returns whether all acknowledged messages were delivered, except *but*."""
+        """Returns whether all acknowledged messages except *but* were delivered."""
         return len(self.uids) >= len(self.acknowledged - but) and self.lost <= but
 
     @property

@@ -2,7 +2,8 @@
 
     python -m qmgr_demo.leg_consumer ADDRESS NAME WORK_MS
 
-The consumer records each leg in the unit of work that removes the leg, so both happen or neither.
+The consumer records each leg in the unit of work that removes the leg, so either both happen or
+neither does.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class LegConsumer:
             self._did[message.group_id] = message.group_number
 
     def _noted(self, message: Message) -> Flown:
-        """Returns the record of a leg. Starts a new count if the aircraft was just assigned."""
+        """Returns the record of a leg. Starts counting again if the aircraft was just assigned."""
         aircraft = message.group_id.rstrip(b"\0").decode()
         before = message.group_number - 1
         if message.taken_over:

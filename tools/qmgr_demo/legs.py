@@ -16,7 +16,7 @@ class Leg(NamedTuple):
     """One flight of the day. A flight without a known aircraft has no group."""
 
     aircraft: str  # tail number, or ""
-    number: int  # number of the leg within the aircraft's legs, from 1
+    number: int  # number of the leg among the aircraft's legs, from 1
     last: bool
     row: int
     body: bytes
@@ -64,7 +64,7 @@ class Audit:
     lost: list[Leg] = field(default_factory=list)
     doubled: list[Flown] = field(default_factory=list)
     unexpected: list[Flown] = field(default_factory=list)
-    # legs whose consumer did not process the previous leg and was not notified of the assignment
+    # legs whose consumer neither processed the previous leg nor was notified of the assignment
     untold: list[Flown] = field(default_factory=list)
     redelivered: int = 0
     handed_over: int = 0  # number of aircraft that moved from one consumer to another

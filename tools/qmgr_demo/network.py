@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from qmgr_demo.cluster import Node
 from qmgr_proxy.proxy import Proxy
 
-CONNECTIONS = 4  # connections per link
+CONNECTIONS = 4  # number of connections per link
 # Fractions of the consumed messages. Daemons are killed at other fractions.
 CUT_AT, STALL_AT = 0.35, 0.6
 UP_MAX_S = 20
@@ -27,7 +27,7 @@ class Network:
             await proxy.start()
 
     async def close(self) -> None:
-        """Cuts all connections, and accepts no new ones."""
+        """Cuts all connections, and refuses new ones."""
         for proxy in self._proxies.values():
             await proxy.close()
 
@@ -36,7 +36,7 @@ class Network:
         return self._proxies[airport].address
 
     async def trouble(self, airport: str, progress: Callable[[], float]) -> None:
-        """Cuts a path of the link, and stalls another path later, depending on *progress*."""
+        """Cuts a path of the link, and later stalls another path, at fractions of *progress*."""
         proxy = self._proxies[airport]
         await _until(lambda: progress() >= CUT_AT)
         if await _soon(lambda: len(proxy.connections) >= 1):
@@ -54,7 +54,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
 
 
 async def _soon(is_so: Callable[[], bool]) -> bool:
-    """Returns whether *is_so* becomes true within UP_MAX_S: a daemon may be restarting."""
+    """Returns whether *is_so* becomes true within UP_MAX_S. A daemon may be restarting."""
     try:
         async with asyncio.timeout(UP_MAX_S):
             await _until(is_so)

@@ -23,7 +23,7 @@ KILLS = 5
 # Fraction of the day between kills. Aircraft with many legs start early, so a kill can be between
 # two of their legs.
 KILL_EACH = 0.1
-WORK_MS = 60  # time per leg, which makes about six seconds in all
+WORK_MS = 60  # time per leg; the whole day takes about six seconds
 LEASE_MS = 5_000
 POLL_S = 0.02
 DAY_MAX_S = 120
@@ -31,7 +31,7 @@ STOP_MAX_S = 20
 
 
 class PinnedFailed(Exception):
-    """The error if a consumer ended by itself, a leg was refused, or legs are left."""
+    """The error if a consumer ended unexpectedly, a leg was refused, or legs are left."""
 
 
 class ConsumerProcess:
@@ -82,14 +82,14 @@ class PinnedDay:
         self._consumers = {
             name: ConsumerProcess(name, address, directory, work_ms) for name in CONSUMERS
         }
-        self._done_before = 0  # legs that the killed consumer had done at its last kill
+        self._done_before = 0  # legs that the killed consumer had processed at its last kill
 
     def audit(self) -> Audit:
         """Returns the comparison of the records with the legs that were put."""
         return audit(self.day.legs, self.flown)
 
     async def run(self) -> None:
-        """Puts and consumes all legs under kills.
+        """Puts and consumes all legs while a consumer is killed.
 
         Raises:
             PinnedFailed: The text states the reason.
@@ -140,7 +140,7 @@ class PinnedDay:
     def _is_kill_due(self) -> bool:
         """Returns whether enough legs are done, and the consumer to kill is between two legs.
 
-        After a while the second condition is dropped.
+        After some time, the second condition is ignored.
         """
         part = (self.kills + 1) * KILL_EACH
         if self.kills == KILLS or len(self.flown) < part * len(self.day.legs):
@@ -153,5 +153,5 @@ class PinnedDay:
         return sum(one.by == name for one in self.flown)
 
     async def _look(self, manager: QueueManager) -> None:
-        """Reads all records again: a unit's put has its position before the unit commits."""
+        """Reads all records again, because a put gets its position before its unit commits."""
         self.flown = [Flown(**message.headers) async for message in manager.browse(FLOWN)]

@@ -40,7 +40,7 @@ class DelaysTotals(NamedTuple):
     """The figures of the topics part."""
 
     published: int
-    failures: int  # deliveries that a subscriber failed on
+    failures: int  # number of deliveries that a subscriber failed on
     parked: int
     parked_wrongly: int
     still_parked: int  # number of parked publications at the end

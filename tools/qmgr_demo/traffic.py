@@ -23,7 +23,7 @@ DRAIN_MAX_S = 60
 class Traffic:
     """All producers and consumers of the demo, and their progress.
 
-    Invariant: the counts only grow.
+    Invariant: the counters only grow.
     """
 
     def __init__(self, nodes: dict[str, Node], flights: Sequence[Flight]) -> None:
@@ -133,13 +133,13 @@ class Traffic:
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Retrieves an ack's exception: after a kill the message is delivered again."""
+    """Ignores the exception of an ack: after a kill, the message is delivered again."""
     if not acked.cancelled():
         acked.exception()
 
 
 class Killer:
-    """Kills daemons with SIGKILL, restarts them at once, and counts the kills by name."""
+    """A killer (SIGKILL) of daemons, which restarts them immediately and counts kills by name."""
 
     def __init__(self, rounds: int) -> None:
         self.kills: dict[str, int] = {}

@@ -91,7 +91,7 @@ def proxy(
       qmctl proxy 127.0.0.1:7480 127.0.0.1:7470 --stall-every 10s --duration 1min
     """
     here, there = _address(listen, "LISTEN"), _address(target, "TARGET")
-    from qmgr_proxy import run as proxy_run  # takes 60 ms, too long for --help
+    from qmgr_proxy import run as proxy_run  # The import takes 60 ms, too long for --help.
     from qmgr_proxy.fault import Faults
     from qmgr_proxy.outages import Outages
     from qmgr_proxy.pipe import Shape

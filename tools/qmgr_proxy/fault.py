@@ -3,8 +3,8 @@
     source ──chunk──▶ lost | passed | passed twice | held until the next one passed ──▶ pipe
 
 A chunk is the data of one read. One random draw per chunk decides what happens to it. With the same
-seed, the n-th chunk in the same direction of the same connection is treated in the same way. TCP
-never damages data like this. A peer must detect the damage and close the connection, without losing
+seed, the n-th chunk in the same direction of the same connection is treated the same. TCP never
+damages data in this manner. A peer must detect the damage and close the connection, without losing
 or duplicating a message.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-HOLD_S = 0.1  # If no chunk follows within this time, a held chunk is passed.
+HOLD_S = 0.1  # A held chunk is passed after this time if no chunk follows.
 ALL_PERCENT = 100
 
 
@@ -68,7 +68,7 @@ class FaultyInlet:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        """Passes, loses, doubles or holds a chunk, as a random draw decides."""
+        """Passes, loses, doubles or holds a chunk, depending on a random draw."""
         draw = self._chance.random() * ALL_PERCENT
         faults = self._faults
         doubled = faults.lose_percent + faults.double_percent

@@ -3,7 +3,8 @@
     source ──read──▶ held: (arrival time, bytes), ... ──when due, as the rate allows──▶ sink
 
 Each chunk has its own due time, so a delay does not reduce throughput. Without a delay or limit,
-each chunk is written when it arrives, and no data is held. The source is read while there is room.
+each chunk is written when it arrives, and no data is held. The pipe reads the source while it has
+room.
 """
 
 import asyncio
@@ -11,17 +12,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-HELD_MAX_BYTES = 16 * 1024 * 1024  # also the most that can pass within one delay
+HELD_MAX_BYTES = 16 * 1024 * 1024  # also the maximum that can pass within one delay
 HELD_MIN_BYTES = 64 * 1024
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
 TICK_S = 0.01  # length of the time slices of a limited rate
-BURST_S = 0.05  # most time that a burst makes up for after a late timer
+BURST_S = 0.05  # maximum lateness of a timer that a burst makes up for
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The delay of each byte in one direction, and the limit of bytes per second (0: no limit).
+    """The delay of one direction, and its limit in bytes per second (0: no limit).
 
     The delay is accurate to a millisecond, like the clocks of event loops.
     """
@@ -37,12 +38,12 @@ class Shape:
 class Pipe:
     """One direction of a connection. Source and sink are set when they are connected.
 
-    Invariant: the source is read only if the pipe is not stalled, the sink is ready, and there is
-    room. So at most one read exceeds the room.
+    Invariant: the source is read only if the pipe is not stalled, the sink is ready, and the pipe
+    has room. Therefore at most one read exceeds the room.
     """
 
     def __init__(self, shape: Shape, on_end: Callable[[], None]) -> None:
-        """Creates a pipe that passes no data yet.
+        """Creates a pipe that does not pass data yet.
 
         Args:
             on_end: A function that is called once, after the last byte is written. The last byte
@@ -58,11 +59,11 @@ class Pipe:
         self._sink: asyncio.Transport | None = None
         self._on_end = on_end
         self._held: deque[tuple[float, memoryview]] = deque()
-        self._left_bytes: int | None = None  # bytes that may still pass before the cut
+        self._left_bytes: int | None = None  # number of bytes that may still pass before the cut
         self._is_ending = False
         self._is_sink_full = self._is_sink_gone = False
         self.is_reading = True
-        self._free_at = 0.0  # loop time at which the rate allows more
+        self._free_at = 0.0  # loop time from which the rate limit allows more bytes
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -92,9 +93,9 @@ class Pipe:
     # Called by the ends
 
     def read_from(self, source: asyncio.Transport) -> None:
-        """Reads *source* while there is room."""
+        """Reads *source* while the pipe has room."""
         self._source = source
-        # A transport that is being created would be read anyway.
+        # A new transport starts to read after this call, so the check must come later.
         self._loop.call_soon(self._look)
 
     def write_to(self, sink: asyncio.Transport) -> None:
@@ -173,7 +174,7 @@ class Pipe:
         self._look()
 
     def _pass(self, now: float) -> None:
-        """Writes as many of the first held bytes as the rate and the cut allow."""
+        """Writes as many of the oldest held bytes as the rate limit and the cut allow."""
         assert self._sink is not None
         came, piece = self._held.popleft()
         size, rate = len(piece), self._shape.bytes_per_s

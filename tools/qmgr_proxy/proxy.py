@@ -3,11 +3,11 @@
     dialler ──forth──▶ proxy ──forth──▶ target
             ◀──back───       ◀──back───
 
-The proxy can delay, stall, cut at any byte, limit the rate, and refuse connections. Each action
-applies to one connection or all, in one direction or both. Inlets may lose, duplicate and reorder
-bytes (fault.py). By default the proxy only passes bytes, at hundreds of MB/s. The proxy's memory is
-limited because it reads no more than it can pass. A dialler therefore observes a slow target in the
-same way as without a proxy.
+The proxy can delay and stall data, limit its rate, cut connections at any byte, and refuse them.
+Each action applies to one connection or all, in one direction or both. Inlets may lose, duplicate
+and reorder bytes (fault.py). By default the proxy only passes bytes, at hundreds of MB/s. The
+proxy's memory is limited because it reads no more than it can pass. A dialler therefore observes a
+slow target as it does without a proxy.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class _End(asyncio.Protocol):
         return True  # The other direction continues.
 
     def pause_writing(self) -> None:
-        """Accepts no more data for now."""
+        """Stops accepting data until the socket can write again."""
         self.incoming.sink_full(True)
 
     def resume_writing(self) -> None:
@@ -136,7 +136,7 @@ class ProxyConnection:
             self.pipes[way].shape(shape)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Passes neither data nor ends until resumed. The sockets stay open."""
+        """Stops passing data and ends of data until resumed. The sockets stay open."""
         for way in ways:
             self.pipes[way].stall()
 
@@ -282,7 +282,7 @@ class Proxy:
         return self
 
     def _check_free(self) -> None:
-        """Raises OSError if the port is in use: SO_REUSEPORT would share the port."""
+        """Raises OSError if the port is in use. SO_REUSEPORT would share it."""
         with socket.socket(self._place.family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(self._listen)
@@ -332,7 +332,7 @@ class Proxy:
             connection.shape(shape, ways)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Passes no data until resumed. Connections are accepted and stay open."""
+        """Stops passing data until resumed. Connections are accepted and stay open."""
         ways = tuple(ways)
         self.stalled.update(ways)
         for connection in self._connections:
@@ -365,7 +365,7 @@ class Proxy:
             )
 
     async def heal(self) -> None:
-        """Removes delays, limits and stalls, and accepts connections. Cut connections stay cut."""
+        """Removes delays, limits and stalls, and accepts connections. Cut ones stay cut."""
         self.shape(Shape())
         self.resume()
         await self.accept()

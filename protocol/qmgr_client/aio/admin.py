@@ -66,8 +66,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
     async def queue_ensure(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueEnsured:
         """Creates a queue with these attributes, or alters the queue if it exists.
 
-        Applications can call this method at each start, even several of them at the same time.
-        Attributes that you leave out keep their values.
+        Applications can call this method at each start. Several applications may do this at the
+        same time. Attributes that you omit keep their values.
 
         Returns:
             The row of the queue. ``created`` states whether the queue is new. ``changed`` is the
@@ -83,7 +83,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         try:
             return {**await self.queue_create(queue, **attributes), "changed": {}, "created": True}
         except RequestError as error:
-            if error.code != ErrorCode.QUEUE_EXISTS:  # Another client has just created it.
+            if error.code != ErrorCode.QUEUE_EXISTS:  # Another client has just created the queue.
                 raise
         return {**await self.queue_alter(queue, **attributes), "created": False}
 
@@ -132,7 +132,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
     ) -> dict[str, Any]:
         """Returns a page of a queue in the order of arrival, including delayed messages.
 
-        Use this method to read a queue in several steps. Each message that is still on the queue is
+        Use this method to read a queue in several steps. Each message that stays on the queue is
         returned once. No message is leased.
 
         Args:
@@ -154,7 +154,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return await self._row(dict[str, Any], m.Browse, *wanted[1:])
 
     async def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:
-        """Deletes the messages that are on a queue now and are not leased.
+        """Deletes the messages that are now on a queue and are not leased.
 
         A job deletes the messages. The call returns when the job has ended.
 
@@ -183,7 +183,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         copy: bool = False,
         retries_max: int = 3,
     ) -> JobRow:
-        """Moves the messages that are on a queue now and are not leased.
+        """Moves the messages that are now on a queue and are not leased.
 
         A job moves the messages. The call returns when the job has started.
 
@@ -238,7 +238,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
 
         Args:
             pattern: A pattern such as ``APP.*``.
-            attributes: The attributes of the template. They replace all its earlier attributes.
+            attributes: The attributes of the template. These attributes replace all its earlier
+                attributes.
 
         Returns:
             The row of the template. ``created`` states whether the template is new. ``changed``

@@ -35,15 +35,15 @@ async def browse(
             yield decode(item, queue, 0)._replace(browse_order=groups[0])
         count += len(value["items"])
         place = value["next"]
-        if place is None:  # A page is empty if none of its messages matches.
+        if place is None:  # A page is empty if none of its messages match.
             return
 
 
 def _place_of(message: Message, order: int) -> list[int]:
     """Returns the position from which a browse in *order* continues after *message*.
 
-    In logical order, the position of a group is that of its due message. Other messages of the
-    group do not contain this position.
+    In logical order, the position of a group is the position of its due message. Other messages of
+    the group do not contain this position.
 
     Raises:
         RequestError: INCONSISTENT_BROWSE if *message* was browsed in another order. VALUE_INVALID

@@ -11,7 +11,7 @@ from qmgr_client.message import Message
 class Consumer:
     """An iterator over the messages of a queue, for ``async for``.
 
-    A consumer ends with its ``async with`` block or with :meth:`cancel`. Without either, the
+    A consumer ends with its ``async with`` block or with :meth:`cancel`. If you use neither, the
     consumer ends when Python deletes the object. Several tasks may share a consumer.
     """
 
@@ -35,7 +35,7 @@ class Consumer:
         stream = self._stream
         while True:
             if self._session.start_next(self._ticket):
-                # The start must be sent before the message can crash the application.
+                # The start of the lease must be sent before the message can crash the application.
                 await asyncio.sleep(0)
             message = self._session.next_message(self._ticket)
             if message is not None:

@@ -15,19 +15,19 @@ from qmgr_protocol.errors import ErrorCode
 
 BACK_OFF_MIN_MS = 100
 BACK_OFF_MAX_MS = 10_000
-DIAL_MAX_MS = 10_000  # maximum time for a connection and its welcome
+DIAL_MAX_MS = 10_000  # maximum time in which to connect and receive the welcome
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectTimes:
-    """The times for which a client tries to connect, in milliseconds. None means forever.
+    """The times for which a client tries to connect, in milliseconds. None means without limit.
 
     Raises:
         ValueError: A time is negative.
     """
 
-    wait_ms: int | None  # time for the first connection; 0 tries once
-    give_up_ms: int | None  # time for each later connection; 0 does not try
+    wait_ms: int | None  # time for the first connection; 0 makes one attempt
+    give_up_ms: int | None  # time for each later connection; 0 makes no attempt
 
     def __post_init__(self) -> None:
         for name, time_ms in (("wait_ms", self.wait_ms), ("give_up_ms", self.give_up_ms)):
@@ -36,7 +36,10 @@ class ConnectTimes:
 
 
 class Dialler:
-    """The dialler of a session. Invariant: it dials only while the session has no connection."""
+    """The dialler of a session.
+
+    Invariant: the dialler connects only while the session has no connection.
+    """
 
     def __init__(self, session: Session, address: Address, patience: ConnectTimes) -> None:
         self._session = session
@@ -106,7 +109,7 @@ class Dialler:
     async def _dial(self, until_ms: int | None) -> str:
         """Connects. Returns "" after a successful handshake.
 
-        Otherwise returns a hint. The session then has the reason of the failure.
+        Otherwise returns a hint. The session then has the reason for the failure.
         """
         session = self._session
         limit_ms = DIAL_MAX_MS
@@ -141,7 +144,7 @@ class Dialler:
 
 
 def explained(error: OSError) -> tuple[str, str]:
-    """Returns the reason of a failed connection, and a hint."""
+    """Returns the reason why a connection failed, and a hint."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error), "is the name right?"
     number = error.errno

@@ -58,5 +58,5 @@ def give_back(session: Session, messages: Iterable[Message]) -> None:
 
 
 def has_result(future: "asyncio.Future[Any]") -> bool:
-    """Returns whether *future* has a result although the waiting task was cancelled."""
+    """Returns whether *future* has a result, although the waiting task was cancelled."""
     return future.done() and not future.cancelled() and future.exception() is None

@@ -1,4 +1,6 @@
-"""A handle for putting groups, for asyncio. It numbers messages and keeps groups consistent.
+"""A handle that puts groups, for asyncio.
+
+The handle numbers messages and keeps groups consistent.
 
 async with queue_manager.group("ORDERS") as group:
     await group.put(b"head")
@@ -25,9 +27,9 @@ class GroupPut:
     """A handle that puts one group after another on a queue, for ``async with``.
 
     A group is current from its first message to its last. The next put then starts a new group. A
-    put that is refused, or backed out with its unit of work, does not use a number. If you cancel a
-    put, the message may still be stored, and its number counts as used. Concurrent calls wait for
-    each other.
+    put that is refused, or backed out with its unit of work, does not use up a number. If you
+    cancel a put, the message may still be stored, and its number counts as used. Concurrent calls
+    wait for each other.
     """
 
     def __init__(
@@ -123,8 +125,8 @@ class GroupPut:
         """Puts a message with its own ``group``, or without a group.
 
         The handle continues after this message. Use this method to resume a group. If the message
-        leaves the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message
-        differs from the earlier ones in persistence or unit, ``warning`` is
+        makes the handle leave the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the
+        message differs from the earlier messages in its persistence or unit of work, ``warning`` is
         INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
 
         Args:
@@ -163,7 +165,7 @@ class GroupPut:
     async def _put_in(
         self, unit: UnitOfWork, outgoing: Sequence[Outgoing], last: bool
     ) -> list[PutResult]:
-        """Puts all items at once. If one is refused, the handle does not move."""
+        """Puts all items together. If an item is refused, the handle does not move."""
         numbered: list[Outgoing] = []
         try:
             for index, item in enumerate(outgoing, 1):

@@ -4,10 +4,10 @@
     unit 2   get status, put status (id, 200)  put 101..200
     unit 3   get status                        put 201..250    (the last unit deletes the status)
 
-So the status records the number of the last committed message, and a later call continues after
-this message. The call makes one put or get in physical order, which sets the group id and number.
-All further puts or gets are in logical order. Each unit replaces the status first. So if another
-call has replaced the status, the unit fails before it does any other work.
+The status records the number of the last committed message, and a later call continues after this
+message. The call makes one put or get in physical order, which sets the group id and number. All
+further puts or gets are in logical order. Each unit replaces the status first. If another call has
+replaced the status, the unit therefore fails before it does any other work.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
@@ -44,7 +44,7 @@ class GroupPutDone(NamedTuple):
 class GroupGot(NamedTuple):
     """The result of ``get_group``."""
 
-    group_id: bytes  # id of the group, 24 bytes; all zero for a message without a group
+    group_id: bytes  # id of the group, 24 bytes; all bytes are zero for a message without a group
     got: int  # number of messages that this call processed
     skipped: int  # number of messages that earlier calls processed
     has_ended: bool  # whether the group has ended; False if the next message did not arrive in time
@@ -137,7 +137,10 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
 
 
 class _Putting:
-    """A group being put, one unit of work at a time. ``_status.now`` is the committed progress."""
+    """A group that is being put, one unit of work at a time.
+
+    ``_status.now`` is the committed progress.
+    """
 
     def __init__(self, manager: RunManager, queue: str, group_id: bytes, status: RunStatus) -> None:
         self._manager = manager
@@ -206,7 +209,7 @@ async def get_group(
 
 
 class _Reading:
-    """A group being processed, one unit of work at a time.
+    """A group that is being processed, one unit of work at a time.
 
     Invariant: between units, ``at`` is the last committed message, and ``got`` is the number of
     committed messages.

@@ -1,12 +1,13 @@
 """Finding, claiming, replacing and removing the status message of a run, for asyncio.
 
-If two runs start at the same time, exactly one of them receives the claim, in any interleaving:
+If two runs start at the same time, exactly one of them receives the claim, regardless of the order
+of their steps:
 
 1. The UID of the first status is derived from the run (``claim``). While this status is on the
-   queue or in a unit of work, the queue accepts no second status with the same UID.
+   queue or in a unit of work, the queue refuses a second status with the same UID.
 2. The second unit replaces this status with a status that has another UID. The queue would then
-   accept the claim again. So after putting the claim, a run checks that the queue has no status.
-   Until a run has ended, the queue has its status.
+   accept the claim again. Therefore, after putting the claim, a run checks that the queue has no
+   status. Until a run has ended, the queue has its status.
 """
 
 import asyncio
@@ -105,7 +106,8 @@ class RunStatus:
     async def _take(self, unit: UnitOfWork, uid: Uid) -> None:
         message = await unit.get(self.queue, uid=uid)
         if message is None and any(found.uid == uid for found in await self._browse()):
-            message = await unit.get(self.queue, WAIT_MS, uid=uid)  # A dead connection holds it.
+            # A dead connection holds the message.
+            message = await unit.get(self.queue, WAIT_MS, uid=uid)
         if message is None:
             text = (
                 f"{self.run}: another call has taken the status from {self.queue} and continues "
@@ -134,11 +136,11 @@ class RunStatus:
             if refusal is None:
                 return self.run.claim
             if not left:
-                raise self._unclaimed(refusal)
-            await asyncio.sleep(PAUSE_MS / 1_000)  # Its unit may end or be backed out.
+                raise self._unclaimed_error(refusal)
+            await asyncio.sleep(PAUSE_MS / 1_000)  # The unit of the claim may end or be backed out.
         raise AssertionError("the loop runs at least once")
 
-    def _unclaimed(self, refusal: RequestError) -> RequestError:
+    def _unclaimed_error(self, refusal: RequestError) -> RequestError:
         if refusal.code == ErrorCode.DUPLICATE_UNCOMMITTED:
             text = (
                 f"{self.run}: another call has just started this run: only one call at a time may "

@@ -34,8 +34,8 @@ class Groups(Messaging):
 
         Args:
             queue: The name of a queue.
-            group_id: The id of the first group, 24 bytes or a text. Default: a new id. Later groups
-                always have new ids.
+            group_id: The id of the first group, 24 bytes or a string. Default: a new id. Later
+                groups always have new ids.
 
         Raises:
             RequestError: VALUE_INVALID if *group_id* is not a valid group id.
@@ -73,18 +73,19 @@ class Groups(Messaging):
 
         Each unit also replaces a status message on *status_queue*, and the last unit deletes it.
         After an interruption, call the method again with the same queue, name and items. The method
-        then puts the missing messages, and none of them twice. If no status message exists, the
-        call starts a new group. A group that fits in one unit needs no status message.
+        then puts the missing messages, and does not put any message twice. If no status message
+        exists, the call starts a new group. A group that fits in one unit needs no status message.
 
         Args:
             queue: The name of the queue to put the group on.
             items: Bodies, or :class:`Outgoing` messages with options.
             status_queue: The name of the queue for the status message.
-            name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
+            name: The name of the status message, 1 to 64 bytes. Calls at the same time need
+                different names.
             batch: The number of messages in each unit.
-            resume_from: The group number of the first of *items*, if you leave out items that were
-                put earlier. None means that *items* has all messages of the group.
-            group_id: The id of a new group, 24 bytes or a text. Default: a new id.
+            resume_from: The group number of the first of *items*, if you omit items that were put
+                earlier. None means that *items* has all messages of the group.
+            group_id: The id of a new group, 24 bytes or a string. Default: a new id.
 
         Returns:
             The id of the group, and the numbers of messages that were put and skipped.
@@ -120,13 +121,15 @@ class Groups(Messaging):
 
         If the handler raises an error, the unit is backed out and the error is raised. Call the
         method again to continue. If a unit is lost with its connection or by a restart of the queue
-        manager, its messages are processed again in a new unit, at most five times.
+        manager, its messages are processed again in a new unit. A unit is repeated at most five
+        times.
 
         Args:
             queue: The name of the queue to get the group from.
             handler: The function that processes a message.
             status_queue: The name of the queue for the status message.
-            name: The name of the status message, 1 to 64 bytes. Only one call at a time may use it.
+            name: The name of the status message, 1 to 64 bytes. Calls at the same time need
+                different names.
             batch: The number of messages in each unit.
             wait_ms: The maximum time to wait for each message, in milliseconds or as a timedelta.
             all_available: Whether to start a group only when all of its messages are on the queue.
@@ -139,7 +142,7 @@ class Groups(Messaging):
         Raises:
             RequestError: LEASE_LOST if another call uses the same name. The unit is then backed
                 out. UNIT_BACKED_OUT if a unit took too long or its connection was lost five times.
-                Then call the method again.
+                To continue, call the method again.
         """
         return await aio_group_run.get_group(
             self, queue, handler, status_queue, name, batch, wait_ms, all_available, selection

@@ -17,7 +17,7 @@ from qmgr_protocol import messages as m
 
 
 class HistoryRow(NamedTuple):
-    """A row of history. ``data`` is its stored form."""
+    """A row of history. ``data`` is the stored form of the row."""
 
     seq: int
     turn: int

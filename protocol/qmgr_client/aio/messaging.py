@@ -119,7 +119,7 @@ class Messaging(Channel):
             queue: The name of a queue or of a durable subscription.
             wait_ms: The maximum time to wait for a message, at most 7 days. 0 does not wait.
             lease_ms: The length of the lease, at most one day. 0 uses the queue's ``lease_ms``.
-            messages_max: Leave this at 1. To get several messages, call :meth:`get_many`.
+            messages_max: Leave this argument at 1. To get several messages, call :meth:`get_many`.
             selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
 
         Raises:
@@ -229,7 +229,7 @@ class Messaging(Channel):
 
         Args:
             queue: The name of a queue or of a durable subscription.
-            limit: The maximum number of messages to yield. None yields all.
+            limit: The maximum number of messages to yield. None means unlimited.
             delayed: Whether to yield the delayed messages instead of the ready messages.
             after: Start after this message, which an earlier browse in the same *order* yielded.
                 The message may have been removed since then. In logical order, the message must not

@@ -4,7 +4,7 @@ end of the block                               message
 without an exception                           acknowledged
 with an Exception                              released as failed, with the type as its reason
 cancellation, KeyboardInterrupt, SystemExit    returned, without counting a failure
-after the block has settled the message        left as it is
+after the block has settled the message        not changed
 """
 
 from contextlib import suppress
@@ -64,8 +64,8 @@ class Processing:
     def take_over(self, message: Message) -> bool:
         """Takes over *message*, a redelivery of the message that the block works on.
 
-        The end of the block settles *message*. Returns False if the block has already settled its
-        message. Then *message* must be processed.
+        The end of the block then settles *message*. Returns False if the block has already settled
+        its message. In this case, *message* must be processed.
         """
         lease, processing = self._message.lease_key, self._session.processing
         if lease not in processing:

@@ -42,15 +42,16 @@ def connect(
     Args:
         address: ``"host:port"`` or ``"unix:/path"``.
         name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
-            to keep out a client whose request triggered a bug. Default: program, host and process
-            id, such as ``"billing.host7.4711"``.
+            to refuse a client whose request triggered a bug. Default: program, host and process id,
+            such as ``"billing.host7.4711"``.
         producer_id: 16 bytes that identify the puts of this application across restarts. Only one
             process at a time may use the same bytes: the queue manager disconnects the older
             process. Default: random bytes.
         reconnect: Whether to connect again if the connection is lost. If false, all open requests
             fail when the connection is lost.
-        wait_ms: The time for which to try the first connection. 0 tries once, None tries forever.
-        give_up_ms: The time for which to try to connect again. None tries forever.
+        wait_ms: The time for which to try the first connection. 0 means one attempt. None means no
+            time limit.
+        give_up_ms: The time for which to try to connect again. None means no time limit.
         coalesce: Whether to send puts in one frame if they are made at about the same time.
         user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
             the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given

@@ -1,4 +1,4 @@
-"""A reader of groups, for asyncio. It reads one group after another, each in order.
+"""A reader of groups, for asyncio. The reader gets one group after another, each in order.
 
 async with queue_manager.reader("ORDERS") as reader:
     while (message := await reader.get(wait_ms=1_000)) is not None:
@@ -43,7 +43,7 @@ class GroupReader:
         self._lease_ms = lease_ms
         self._state = GroupGetState()
         self._turn = asyncio.Lock()
-        self._connection = session.over  # a different object for each connection
+        self._connection = session.over  # an object that is different for each connection
         self._is_known = False  # whether the queue manager may know this reader
         self._is_closed = False
 
@@ -76,13 +76,13 @@ class GroupReader:
                 ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if no message arrives within *wait_ms*. None does not change the
-            position of the reader.
+            The message, or None if no message arrives within *wait_ms*. If the result is None, the
+            position of the reader is unchanged.
 
         Raises:
             RequestError: INCONSISTENT_UNIT if earlier messages of the group were read with a unit
-                of work and this one is read without, or the reverse. MATCH_INCONSISTENT if the
-                next message of the group does not match.
+                of work and this message is read without one, or the reverse. MATCH_INCONSISTENT if
+                the next message of the group does not match.
             MessageDamaged: The record of the message cannot be read.
         """
         everything = self._all_available if all_available is None else all_available
@@ -105,7 +105,7 @@ class GroupReader:
 
         To resume a group, use this method with ``group_id`` and *number*. If the message leaves the
         current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
-        group with a unit of work after messages without one, or the reverse, ``warning`` is
+        group with a unit of work after messages without a unit, or the reverse, ``warning`` is
         INCONSISTENT_UNIT.
 
         Args:

@@ -7,7 +7,8 @@
 1. The reply address is a random topic with a subscription that is not durable. A client creates
    the subscription at its first request and uses it for all requests.
 2. The correlation id assigns a reply to its request. Late and repeated replies are dropped.
-3. If the connection is lost, the client subscribes again. Replies in the meantime are lost.
+3. If the connection is lost, the client subscribes again. Replies that are sent in the meantime are
+   lost.
 """
 
 import asyncio
@@ -125,15 +126,15 @@ class Replies(Topics):
         Args:
             queue: The name of a local queue, or a topic with a leading ``/``.
             body: The content of the request.
-            timeout_ms: The maximum time to wait for the reply, at least 1. The request expires
+            timeout_ms: The maximum time to wait for the reply, at least 1 ms. The request expires
                 after the same time, unless *options* has another ``expiry_ms``.
             options: The options of :meth:`put`, except ``reply_to`` and ``correlation_id``.
 
         Raises:
             RequestTimeout: No reply arrived in time. A consumer may have processed the request.
-            RequestError: The put was refused. SUBSCRIPTIONS_EXHAUSTED if the queue manager has no
-                room for the reply address. VALUE_INVALID if *queue* is behind a link or an argument
-                is invalid.
+            RequestError: The put was refused. SUBSCRIPTIONS_EXHAUSTED if the queue manager cannot
+                create the subscription for replies. VALUE_INVALID if *queue* is behind a link or an
+                argument is invalid.
         """
         wait_ms = in_ms("timeout_ms", timeout_ms)
         _check(wait_ms, options)
@@ -172,7 +173,8 @@ class Replies(Topics):
             options: The options of :meth:`put`.
 
         Returns:
-            The result of the put. ``subscriptions`` is 0 if the :meth:`request` no longer waits.
+            The result of the put. ``subscriptions`` is 0 if the :meth:`request` call no longer
+            waits.
 
         Raises:
             RequestError: VALUE_INVALID if *message* has no ``reply_to``. Also the errors of
@@ -203,5 +205,5 @@ def _check(timeout_ms: int, options: PutOptions) -> None:
         text = f"timeout_ms is {timeout_ms}: the minimum is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if options.get("reply_to") or options.get("correlation_id"):
-        text = "request sets reply_to and correlation_id itself: leave both out"
+        text = "request sets reply_to and correlation_id itself: omit both"
         raise RequestError(ErrorCode.VALUE_INVALID, text)

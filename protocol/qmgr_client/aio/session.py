@@ -24,10 +24,10 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
-# The default low-water mark of uvloop is 16 bytes, and would pause writing too often.
+# The default low-water mark of uvloop is 16 bytes, which would pause writing too often.
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-CLOSE_MAX_MS = 1_000  # maximum time for sending the last bytes of a connection
+CLOSE_MAX_MS = 1_000  # maximum time to send the last bytes of a connection
 
 
 class Wire(asyncio.Protocol):
@@ -91,12 +91,12 @@ class Session:
 
     def __init__(self, core: ClientCore) -> None:
         self.core = core
-        # The result of the handshake: "", or the reason of a refusal.
+        # The result of the handshake: "" or the reason for a refusal.
         self.greeted: asyncio.Future[str] | None = None
         self.over: asyncio.Future[None] | None = None  # done when the connection has ended
         self.loss_reason = ""  # reason why the last connection was lost
         self.retry_after_ms = 0  # pause before a reconnect that the queue manager requested
-        # The keys of the leases that the end of a processing block settles.
+        # The keys of the leases that the end of a processing block will settle.
         self.processing: set[tuple[int, bytes]] = set()
         self._loop = asyncio.get_running_loop()
         self._wire: Wire | None = None
@@ -204,7 +204,7 @@ class Session:
     def next_message(self, ticket: int) -> Message | None:
         """Returns the next message of a consumer, or None if no message is buffered."""
         if self._is_closing:
-            return None  # The message could no longer be settled.
+            return None  # A message received now could no longer be settled.
         message = self.core.next_message(ticket, self.now_ms())
         if self.core.has_credit:
             self.wake()
@@ -311,7 +311,7 @@ class Session:
         self.drop()
 
     def drop(self) -> None:
-        """Drops the connection at once."""
+        """Drops the connection immediately."""
         wire = self._wire
         if wire is not None and wire.transport is not None:
             wire.transport.abort()
@@ -378,7 +378,7 @@ class Session:
 
     def _on_disconnected(self, event: e.Disconnected) -> None:
         self.loss_reason, self.retry_after_ms = event.text, event.retry_after_ms
-        self.drop()  # The queue manager closed its end or does not answer.
+        self.drop()  # The queue manager has closed its end or does not answer.
 
     def _on_client_failed(self, event: e.Failed) -> None:
         self.loss_reason = event.error.text
@@ -394,7 +394,7 @@ class Session:
             self.greeted.set_result(reason)
 
     def _close_wire(self) -> None:
-        self._write()  # A goodbye may be pending.
+        self._write()  # A goodbye may still be pending.
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.close()
 

@@ -62,11 +62,11 @@ class Settling(Channel):
         Args:
             message: A leased message.
             delay_ms: The time before the next delivery, at most ten years. 0 makes the message
-                available at once. None uses the retry delay of the queue.
+                available immediately. None uses the retry delay of the queue.
             failed: Whether the release counts as a failure. When the failures reach the limit of
                 the queue, the message becomes a dead letter.
             retry_at: The time of the next delivery, with a time zone, instead of *delay_ms*.
-            reason: The reason of the failure, a word of at most 64 characters. The note of the
+            reason: The reason for the failure, a word of at most 64 characters. The note of the
                 message shows this word to operators.
             text: A description of the failure, at most 1,000 characters.
 
@@ -85,7 +85,7 @@ class Settling(Channel):
         await self._settle("release", message, action, SettleTerms(delay_ms, 0, reason, text))
 
     async def reject(self, message: Message, reason: str = "", text: str = "") -> None:
-        """Rejects a message that would fail again. The message becomes a dead letter at once.
+        """Rejects a message that would fail again. The message becomes a dead letter immediately.
 
         Args:
             message: A leased message.
@@ -115,10 +115,10 @@ class Settling(Channel):
         """Returns a context manager that settles *message*, for ``async with``.
 
         The end of the block acknowledges the message. An Exception releases the message as failed,
-        with the exception's type and text as the reason, and is raised to the caller.
-        A cancellation, KeyboardInterrupt or SystemExit returns the message at once without counting
-        a failure. If the block itself settles the message or acknowledges it in a unit of work, the
-        end of the block does nothing.
+        with the exception's type and text as the reason, and is raised to the caller. A
+        cancellation, KeyboardInterrupt or SystemExit returns the message immediately without
+        counting a failure. If the block itself settles the message or acknowledges it in a unit of
+        work, the end of the block does nothing.
 
         Raises:
             LeaseLost: The lease ended before the end of the block. Another consumer may have the

@@ -31,7 +31,7 @@ class SubscriptionTerms(NamedTuple):
 class Subscription:
     """An iterator over publications, for ``async with`` and ``async for``.
 
-    A subscription ends with its ``async with`` block or with :meth:`cancel`. Without either, a
+    A subscription ends with its ``async with`` block or with :meth:`cancel`. If you use neither, a
     subscription that is not durable collects publications until its connection ends. Several tasks
     may share a subscription.
     """
@@ -141,5 +141,6 @@ class Subscription:
                 with suppress(ConnectionEnded):  # The subscription has ended with the connection.
                     await self._ask(m.Unsubscribe, self._name)
             except RequestError as error:
-                if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:  # Its connection was lost.
+                # The connection of the subscription was lost.
+                if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                     raise

@@ -1,4 +1,4 @@
-"""The timer of a session. It calls the client core when work is due."""
+"""The timer of a session. The timer calls the client core when work is due."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ NEVER_MS = 2**63
 class SessionTimer:
     """The timer that calls :meth:`Session.tick` at the time that the core requests.
 
-    Invariant: after :meth:`start`, a call is scheduled for ``_due_ms``. This time is not after the
-    time that the core requested at the last :meth:`update`.
+    Invariant: after :meth:`start`, a call is scheduled for ``_due_ms``. This time is never later
+    than the time that the core requested at the last :meth:`update`.
     """
 
     def __init__(self, session: "Session") -> None:

@@ -83,9 +83,9 @@ class Topics(Messaging):
                 all further levels, as in ``"flights/#"``.
             subscription: The name of a durable subscription, such as ``"BILLING:late"``. The queue
                 manager creates the subscription if it does not exist, and keeps it. If several
-                consumers share a subscription, each publication is delivered to one of them.
-                ``""`` creates a subscription that ends with the connection of this client. If the
-                connection is lost, the client creates a new subscription, and publications in the
+                consumers share a subscription, each publication is delivered to one of them. ``""``
+                creates a subscription that ends with the connection of this client. If the
+                connection is lost, the client creates a new subscription. Publications in the
                 meantime are missed.
             where: A selector. Only publications that match it are delivered.
             attributes: The attributes of the subscription. ``redelivery_limit`` is the maximum

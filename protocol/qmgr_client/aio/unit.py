@@ -37,8 +37,8 @@ class UnitOfWork:
 
     A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
     is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, the unit
-    has one result, even if the connection is lost. Steps may run concurrently. If you cancel a
-    step, back out the unit, because the step may already be part of it.
+    has exactly one result, even if the connection is lost. Steps may run concurrently. If you
+    cancel a step, back out the unit, because the step may already be part of it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -292,7 +292,10 @@ class UnitOfWork:
         await self._result(self._session.core.back_out(unit, reason, text))
 
     async def _undone(self, error: BaseException) -> None:
-        """Backs out because of *error*. A refusal of the backout does not replace *error*."""
+        """Backs out the unit because of *error*.
+
+        If the backout is refused, *error* is still raised.
+        """
         with suppress(RequestError):
             await self.backout(*failure_reason(error))
 

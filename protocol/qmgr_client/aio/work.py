@@ -8,9 +8,9 @@
         await queue_manager.work(bill)  # until SIGTERM, SIGINT or stop_work()
 
 The end of the function settles the message, like the end of a ``processing`` block. If the
-connection is lost while a function runs, its message may be delivered again to the same client.
-Then the function does not run again for this message. The end of the running function settles the
-new lease.
+connection is lost while a function runs, its message may be delivered again to the same client. In
+this case, the function does not run again for this message. The end of the running function settles
+the new lease.
 """
 
 import asyncio
@@ -82,8 +82,8 @@ class Work(Messaging):
         exception releases the message as failed and is logged as a warning of the logger
         ``qmgr_client``. The client renews the lease of a message while a function works on it.
 
-        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish their current
-        messages, prefetched messages return to their queues, and this method returns.
+        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully. The workers finish their
+        current messages, and prefetched messages return to their queues. Then this method returns.
         :meth:`QueueManager.close` also stops the workers, but does not wait for them. A second
         signal has its usual effect. For example, SIGINT cancels the workers, and their messages
         return to the queues.

@@ -55,7 +55,8 @@ class ClientThread:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._process = 0  # process that owns the thread; a fork has no copy of the thread
+        # Id of the process that owns the thread, because a fork has no copy of the thread.
+        self._process = 0
         self._is_closed = False  # whether the application closed the client
         self._closing = threading.Lock()  # One thread closes the client; the others wait.
         self._gate = threading.Lock()  # Keeps calls from starting while the loop ends.
@@ -82,7 +83,7 @@ class ClientThread:
     def close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs *closing* on the thread and ends the thread. Does nothing if no thread runs."""
         if self._process != os.getpid():
-            return  # It was never opened, or the parent process of this fork opened it.
+            return  # The client was never opened, or the parent process of this fork opened it.
         with self._closing:
             if self._thread is None:
                 return
@@ -168,7 +169,7 @@ class ClientThread:
 
 
 class Bridge(Generic[Inner]):
-    """The base of the blocking classes. Each one wraps the asyncio class of the same name."""
+    """The base of the blocking classes. Each class wraps the asyncio class of the same name."""
 
     def __init__(self, thread: ClientThread, inner: Inner) -> None:
         self._thread = thread
@@ -176,7 +177,10 @@ class Bridge(Generic[Inner]):
         self._aio = inner
 
     def _leave(self, leaving: Coroutine[Any, Any, None], error: BaseException | None) -> None:
-        """Runs the end of a block. If the block has raised *error*, a refusal becomes its note."""
+        """Ends a block by running *leaving*.
+
+        If the block has raised *error*, a refusal is added to *error* as a note.
+        """
         try:
             self._call(leaving)
         except RequestError as refused:
@@ -222,7 +226,7 @@ def pages(call: Caller, found: AsyncGenerator[Value, None]) -> Iterator[Value]:
 
 
 async def handed_over(submitting: "Coroutine[Any, Any, asyncio.Future[Value]]") -> "Future[Value]":
-    """Returns a future for other threads. It receives the result of the loop's future."""
+    """Returns a future for other threads. The future receives the result of the loop's future."""
     outer: Future[Value] = Future()
 
     def hand_over(inner: "asyncio.Future[Value]") -> None:
@@ -238,7 +242,7 @@ async def handed_over(submitting: "Coroutine[Any, Any, asyncio.Future[Value]]") 
 
 
 def collected(items: Iterable[Value]) -> Iterable[Value]:
-    """Returns *items* as a list, so the iterator runs on the caller's thread.
+    """Returns *items* as a list, so that their iterator runs on the caller's thread.
 
     A tuple is returned unchanged. A message is a tuple, and the asyncio client refuses a message
     with a hint.

@@ -13,7 +13,7 @@ from qmgr_client.message import Message
 class Consumer(Bridge[aio_consumer.Consumer]):
     """An iterator over the messages of a queue, for ``for``.
 
-    A consumer ends with its ``with`` block or with :meth:`cancel`. Without either, the consumer
+    A consumer ends with its ``with`` block or with :meth:`cancel`. If you use neither, the consumer
     ends when Python deletes the object. Several threads may share a consumer.
     """
 

@@ -1,7 +1,9 @@
 # Generated from qmgr_client/aio/group_put.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A handle for putting groups, without asyncio. It numbers messages and keeps groups consistent.
+"""A handle that puts groups, without asyncio.
+
+The handle numbers messages and keeps groups consistent.
 
 with queue_manager.group("ORDERS") as group:
     group.put(b"head")
@@ -24,9 +26,9 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
     """A handle that puts one group after another on a queue, for ``with``.
 
     A group is current from its first message to its last. The next put then starts a new group. A
-    put that is refused, or backed out with its unit of work, does not use a number. If Ctrl-C
-    interrupts a put, the message may still be stored, and its number counts as used. Concurrent
-    calls wait for each other.
+    put that is refused, or backed out with its unit of work, does not use up a number. If you
+    cancel a put, the message may still be stored, and its number counts as used. Concurrent calls
+    wait for each other.
     """
 
     @property
@@ -86,8 +88,8 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
         """Puts a message with its own ``group``, or without a group.
 
         The handle continues after this message. Use this method to resume a group. If the message
-        leaves the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message
-        differs from the earlier ones in persistence or unit, ``warning`` is
+        makes the handle leave the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the
+        message differs from the earlier messages in its persistence or unit of work, ``warning`` is
         INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
 
         Args:

@@ -39,7 +39,8 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
                 another in transit.
             fetch: Whether to fetch pending messages from the other queue manager over the
                 connections of this link.
-            routes: Further queue managers that this link leads to. ``"*"`` means all others.
+            routes: Further queue managers that are reached through this link. ``"*"`` means all
+                others.
             transit: Whether messages that arrive on other links may be forwarded over this link.
 
         Raises:
@@ -71,7 +72,7 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
     ) -> LinkAltered:
         """Changes attributes of a link permanently. Pending messages stay on the link.
 
-        A link that is not stopped reconnects at once. None keeps the value of an attribute. The
+        A link that is not stopped reconnects immediately. None keeps the value of an attribute. The
         attributes are the same as in :meth:`link_create`.
 
         Returns:
@@ -119,7 +120,8 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         Returns:
             A dictionary. ``links`` has the links of this queue manager, and ``inbound`` has the
             links of other queue managers to this one. ``allowed`` has the queue managers that may
-            open links to this one. ``refused`` has those that were refused since the start.
+            open links to this one. ``refused`` has the queue managers that were refused since the
+            start.
         """
         return self._call(self._aio.link_list())
 
@@ -133,8 +135,8 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         Args:
             link: The name of the link.
             accept: Whether a refused link accepts the current store of its peer, which is a
-                different store or was restored. Pending messages are sent as a new stream. Messages
-                that the peer has already received are duplicated.
+                different store or was restored from a backup. Pending messages are sent as a new
+                stream. Messages that the peer has already received are duplicated.
         """
         return self._call(self._aio.link_start(link, accept=accept))
 
@@ -148,7 +150,7 @@ class LinksAdmin(Bridge[aio_admin.Admin]):
         Args:
             manager: The name of the other queue manager.
             store_id: The only store id that is accepted for that name, 16 bytes. ``b""`` accepts
-                the store id that is already known, or else the first one that connects.
+                the store id that is already known, or else the id of the first store that connects.
 
         Raises:
             RequestError: LINKS_EXHAUSTED, or PEER_WRONG if *manager* is this queue manager.

@@ -7,7 +7,7 @@ end of the block                               message
 without an exception                           acknowledged
 with an Exception                              released as failed, with the type as its reason
 cancellation, KeyboardInterrupt, SystemExit    returned, without counting a failure
-after the block has settled the message        left as it is
+after the block has settled the message        not changed
 """
 
 from types import TracebackType

@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/reader.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A reader of groups, without asyncio. It reads one group after another, each in order.
+"""A reader of groups, without asyncio. The reader gets one group after another, each in order.
 
 with queue_manager.reader("ORDERS") as reader:
     while (message := reader.get(wait_ms=1_000)) is not None:
@@ -59,13 +59,13 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
                 ``correlation_id``, ``group_id`` and ``uid``.
 
         Returns:
-            The message, or None if no message arrives within *wait_ms*. None does not change the
-            position of the reader.
+            The message, or None if no message arrives within *wait_ms*. If the result is None, the
+            position of the reader is unchanged.
 
         Raises:
             RequestError: INCONSISTENT_UNIT if earlier messages of the group were read with a unit
-                of work and this one is read without, or the reverse. MATCH_INCONSISTENT if the
-                next message of the group does not match.
+                of work and this message is read without one, or the reverse. MATCH_INCONSISTENT if
+                the next message of the group does not match.
             MessageDamaged: The record of the message cannot be read.
         """
         return self._call(self._aio.get(wait_ms, asyncio_object(unit), all_available, **selection))
@@ -82,7 +82,7 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
 
         To resume a group, use this method with ``group_id`` and *number*. If the message leaves the
         current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
-        group with a unit of work after messages without one, or the reverse, ``warning`` is
+        group with a unit of work after messages without a unit, or the reverse, ``warning`` is
         INCONSISTENT_UNIT.
 
         Args:

@@ -10,7 +10,8 @@
 1. The reply address is a random topic with a subscription that is not durable. A client creates
    the subscription at its first request and uses it for all requests.
 2. The correlation id assigns a reply to its request. Late and repeated replies are dropped.
-3. If the connection is lost, the client subscribes again. Replies in the meantime are lost.
+3. If the connection is lost, the client subscribes again. Replies that are sent in the meantime are
+   lost.
 """
 
 from typing import Unpack
@@ -37,15 +38,15 @@ class Replies(Topics):
         Args:
             queue: The name of a local queue, or a topic with a leading ``/``.
             body: The content of the request.
-            timeout_ms: The maximum time to wait for the reply, at least 1. The request expires
+            timeout_ms: The maximum time to wait for the reply, at least 1 ms. The request expires
                 after the same time, unless *options* has another ``expiry_ms``.
             options: The options of :meth:`put`, except ``reply_to`` and ``correlation_id``.
 
         Raises:
             RequestTimeout: No reply arrived in time. A consumer may have processed the request.
-            RequestError: The put was refused. SUBSCRIPTIONS_EXHAUSTED if the queue manager has no
-                room for the reply address. VALUE_INVALID if *queue* is behind a link or an argument
-                is invalid.
+            RequestError: The put was refused. SUBSCRIPTIONS_EXHAUSTED if the queue manager cannot
+                create the subscription for replies. VALUE_INVALID if *queue* is behind a link or an
+                argument is invalid.
         """
         return self._call(self._aio.request(queue, body, timeout_ms, **options))
 
@@ -60,7 +61,8 @@ class Replies(Topics):
             options: The options of :meth:`put`.
 
         Returns:
-            The result of the put. ``subscriptions`` is 0 if the :meth:`request` no longer waits.
+            The result of the put. ``subscriptions`` is 0 if the :meth:`request` call no longer
+            waits.
 
         Raises:
             RequestError: VALUE_INVALID if *message* has no ``reply_to``. Also the errors of

@@ -13,7 +13,7 @@ from qmgr_client.message import Message
 class Subscription(Bridge[aio_subscription.Subscription]):
     """An iterator over publications, for ``with`` and ``for``.
 
-    A subscription ends with its ``with`` block or with :meth:`cancel`. Without either, a
+    A subscription ends with its ``with`` block or with :meth:`cancel`. If you use neither, a
     subscription that is not durable collects publications until its connection ends. Several
     threads may share a subscription.
     """

@@ -60,7 +60,8 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of subscriptions.
 
         Args:
-            topic: Return only subscriptions that match this topic. ``""`` returns all.
+            topic: Return only subscriptions that match this topic. ``""`` returns all
+                subscriptions.
             limit: The maximum number of rows to return. 0 means unlimited.
         """
         return self._call(self._aio.subscription_list(topic, limit))
@@ -93,7 +94,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         """Returns the rows of topics that have attributes or a retained publication.
 
         Args:
-            limit: The most rows to return. 0 means unlimited.
+            limit: The maximum number of rows to return. 0 means unlimited.
         """
         return self._call(self._aio.topic_list(limit))
 
@@ -109,7 +110,7 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN if all subscriptions have acknowledged the publication
-                or it never existed. VALUE_INVALID if *uid* is not a UID.
+                or if it never existed. VALUE_INVALID if *uid* is not a UID.
         """
         return self._call(self._aio.topic_lacks(uid))
 
@@ -143,12 +144,14 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
     ) -> JobRow:
         """Delivers parked publications again to the subscriptions that they are parked for.
 
-        A job republishes the publications. Without arguments, the job republishes all of them.
+        A job republishes the publications. Without arguments, the job republishes all parked
+        publications.
 
         Args:
             where: The same as in :meth:`republish_list`.
             uid: The same as in :meth:`republish_list`.
-            subscriptions: The names of the subscriptions. An empty sequence means all.
+            subscriptions: The names of the subscriptions. An empty sequence means all
+                subscriptions.
             rate: The maximum number of publications per second. 0 means unlimited.
             messages_max: The maximum number of publications in total. 0 means unlimited.
             drop: Whether to delete the parked publications instead of delivering them.
@@ -158,7 +161,8 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         Returns:
             The row of the job. ``done`` counts publications that were sent to their subscription.
             ``skipped`` counts publications that will be sent once their subscription has a
-            consumer. ``stayed`` counts publications that are still parked. ``text`` has the reason.
+            consumer. ``stayed`` counts publications that are still parked. ``text`` states why they
+            are still parked.
 
         Raises:
             RequestError: SELECTOR_INVALID, or VALUE_INVALID if *subscriptions* is a single name.

@@ -28,8 +28,8 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
 
     A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
     is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, the unit
-    has one result, even if the connection is lost. Steps may run concurrently. If Ctrl-C interrupts
-    a step, back out the unit, because the step may already be part of it.
+    has exactly one result, even if the connection is lost. Steps may run concurrently. If you
+    cancel a step, back out the unit, because the step may already be part of it.
     """
 
     def __enter__(self) -> "UnitOfWork":

@@ -28,7 +28,8 @@ class GroupGetState:
         """Starts a get in logical order, in *unit* or without a unit.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT if the group was read in another way before.
+            RequestError: INCONSISTENT_UNIT if the group was read with a unit before and *unit* is
+                None, or the reverse.
         """
         current = self._begin()
         if current is not None and not self._places.place.is_consistent(unit):
@@ -41,7 +42,10 @@ class GroupGetState:
         self._begin()
 
     def got(self, group: Group | None, unit: Unit | None, *, logical: bool) -> None:
-        """Moves the reader to the message that a get returned. *group* is None without a group."""
+        """Moves the reader to the message that a get returned.
+
+        *group* is None if the message has no group.
+        """
         current, place = self.current, self._places.place
         if not logical and current is not None:
             if group is not None and group.id == current.id and not place.is_consistent(unit):

@@ -1,4 +1,4 @@
-"""Group ids: 24 bytes, or a text in the syntax of ``qmctl``."""
+"""Group ids: 24 bytes, or a string in the syntax of ``qmctl``."""
 
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ SHOWN_MAX = 80  # maximum number of characters of an invalid id in errors
 def encoded(group_id: GroupId) -> bytes:
     """Returns the 24 bytes of *group_id*.
 
-    A text is padded with zero bytes. A text of 48 hexadecimal digits is decoded instead.
+    A string is padded with zero bytes. A string of 48 hexadecimal digits is decoded instead.
 
     Raises:
         RequestError: VALUE_INVALID if *group_id* is not a valid group id.
@@ -27,8 +27,8 @@ def encoded(group_id: GroupId) -> bytes:
         except ValueError as error:
             problem = str(error)
     elif isinstance(group_id, bytes):
-        problem = f"{len(group_id)} bytes, not {GROUP_ID_BYTES}: to use a text, pass a str"
+        problem = f"{len(group_id)} bytes, not {GROUP_ID_BYTES}: to use text, pass a str"
     else:
-        problem = f"of type {type(group_id).__name__}: pass {GROUP_ID_BYTES} bytes or a text"
+        problem = f"of type {type(group_id).__name__}: pass {GROUP_ID_BYTES} bytes or a str"
     text = f"the group id {repr(group_id)[:SHOWN_MAX]} is {problem}"
     raise RequestError(ErrorCode.VALUE_INVALID, text)

@@ -1,8 +1,9 @@
 """The position of a handle in its groups, and its restoration when a unit of work is backed out.
 
-1. The position is that of the last message put or received, with its unit of work.
+1. The position consists of the position of the last message put or received, and its unit of work.
 2. The position before the first step of a unit is remembered. A backout restores this position,
-   unless a step outside of the unit came later. Such a step is not undone, so its position is kept.
+   unless a step outside of the unit came later. A backout does not undo such a step, so the
+   position after the step is kept.
 3. A refused step does not change the position.
 """
 
@@ -35,14 +36,14 @@ class HandlePosition:
         self.place = GroupPosition()
         self._before: dict[Unit, GroupPosition] = {}
         self._mark = self.place  # position that a refusal restores
-        self._begun: Unit | None = None  # unit whose first step came after the mark
+        self._begun: Unit | None = None  # unit of work whose first step came after the mark
 
     def mark(self) -> None:
         """Starts a step, or several steps that are refused together."""
         self._mark, self._begun = self.place, None
 
     def move(self, place: GroupPosition) -> None:
-        """Moves to *place*, the position after the current step."""
+        """Moves the handle to *place*, the position after the current step."""
         if place.unit is not None and place.unit not in self._before:
             self._before[place.unit] = self.place
             self._begun = place.unit

@@ -8,7 +8,7 @@ from qmgr_client.groups.place import GroupPosition, HandlePosition
 from qmgr_client.outgoing import Group
 from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgr_protocol.record import GROUP_NUMBER_MAX, number_error
 
 
 class GroupPutState:
@@ -50,7 +50,8 @@ class GroupPutState:
     ) -> Group:
         """Returns the group field of the next message. A new group gets *new_id*.
 
-        If *is_further* is true, the message is put and refused together with the previous one.
+        If *is_further* is true, the message and the previous one are put together or refused
+        together.
 
         Raises:
             RequestError: INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT, GROUP_NUMBER_INVALID.
@@ -61,7 +62,7 @@ class GroupPutState:
             if refusal := _inconsistent(place, unit, persistent=persistent):
                 raise RequestError(*refusal)
             if current.number == GROUP_NUMBER_MAX:
-                raise number_invalid(current.number + 1)
+                raise number_error(current.number + 1)
         group = Group(place.group_id or new_id, place.number + 1, last)
         self._go(group, unit, logical=True, persistent=persistent)
         return group
@@ -102,7 +103,7 @@ class GroupPutState:
 def _inconsistent(
     place: GroupPosition, unit: Unit | None, *, persistent: bool
 ) -> tuple[ErrorCode, str] | None:
-    """Returns an error if a message is inconsistent with the earlier ones of its group."""
+    """Returns an error if a message is inconsistent with the earlier messages of its group."""
     group = f"group {place.group_id.hex()}"
     if place.persistent != persistent:
         before = "persistent" if place.persistent else "not persistent"

@@ -1,8 +1,9 @@
 """The status message of a group that several units of work put or process.
 
-Each unit replaces the status, and the last unit removes it. So the status records exactly the
-committed messages. A status belongs to one *run*: the verb (put or get), the queue and the name.
-The correlation id of the status is the name, so operators can find it. The body identifies the run.
+Each unit replaces the status, and the last unit removes it. The status therefore records exactly
+the committed messages. A status belongs to one *run*: the verb (put or get), the queue and the
+name. The correlation id of the status is the name, so operators can find it. The body identifies
+the run.
 """
 
 import hashlib
@@ -46,7 +47,10 @@ class GroupRun(NamedTuple):
 
     @property
     def claim(self) -> Uid:
-        """The UID of the first status of this run. Two runs that start at once use the same UID."""
+        """The UID of the first status of this run.
+
+        Two runs that start at the same time use the same UID.
+        """
         digest = hashlib.sha256(repr(tuple(self)).encode(errors="replace")).digest()
         return Uid(CLAIM_ORIGIN, int.from_bytes(digest[:8], "big") >> 1)
 

@@ -1,7 +1,7 @@
 """The client without I/O: it accepts bytes and calls, and returns bytes and events.
 
-* `core.py` is the client of one queue manager. `events.py` has its events, and `tick_times.py` the
-  time of its next timer. `answers.py` passes each answer to its handler.
+* `core.py` is the client of one queue manager. `events.py` defines its events, and `tick_times.py`
+  computes the time of its next tick. `answers.py` passes each answer to its handler.
 * Messages that are sent again after a reconnect: `puts.py`, `settles.py`, `requests.py` and
   `units.py`. `send_order.py` decides the order.
 * Deliveries: `consumers.py` and `consumer.py`. `read_ahead.py` decides how many messages to

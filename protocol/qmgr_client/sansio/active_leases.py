@@ -4,16 +4,18 @@
          └────────settled─────┴──────────▶ forgotten
 
 The first renewal of a lease starts the lease: from then on, its time runs at the queue manager. A
-message that is settled within 5 ms needs no renewal. So a fast application causes no extra frames.
+message that is settled within 5 ms needs no renewal. A fast application therefore does not cause
+extra frames.
 
 Once every 100 ms, however, a lease starts before the application receives the message. Suppose that
-a message crashes the application at once, and again right after a restart. Then each delivery
-counts.
+a message crashes the application immediately, and again right after a restart. Each of these
+deliveries then counts.
 """
 
 START_AFTER_MS = 5
 START_EARLY_EVERY_MS = 100
-LEFT_MIN_MS = 2_000  # A lease with less time left, or less than half of it, starts at once.
+# A lease starts immediately if less than this time, or less than half of its time, is left.
+LEFT_MIN_MS = 2_000
 
 
 class ActiveLeases:
@@ -23,8 +25,8 @@ class ActiveLeases:
 
     def __init__(self, *, auto_renew: bool) -> None:
         self._auto_renew = auto_renew
-        self._start_early_ms = 0  # From this time on, the next lease starts early.
-        self._fresh: dict[bytes, tuple[int, int]] = {}  # queue id, start time of the lease
+        self._start_early_ms = 0  # time after which the next lease starts early
+        self._fresh: dict[bytes, tuple[int, int]] = {}  # queue id of the lease and its start time
         self._started: dict[bytes, int] = {}  # queue ids of the leases to renew
 
     def __bool__(self) -> bool:
@@ -49,7 +51,10 @@ class ActiveLeases:
         self._fresh[handle] = queue_id, now_ms if is_late else now_ms + START_AFTER_MS
 
     def start_now(self, handle: bytes, queue_id: int, now_ms: int) -> None:
-        """Schedules the start of a lease for now. The application may not have the message yet."""
+        """Schedules the start of a lease for now.
+
+        The application may not have received the message yet.
+        """
         self._fresh[handle] = queue_id, now_ms
         self._start_early_ms = now_ms + START_EARLY_EVERY_MS
 

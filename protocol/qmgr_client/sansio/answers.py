@@ -12,12 +12,16 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 
 Kind = TypeVar("Kind", bound=m.Message)
-# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+# Any stands for the kind of a row, because one type cannot express a kind that differs from row to
+# row.
 Row: TypeAlias = tuple[type[object], Callable[[Any, int], None]]
 
 
 def row(kind: type[Kind], handler: Callable[[Kind, int], None]) -> Row:
-    """Returns the row of a table for *kind*: type checkers know that *handler* accepts it."""
+    """Returns the row of a table for *kind*.
+
+    Type checkers know that *handler* accepts this kind.
+    """
     return kind, handler
 
 
@@ -27,7 +31,7 @@ class AnswerRouter:
     def __init__(
         self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
     ) -> None:
-        self.home = NOWHERE  # store and boot of the connected queue manager
+        self.home = NOWHERE  # store id and boot number of the connected queue manager
         self._name = ""
         self._puts = puts
         self._settles = settles

@@ -4,15 +4,15 @@
               ▲                                                                        │
               └────────────────── Credit, once half is free ───────────────────────────┘
 
-1. prefetch >= credit + held messages. The same limit applies to bytes. A message is held from its
+1. prefetch >= credit + held messages. A similar limit applies to bytes. A message is held from its
    arrival until it is settled or its lease ends. The sum of credit and buffer depends on the speed
    of the application (read_ahead.py).
 2. A lost connection ends all leases. Messages in the buffer are dropped because the queue manager
-   delivers them again. Messages that the application received stay held until it settles them. If
-   such a message is delivered again to the same client, the application does not receive it twice:
-   the application's settle ends the new lease.
+   delivers them again. Messages that the application received stay held until the application
+   settles them. If such a message is delivered again to the same client, the application does not
+   receive it twice: the settle of the application ends the new lease.
 3. If the lease of a message has ended, the application does not receive the message, because
-   another consumer may have leased it. If a lease ends in the buffer, the consumer grants no
+   another consumer may have leased it. If a lease ends in the buffer, the consumer does not grant
    credit until the application asks for a message.
 4. The lease of a message starts again soon after the application received the message
    (active_leases.py).
@@ -31,13 +31,17 @@ from qmgr_client.sansio.read_ahead import ReadAhead
 from qmgr_protocol import messages as m
 
 MARGIN_MS = 1_000
-HANDED_MAX = 10_000  # maximum number of the application's messages recognized when redelivered
-_PLACE = slice(0, 9)  # bytes of a delivery item with priority and arrival
-_PUT_TIME = slice(22, 30)  # bytes of a delivery item with the put time
+# Maximum number of messages of the application that are recognized when they are redelivered.
+HANDED_MAX = 10_000
+_PLACE = slice(0, 9)  # bytes of a delivery item that contain the priority and the arrival number
+_PUT_TIME = slice(22, 30)  # bytes of a delivery item that contain the put time
 
 
 class Lapsed(NamedTuple):
-    """A message whose lease ended before the application received it. It is returned unread."""
+    """A message whose lease ended before the application received it.
+
+    The message is returned unread.
+    """
 
     queue_id: int
     handle: bytes
@@ -60,10 +64,10 @@ class ConsumerState:
 
     ticket: int
     queue: str
-    prefetch: int  # maximum number of held messages and credit
+    prefetch: int  # maximum sum of held messages and credit
     bytes_max: int
-    lease_wanted_ms: int  # requested length of a lease; 0 uses the lease_ms of the queue
-    selection: tuple[str, bytes, bytes]  # where, correlation id, group id
+    lease_wanted_ms: int  # requested length of a lease; 0 requests the lease_ms of the queue
+    selection: tuple[str, bytes, bytes]  # selector, correlation id, group id
     groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
     auto_renew: bool = False  # whether leases are renewed until their messages are settled
     lease_ms: int = 0  # length of a lease that the queue manager granted
@@ -71,7 +75,9 @@ class ConsumerState:
     request_id: int = 0  # id of the Consume request on this connection
     is_open: bool = False  # whether the consumer is open on this connection
     is_cancelled: bool = False
-    is_idle: bool = False  # whether a lease ended in the buffer, and no message was asked for since
+    # Whether a lease ended in the buffer and the application has not asked for a message since
+    # then.
+    is_idle: bool = False
     is_waiting: bool = False  # whether the application asked for a message and the buffer was empty
     credit_messages: int = 0  # number of messages that the queue manager may still send
     credit_bytes: int = 0
@@ -83,7 +89,8 @@ class ConsumerState:
     read_ahead: ReadAhead = field(init=False)
     active: ActiveLeases = field(init=False)
     handed: dict[bytes, Identity] = field(default_factory=dict)  # key: the application's handle
-    renamed: dict[bytes, bytes] = field(default_factory=dict)  # from such a handle to the latest
+    # Key: a handle that the application received. Value: the latest handle of the same message.
+    renamed: dict[bytes, bytes] = field(default_factory=dict)
     started_early: bytes = b""  # handle of the message whose lease was started early
 
     def __post_init__(self) -> None:
@@ -92,7 +99,7 @@ class ConsumerState:
 
     @property
     def free(self) -> tuple[int, int]:
-        """The messages and bytes that could be granted."""
+        """The numbers of messages and bytes that can be granted now."""
         if self.is_idle:
             return 0, 0
         most = min(self.prefetch - len(self.held), self.read_ahead.messages - len(self.buffer))
@@ -122,7 +129,8 @@ class ConsumerState:
         """Drops the later messages of a group because one of its messages is returned.
 
         Later messages that are still in transit are dropped when they arrive. If message *number*
-        has arrived again, its old lease had already ended, and the messages after it are kept.
+        has already arrived again, its old lease had ended before the return. In this case, the
+        later messages are kept.
         """
         found = [member_of(item) for _, item in self.buffer]
         numbers = [member[1] if member and member[0] == group_id else 0 for member in found]
@@ -161,8 +169,8 @@ class ConsumerState:
     def lapse(self, queue_id: int, item: bytes) -> None:
         """Schedules the return of a message whose lease ended in the buffer.
 
-        An ordered consumer also drops the later messages of the same group. Otherwise the
-        application would receive them before this message.
+        An ordered consumer also drops the later messages of the same group. Otherwise, the
+        application would receive the later messages before this message.
         """
         handle = item[: m.HANDLE.size]
         self.remove_lease(handle)
@@ -194,7 +202,7 @@ class ConsumerState:
     def hand_over(self, queue_id: int, item: bytes, until_ms: int, now_ms: int) -> None:
         """Records that the application receives a message."""
         handle = item[: m.HANDLE.size]
-        if len(self.handed) >= HANDED_MAX:  # The oldest leases ended long ago.
+        if len(self.handed) >= HANDED_MAX:  # The oldest leases ended a long time ago.
             oldest = next(iter(self.handed))
             del self.handed[oldest]
             self.renamed.pop(oldest, None)
@@ -240,7 +248,10 @@ class ConsumerState:
 
 
 def identity_of(queue_id: int, item: bytes) -> Identity:
-    """Returns the identity of the message in a delivery item. All its leases have the same one."""
+    """Returns the identity of the message in a delivery item.
+
+    All leases of a message have the same identity.
+    """
     return queue_id, item[_PLACE], item[_PUT_TIME]
 
 

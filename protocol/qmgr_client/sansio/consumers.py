@@ -35,10 +35,11 @@ class Consumers:
         self._touched: dict[int, ConsumerState] = {}
         self._working: dict[int, ConsumerState] = {}
         self._lapsed: list[Lapsed] = []
-        # Ticket and handle of each message that the application held when the connection was lost.
+        # The ticket and handle of each message that the application held when the connection was
+        # lost.
         self._held_before_loss: dict[Identity, tuple[int, bytes]] = {}
         self._opening = 0
-        self.starts_now = False  # whether leases must start at once
+        self.starts_now = False  # whether leases must start immediately
         self.start_due_ms: int | None = None  # time of the next start of leases
 
     @property
@@ -84,7 +85,7 @@ class Consumers:
             if count >= consumer.read_ahead.half:
                 consumer.read_ahead.half_taken(now_ms)
                 if not consumer.free[0]:
-                    continue  # The consumer has prefetched enough for its speed.
+                    continue  # The prefetch suffices for this application's speed.
             elif count and consumer.is_waiting and not consumer.credit_messages:
                 pass  # The application settles late: grant the rest of its prefetch.
             elif size < max(consumer.bytes_max // 2, 1):
@@ -138,7 +139,7 @@ class Consumers:
         return unwanted
 
     def _replaces_lease(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
-        """Returns whether the application holds this message. If so, records the new lease."""
+        """Returns whether the application holds this message. If it does, records the new lease."""
         ticket, handle = self._held_before_loss.pop(identity_of(queue_id, item), (0, b""))
         owner = self._all.get(ticket)
         if owner is None or owner.is_cancelled or handle not in owner.handed:
@@ -218,7 +219,7 @@ class Consumers:
         return message.handle if consumer is None else consumer.handle_of(message.handle)
 
     def undone(self, unit: Unit) -> None:
-        """Records the return of the messages that *unit* acknowledged to their queues."""
+        """Records that the messages that *unit* acknowledged have returned to their queues."""
         for ticket, group_id, number in unit.members:
             consumer = self._all.get(ticket)
             if consumer is not None:
@@ -242,14 +243,14 @@ class Consumers:
         return due
 
     def take_lapsed(self) -> list[Lapsed]:
-        """Returns the messages whose leases ended unread, and forgets them."""
+        """Returns and forgets the messages whose leases ended before they were read."""
         found = self._lapsed[:]
         self._lapsed.clear()
         return found
 
     @property
     def has_lapsed(self) -> bool:
-        """Whether the lease of any message ended unread."""
+        """Whether the lease of any message ended before the message was read."""
         return bool(self._lapsed)
 
     @property

@@ -4,9 +4,9 @@
                           results ◀──events──┘ ▲
                                                └─receive── bytes from the socket
 
-The core is deterministic: it reads no clock, uses no randomness and never waits. Times are
-milliseconds of any monotonic clock. A shell calls :meth:`events` and :meth:`data_to_send` after
-each call of another method.
+The core is deterministic: it does not read a clock, use randomness or wait. Times are milliseconds
+of any monotonic clock. A shell calls :meth:`events` and :meth:`data_to_send` after each call of
+another method.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from qmgr_protocol.scram import ClientLogin
 
 SOFTWARE = "qmgr_client/0.1.0"
-# A frame may carry the full credit of a consumer, or the largest message.
+# One frame may carry the full credit of a consumer, or the largest message.
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 SEND_BYTES = 256 * 1024  # approximate size of a result of data_to_send
 BYTES_MAX = 16 * 1024 * 1024  # default credit of a consumer
@@ -52,11 +52,13 @@ class ServerUnproved(RemoteProtocolError):
 
 
 class ClientCore:
-    """A client of one queue manager. It uses one connection at a time, and any number in sequence.
+    """A client of one queue manager.
 
-    Invariant: each ticket has exactly one result. After the loss of a connection, a request is sent
-    again, or ends with an error if it cannot be repeated. Once ``failed`` is set, no request,
-    consumer or unit is open, and every new request raises that ConnectionEnded.
+    The client uses one connection at a time, and any number of connections in sequence.
+
+    Invariant: each ticket has exactly one result. After the loss of a connection, each request is
+    sent again, or ends with an error if the request cannot be repeated. Once ``failed`` is set, no
+    request, consumer or unit is open, and every new request raises that ConnectionEnded.
     """
 
     def __init__(
@@ -182,7 +184,7 @@ class ClientCore:
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
-        """Queues the renewal of a lease. Result and errors are the same as in :meth:`settle`."""
+        """Queues the renewal of a lease. The result is the same as in :meth:`settle`."""
         terms = SettleTerms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
@@ -266,7 +268,7 @@ class ClientCore:
         return ticket
 
     def abandon(self, ticket: int) -> None:
-        """Drops a request. If a dropped get still receives messages, they are returned unread."""
+        """Drops a request. Messages that a dropped get still receives are returned unread."""
         cancel = self._requests.abandon(ticket)
         if cancel is not None:
             self._unanswered.add(cancel)
@@ -300,7 +302,7 @@ class ClientCore:
         return self._consumers.next_message(ticket, self._answers.home, now_ms)
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
-        """Starts the lease of a consumer's next message if no lease has started for a while.
+        """Starts the lease of a consumer's next message if no lease has started recently.
 
         If the method returns True, send the data before the application receives the message.
         """
@@ -332,7 +334,7 @@ class ClientCore:
         self._puts.renew(producer_id)
 
     def end(self, error: ConnectionEnded) -> None:
-        """Ends the client. Everything that is open ends with *error*."""
+        """Ends the client. All open requests, consumers and units end with *error*."""
         if self.failed is not None:
             return
         self.failed = error
@@ -369,7 +371,7 @@ class ClientCore:
         self._send_now(hello)
 
     def connection_lost(self) -> None:
-        """Forgets the connection. The requests in flight are sent again on the next one."""
+        """Forgets the connection. The requests in flight are sent again on the next connection."""
         if self._connection is None:
             return
         self._connection = None
@@ -389,7 +391,7 @@ class ClientCore:
         try:
             for message, _ in connection.receive(data, now_ms):
                 handler = self._handlers.get(type(message))
-                if handler is not None:  # Pongs and unknown messages have none.
+                if handler is not None:  # Pongs and unknown messages have no handler.
                     handler(message, now_ms)
         except RemoteProtocolError as error:
             self._broken(error)
@@ -429,7 +431,7 @@ class ClientCore:
                 self._control.append(ping)
 
     def data_to_send(self, now_ms: int) -> bytes:
-        """Returns bytes for the queue manager, or b"" if there are none.
+        """Returns bytes for the queue manager, or b"" if nothing must be sent.
 
         A result has about SEND_BYTES. Call the method until it returns b"" or the socket is full.
         """
@@ -478,7 +480,7 @@ class ClientCore:
                 raise ServerUnproved(str(error)) from error
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
-        self._hello = self._hello._replace(session=welcome.session)  # to resume the session
+        self._hello = self._hello._replace(session=welcome.session)  # resumes the session
         self._answers.welcomed(welcome)
         self._settles.connected_to(self._answers.home)
         self._events.append(Ready(welcome))

@@ -15,14 +15,14 @@ class Ready(NamedTuple):
 
 
 class PutDone(NamedTuple):
-    """The result of a put. A put has exactly one."""
+    """The result of a put. Each put has exactly one result."""
 
     ticket: int
     result: PutResult | RequestError
 
 
 class SettleDone(NamedTuple):
-    """The result of a settle or renewal. Each has exactly one."""
+    """The result of a settle or renewal. Each of them has exactly one result."""
 
     ticket: int
     error: RequestError | None

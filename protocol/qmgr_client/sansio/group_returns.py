@@ -4,8 +4,8 @@
              ◀────4, 5───── dropped here
              ◀──3, 4, 5──── delivered again, in order
 
-Messages are dropped until the returned number or a lower one arrives again, or until the settle is
-answered. Messages that arrive after the answer were sent after the return. A dropped message is
+Messages are dropped until the returned number or a lower number arrives again, or until the settle
+is answered. Messages that arrive after the answer were sent after the return. A dropped message is
 returned unread because it may be a second delivery.
 """
 
@@ -34,7 +34,10 @@ def returns_message(action: int) -> bool:
 
 
 def member_of(item: bytes) -> tuple[bytes, int] | None:
-    """Returns the group id and number of the message in a delivery item, without decoding it."""
+    """Returns the group id and number of the message in a delivery item.
+
+    Does not decode the item.
+    """
     if len(item) < _HEAD_END or not item[DELIVERY_BYTES + records.GROUP_FLAGS_AT]:
         return None
     at = _HEAD_END + item[DELIVERY_BYTES + records.CORRELATION_LENGTH_AT]
@@ -45,7 +48,7 @@ def member_of(item: bytes) -> tuple[bytes, int] | None:
 
 
 class GroupReturns:
-    """The returns of messages of groups by one consumer.
+    """The messages of groups that one consumer has returned.
 
     Invariant: when a message of a group arrives, the group's answered returns are removed.
     """
@@ -54,8 +57,11 @@ class GroupReturns:
         self._by_group: dict[bytes, list[GroupReturn]] = {}
 
     def add(self, group_id: bytes, number: int) -> GroupReturn:
-        """Records and returns the return of a message. Set ``is_answered`` once it is answered."""
-        if len(self._by_group) > 1_000:  # These groups received no message since.
+        """Records the return of a message.
+
+        Returns a GroupReturn. The caller sets its ``is_answered`` once the settle is answered.
+        """
+        if len(self._by_group) > 1_000:  # These groups have received no message since then.
             self._forget_answered()
         found = GroupReturn(group_id, number)
         self._by_group.setdefault(group_id, []).append(found)

@@ -1,8 +1,8 @@
 """Credits and cancels: these messages have no answer, and their number in transit is limited.
 
-The queue manager limits the number of messages that it buffers for a connection, and handles them
-in order. So the answer to a settle proves that the messages before the settle were handled. If no
-settle follows the oldest credit or cancel, the client sends an empty settle.
+The queue manager limits the number of messages that it buffers for a connection, and handles these
+messages in order. The answer to a settle therefore proves that the messages before the settle were
+handled. If no settle follows the oldest credit or cancel, the client sends an empty settle.
 
     credit  credit  settle 8  credit ... Settled(8) ──▶ the first two were handled
 """
@@ -37,7 +37,7 @@ class PendingCancels:
         return len(self._sent) < window
 
     def wants_settle(self) -> bool:
-        """Returns whether the client must send a settle to learn that the oldest was handled."""
+        """Returns whether to send a settle, whose answer proves that the oldest was handled."""
         return bool(self._sent) and self._sent[0] >= self._settles.frames_sent
 
     def note(self) -> None:

@@ -1,4 +1,4 @@
-"""The sending end of a producer's stream. It numbers and repeats puts, and resolves each one once.
+"""The sending end of a producer's stream: numbers and repeats puts, and resolves each put once.
 
     waiting ──take──▶ sent, with an id ──Committed──▶ one PutDone
                           ▲    │
@@ -6,14 +6,14 @@
                           │                          ids that are stored: these are done
                           └──same ids, repeated───── and the rest is sent again
 
-1. A put receives its id when it is sent for the first time. So ids have no gaps, and a put that was
-   never sent is certainly not stored.
-2. The commit id, a refusal or the answer to a resume resolves a put. The first of them removes the
-   put from ``_sent``, and nothing else does. So a put has exactly one result.
+1. A put receives its id when it is sent for the first time. Therefore, ids have no gaps, and a put
+   that was never sent is certainly not stored.
+2. The commit id, a refusal or the answer to a resume resolves a put. The first of these events
+   removes the put from ``_sent``, and nothing else does. Therefore, a put has exactly one result.
 3. The commit of a unit of work receives an id and is sent in the same way. If the connection is
    lost before the commit is sent, the commit is refused because its unit is lost.
-4. If the queue manager no longer knows the stream, the outcome of unanswered puts is unknown.
-   Their ids must not be used again. So the stream ends, and the shell sets a new producer id.
+4. If the queue manager no longer knows the stream, the outcome of unanswered puts is unknown. Their
+   ids must not be used again. Therefore, the stream ends, and the shell sets a new producer id.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
 from qmgr_client.message import PutResult
 from qmgr_client.sansio.events import Events, ProducerLost, PutDone
-from qmgr_client.sansio.units import Commit, OpenUnits, backed_out
+from qmgr_client.sansio.units import Commit, OpenUnits, backed_out_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import ID_END, U32, U64, array, integer, row, text
@@ -74,7 +74,7 @@ class Puts:
         self._next_id = 1
         self._used_ids: frozenset[int] = frozenset()  # ids that an earlier process used
         self._resent_to = 0
-        self._flight_bytes = 0  # size of the puts in flight on this connection
+        self._flight_bytes = 0  # size of the puts in flight on this connection, in bytes
 
     def __len__(self) -> int:
         """Returns the number of puts without a result."""
@@ -91,7 +91,7 @@ class Puts:
         return self._open_id
 
     def has_room(self, limits: m.Welcome) -> bool:
-        """Returns whether the puts that wait to be sent are less than a full window."""
+        """Returns whether fewer puts than a full window wait to be sent."""
         return (
             len(self._waiting) < limits.put_window_messages
             and self._waiting_bytes < limits.put_window_bytes
@@ -222,7 +222,10 @@ class Puts:
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
     def _peek(self, limits: m.Welcome) -> tuple[int, PendingPut | Commit] | None:
-        """Returns the next put to send and its id, or None. Refuses puts that exceed a frame."""
+        """Returns the next put to send and its id, or None.
+
+        Refuses puts that do not fit in a frame.
+        """
         while self._resend:
             seq_id = self._resend[0]
             if put := self._sent.get(seq_id):
@@ -302,12 +305,12 @@ class Puts:
         self._events.append(PutDone(put.ticket, result))
 
     def lost(self) -> None:
-        """Forgets the number of the stream, and refuses commits that were not sent (rule 3)."""
+        """Forgets the number of the stream, and refuses the commits that were not sent (rule 3)."""
         if any(type(put) is Commit for put in self._waiting):
             waiting, self._waiting = self._waiting, deque()
             for put in waiting:
                 if type(put) is Commit:
-                    self._done(put, backed_out(put.unit))
+                    self._done(put, backed_out_error(put.unit))
                 else:
                     self._waiting.append(put)
         self._stream = self._open_id = 0

@@ -1,11 +1,13 @@
 """The number of messages to prefetch, adapted to the speed of the application.
 
-A prefetched message is not available to other consumers. So a consumer prefetches as many messages
-as the application takes in half a second to two seconds, or in a small part of a short lease.
+A prefetched message is not available to other consumers. Therefore, a consumer prefetches only as
+many messages as the application takes in half a second to two seconds, or in a small part of a
+short lease.
 """
 
-FIRST_MESSAGES = 8  # number of messages until the speed of the application is known
-# The number doubles if half of it is taken within FAST_MS, and halves after more than SLOW_MS.
+FIRST_MESSAGES = 8  # number of messages to prefetch until the speed of the application is known
+# The number is doubled if the application takes half of it within FAST_MS. The number is halved if
+# this takes longer than SLOW_MS.
 FAST_MS, SLOW_MS = 500, 2_000
 
 
@@ -21,16 +23,17 @@ class ReadAhead:
         self._fast_ms, self._slow_ms = FAST_MS, SLOW_MS
 
     def leased_for(self, lease_ms: int) -> None:
-        """Limits the number so that no lease ends before the application takes its message."""
+        """Limits the number so that no lease ends before the application takes the message."""
         self._fast_ms = min(FAST_MS, lease_ms // 16)
         self._slow_ms = min(SLOW_MS, lease_ms // 4)
 
     def _set(self, messages: int) -> None:
         self.messages = messages
-        self.half = max(messages // 2, 1)  # number of taken messages after which to request more
+        # Number of taken messages after which the consumer requests more.
+        self.half = max(messages // 2, 1)
 
     def half_taken(self, now_ms: int) -> None:
-        """Adapts the number after the application has taken half of it since the last call."""
+        """Adapts the number. The application has taken half of it since the last call."""
         before_ms, self._half_at_ms = self._half_at_ms, now_ms
         if before_ms is None:
             return

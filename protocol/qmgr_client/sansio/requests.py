@@ -1,4 +1,6 @@
-"""Requests with one answer each: gets, browses, administration. A reconnect repeats them.
+"""Requests with one answer each: gets, browses, administration.
+
+The client repeats these requests after a reconnect.
 
 Requests of a unit of work are not repeated, because the unit is lost with its connection.
 """
@@ -12,7 +14,7 @@ from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, PutResult
 from qmgr_client.sansio.events import Events, RequestDone, RequestFailed
-from qmgr_client.sansio.units import OpenUnits, Unit, backed_out, outcomes, over
+from qmgr_client.sansio.units import OpenUnits, Unit, backed_out_error, outcomes, unit_ended_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.frame import encode
@@ -21,7 +23,7 @@ from qmgr_protocol.record import Uid
 
 Kind = TypeVar("Kind", bound=m.Request)
 
-# Results of deletions that succeeded and whose answers were lost.
+# Results of deletions that succeeded but whose answers were lost.
 _GONE: dict[type[m.Request], tuple[ErrorCode, dict[str, None]]] = {
     m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
@@ -55,7 +57,7 @@ class Request:
         return type(self.message) is m.Get
 
     def under(self, request_id: int, now_ms: int) -> m.Message:
-        """Returns the message to send. A repeated get waits only for the rest of its time."""
+        """Returns the message to send. A repeated get waits only for the rest of its wait time."""
         message = self.message
         if type(message) is m.Get:
             wait_ms = min(max(self.deadline_ms - now_ms, 0), message.wait_ms)
@@ -151,11 +153,14 @@ class Requests:
         """Queues the backout of a unit and ends the unit for its caller."""
         request = Request(ticket, m.UnitBackout(1, unit.number, reason, text), 0, unit=unit)
         request.is_abandoned = not is_wanted
-        self._units.end(unit, over(unit))
+        self._units.end(unit, unit_ended_error(unit))
         self._waiting.append(request)
 
     def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
-        """Handles the messages of a get. If the get was abandoned, returns their handles."""
+        """Handles the messages of a get.
+
+        If the get was abandoned, returns the handles of the messages.
+        """
         request = self.open.pop(answer.request_id)
         if request.is_abandoned:
             return [item[: m.HANDLE.size] for item in answer.items]
@@ -203,20 +208,20 @@ class Requests:
         return None
 
     def lost(self) -> None:
-        """Queues the unanswered requests for the next connection, in their order."""
+        """Queues the unanswered requests for the next connection, in their original order."""
         again = [request for request in self.open.values() if not request.is_abandoned]
         for request in reversed(again):
             request.was_lost = True
             (self._gets if request.is_get else self._waiting).appendleft(request)
         for request in self.open.values():
             if request.is_abandoned and request.unit is not None:
-                self._units.end(request.unit, backed_out(request.unit))
+                self._units.end(request.unit, backed_out_error(request.unit))
         self.open.clear()
         self._waiting = deque(filter(self._outlives_connection, self._waiting))
         self._gets = deque(filter(self._outlives_connection, self._gets))
 
     def _outlives_connection(self, request: Request) -> bool:
-        """Returns whether to send a request on the next connection. Otherwise ends the request."""
+        """Returns whether to send a request on the next connection. If not, ends the request."""
         unit = request.unit
         if unit is None or (type(request.message) is m.UnitBegin and not request.is_abandoned):
             return True
@@ -225,7 +230,7 @@ class Requests:
         if type(request.message) is m.UnitBackout:
             done: RequestDone | RequestFailed = RequestDone(request.ticket, None)
         else:
-            done = RequestFailed(request.ticket, backed_out(unit))
+            done = RequestFailed(request.ticket, backed_out_error(unit))
         if not request.is_abandoned:
             self._events.append(done)
         return False

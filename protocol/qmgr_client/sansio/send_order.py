@@ -1,8 +1,8 @@
 """The order in which a client sends pending messages, so that a reconnect is safe.
 
-After a reconnect, the client first repeats the settles of the last connection. Then it resumes the
-producer and repeats the unanswered puts. Only then does it request messages: gets, consumers,
-credit. In this order, no message is lost and none takes effect twice.
+After a reconnect, the client first repeats the settles of the last connection. Then the client
+resumes the producer and repeats the unanswered puts. Only then does the client request messages:
+gets, consumers, credit. In this order, no message is lost and none takes effect twice.
 """
 
 from qmgr_client.sansio.consumers import Consumers
@@ -44,8 +44,8 @@ class SendOrder:
         used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
         if used < window and (settle := settles.take()) is not None:
             return settle
-        # A get may wait for a long time. So gets leave a part of the window to other requests, and
-        # all requests leave a part to settles.
+        # A get may wait for a long time. Therefore, gets leave part of the window to other
+        # requests, and all requests leave part of the window to settles.
         has_slot = used < max(window - window // 8, 1)
         may_wait = used < max(window - window // 4, 1)
         if self._units.ready:
@@ -74,7 +74,7 @@ class SendOrder:
             self._puts.add(commit)
 
     def _next_unanswered(self, window: int, now_ms: int, *, has_slot: bool) -> m.Message | None:
-        """Returns the next credit or cancel, or an empty settle that makes room for one."""
+        """Returns the next credit or cancel, or an empty settle to make room for the next one."""
         unanswered = self._unanswered
         if not unanswered.has_room(window):
             wanted = has_slot and unanswered.wants_settle()

@@ -5,7 +5,7 @@
        └─connection lost──┘
 
 Repeating a settle is safe. A message that was settled or deleted counts as settled. If another
-consumer has leased the message, the settle is refused with LEASE_LOST, and the first one would have
+consumer has leased the message, the settle is refused with LEASE_LOST. The first settle would have
 been refused as well. A renewal or a settle in a unit of work ends with its connection.
 """
 
@@ -16,12 +16,13 @@ from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import NOWHERE, Home
 from qmgr_client.sansio.events import Events, SettleDone
 from qmgr_client.sansio.group_returns import GroupReturn
-from qmgr_client.sansio.units import OpenUnits, Unit, backed_out
+from qmgr_client.sansio.units import OpenUnits, Unit, backed_out_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
 
-BATCH_HANDLES_MAX = 1_000  # A frame may carry more, but one answer must list all exceptions.
+# A frame may carry more handles, but one answer must list all exceptions.
+BATCH_HANDLES_MAX = 1_000
 
 
 class SettleTerms(NamedTuple):
@@ -37,7 +38,7 @@ PLAIN = SettleTerms()
 
 
 class PendingSettle(NamedTuple):
-    """The end or the renewal of a lease that has no result yet."""
+    """The end or the renewal of a lease, as long as the caller has no result."""
 
     ticket: int  # ticket of the caller; 0 if the core itself settles and no caller waits
     action: int
@@ -88,7 +89,7 @@ class Settles:
     def add(self, settle: PendingSettle) -> None:
         """Queues a settle until the window has room for it. Refuses a lease of another store."""
         if self._home is not NOWHERE and not self._home.knows(settle.home):
-            self._events.append(SettleDone(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
+            self._events.append(SettleDone(settle.ticket, settle_error(ErrorCode.LEASE_LOST)))
             return
         if settle.unit is not None:
             settle.unit.stepped()
@@ -145,7 +146,7 @@ class Settles:
         return m.Settle(settle_id, action, queue_id, handles)
 
     def _renumber(self) -> bool:
-        """Returns whether an id is available. Ids restart at 1 when all frames are answered."""
+        """Returns whether an id is available. The ids restart at 1 when all frames are answered."""
         if self._next_id < ID_END:
             return True
         if not self._sent:
@@ -158,14 +159,17 @@ class Settles:
         for settle_id in [i for i in self._sent if i <= answer.settle_id]:
             for index, settle in enumerate(self._sent.pop(settle_id)):
                 code = codes.get((settle_id, index)) if codes else None
-                self._finish(settle, None if code is None else self._refusal(settle, code))
+                self._finish(settle, None if code is None else self._settle_error(settle, code))
 
-    def _refusal(self, settle: PendingSettle, code: int) -> RequestError:
-        """Returns the error for the caller. It names the holder of the lease if known."""
+    def _settle_error(self, settle: PendingSettle, code: int) -> RequestError:
+        """Returns the error for the caller.
+
+        The error names the holder of the lease if it is known.
+        """
         if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
             text = "an open unit of work acknowledged this message: commit it, or back it out"
             return RequestError(code, text)
-        return refusal(code)
+        return settle_error(code)
 
     def _finish(self, settle: PendingSettle, error: RequestError | None) -> None:
         if settle.unit is not None:
@@ -187,14 +191,14 @@ class Settles:
         self._sent.clear()
         for settle in waiting:
             if settle.unit is not None:
-                self._finish(settle, backed_out(settle.unit))
+                self._finish(settle, backed_out_error(settle.unit))
             elif settle.action == m.RENEW:
-                self._finish(settle, refusal(ErrorCode.LEASE_LOST))
+                self._finish(settle, settle_error(ErrorCode.LEASE_LOST))
         self._next_id = 1
         self.frames_sent = 0
 
     def connected_to(self, home: Home) -> None:
-        """Ends the settles of leases that a store other than that of *home* granted."""
+        """Ends the settles of leases that a store other than the store of *home* granted."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
         if not foreign:
@@ -202,7 +206,7 @@ class Settles:
         self._waiting = deque(settle for settle in self._waiting if home.knows(settle.home))
         self._resend_count = min(self._resend_count, len(self._waiting))
         for settle in foreign:
-            self._finish(settle, refusal(ErrorCode.LEASE_LOST))
+            self._finish(settle, settle_error(ErrorCode.LEASE_LOST))
 
     def fail(self, error: ConnectionEnded) -> None:
         """Ends every settle with *error*."""
@@ -217,7 +221,7 @@ class Settles:
         self._resend_count = 0
 
 
-def refusal(code: int) -> RequestError:
+def settle_error(code: int) -> RequestError:
     """Returns the error for the caller of a settle that was refused with *code*."""
     if code == ErrorCode.LEASE_LOST:
         return RequestError(code, "the lease has ended, and another consumer may have the message")

@@ -1,4 +1,4 @@
-"""The times at which a shell must tick the client core."""
+"""The times at which a shell must call the tick method of the client core."""
 
 from qmgr_client.sansio.consumers import Consumers
 

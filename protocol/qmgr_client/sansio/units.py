@@ -5,10 +5,10 @@
                    └── connection lost: backed out    └── connection lost: repeated, by puts.py
 
 1. A step (a put or an ack) counts once the queue manager has confirmed that the unit contains it.
-2. A commit is sent when every step is answered, and contains the numbers of steps. So it commits
-   exactly the steps that the caller knows of, or nothing.
-3. A unit ends with its connection, unless its commit was sent. Then only the answer decides.
-4. A unit number is not reused. So a repeated commit finds its own unit or none.
+2. A commit is sent when every step is answered, and contains the number of steps of each kind.
+   Therefore, a commit covers exactly the steps that the caller knows of, or nothing.
+3. A unit ends with its connection, unless its commit was sent. After that, only the answer decides.
+4. A unit number is not reused. Therefore, a repeated commit finds its own unit or none.
 """
 
 from collections.abc import Sequence
@@ -38,12 +38,13 @@ class Unit:
     gets: set[tuple[int, bytes]] = field(default_factory=set)  # queue ids and handles
     pending: int = 0  # number of steps without an answer
     ticket: int = 0  # ticket of the commit that waits for these steps
-    error: RequestError | None = None  # error that further use raises
+    error: RequestError | None = None  # error that any further use of the unit raises
     is_over: bool = False  # whether the unit is committed, backed out or unknown
     is_undone: bool = False
     is_lost: bool = False  # whether the unit was lost with its connection
     members: list[tuple[int, bytes, int]] = field(default_factory=list)  # ticket, group id, number
-    group_returns: list[GroupReturn] = field(default_factory=list)  # answered with the backout
+    # Marked as answered together with the backout.
+    group_returns: list[GroupReturn] = field(default_factory=list)
 
     def check(self) -> None:
         """Raises an error if the unit has ended or is being committed."""
@@ -130,9 +131,9 @@ class OpenUnits:
     def committed(self, unit: Unit, result: PutResult | RequestError) -> None:
         """Handles the result of a commit. A refusal that is not in _GONE leaves the unit open."""
         if isinstance(result, PutResult) or result.error_class is ErrorClass.UNKNOWN_OUTCOME:
-            self.end(unit, over(unit), undone=False)
+            self.end(unit, unit_ended_error(unit), undone=False)
         elif result.code in _GONE or unit.number not in self._open:
-            self.end(unit, backed_out(unit))
+            self.end(unit, backed_out_error(unit))
         else:
             unit.error = None
 
@@ -145,10 +146,10 @@ class OpenUnits:
     def lost(self) -> None:
         """Ends all units that were begun on the lost connection."""
         for commit in self.take_ready():
-            self._events.append(PutDone(commit.ticket, backed_out(commit.unit)))
+            self._events.append(PutDone(commit.ticket, backed_out_error(commit.unit)))
         for unit in [unit for unit in self._open.values() if unit.is_begun]:
             unit.is_lost = True
-            self.end(unit, backed_out(unit))
+            self.end(unit, backed_out_error(unit))
 
     def fail(self, error: RequestError) -> None:
         """Ends every unit with *error*."""
@@ -180,13 +181,13 @@ def outcomes(value: Any, uids: Sequence[Uid | None], origin: str) -> list[PutRes
     return results
 
 
-def backed_out(unit: Unit) -> RequestError:
+def backed_out_error(unit: Unit) -> RequestError:
     """Returns the error of a unit that was backed out."""
     text = f"unit of work {unit.number} was backed out: none of its steps took effect"
     return RequestError(ErrorCode.UNIT_BACKED_OUT, text)
 
 
-def over(unit: Unit) -> RequestError:
+def unit_ended_error(unit: Unit) -> RequestError:
     """Returns the error of a unit that its caller ended."""
     text = f"unit of work {unit.number} has ended: begin a new one"
     return RequestError(ErrorCode.UNIT_UNKNOWN, text)

@@ -21,6 +21,6 @@ shells drive it: the daemon and the simulator in `tests/sim`.
     limits       what a turn and the store may use
     layout       the rows of the store
 
-Invariant: the memory holds only a cache of the store and the state of open connections. After any
+Invariant: memory contains only a cache of the store and the state of open connections. After any
 failure, a new core starts from the store.
 """

@@ -5,7 +5,7 @@ One turn, as its caller sees it:
     begin(tx, now) ─▶ opened, received, closed, dialled ... in order of arrival ─▶ end() ─▶ Outcome
 
 Between begin and end, every change is written in the turn's transaction. The outcome must not leave
-the process before that transaction is durable: see turn.py. The memory holds a cache of the store
+the process before that transaction is durable (see turn.py). Memory contains a cache of the store
 and the state of open connections. After any failure, a new Broker starts from the store.
 """
 
@@ -32,16 +32,17 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
-from qmgrd.core.limits.reads import READS, SELECTING
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
-from qmgrd.core.requests.operations import Services, operations
+from qmgrd.core.requests.operations import operations
 from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.requests.reads import READS, SELECTING
 from qmgrd.core.requests.rights import Guard
+from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
@@ -63,12 +64,12 @@ _COUNTED = GROWING | READS | {*SELECTING}
 
 
 class RequestNotAllowed(RemoteProtocolError):
-    """The peer may not send this request. Closes the connection, as some requests have no id."""
+    """The peer may not send this request. The connection is closed, as some requests have no id."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
     def __init__(self, request: str) -> None:
-        super().__init__(f"{request} is not allowed to this peer")
+        super().__init__(f"this peer must not send {request}")
 
 
 class Broker:
@@ -94,7 +95,7 @@ class Broker:
         context.turn_number = boot_.turn_number
         self.sessions: dict[int, Session] = {}  # sessions by connection
         self._answering: dict[int, Session] = {}  # sessions to answer at the end of the turn
-        self._resumable: dict[bytes, int] = {}  # connection number by session id
+        self._resumable: dict[bytes, int] = {}  # connection numbers by session id
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
         self.jobs = Jobs(context, self.catalogue)
@@ -159,11 +160,12 @@ class Broker:
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
     def _lose_volatile(self) -> None:
-        """Discards messages that are not persistent; jobs remove them from the store."""
+        """Discards messages that are not persistent. Jobs remove them from the store."""
         by_id = self.catalogue.by_id
         for job in self.jobs.running.values():
             swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
-            if swept is not None:  # Earlier losses stay lost, though they are still stored.
+            if swept is not None:
+                # Messages lost in an earlier restart stay lost, although they are still stored.
                 swept.origins.born = max(swept.origins.born, job.row["before"])
                 swept.groups.begin_sweep()
         for queue in by_id.values():
@@ -175,7 +177,7 @@ class Broker:
                     "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
                 )
                 queue.groups.begin_sweep()
-                queue.flush(self.context.tx)  # A crash may come before the next turn.
+                queue.flush(self.context.tx)  # A crash may happen before the next turn.
                 self.context.totals.count(queue)
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
@@ -200,8 +202,8 @@ class Broker:
     ) -> None:
         """Registers a connection that a peer opened.
 
-        A session has one connection: the one with the highest number. An older one is closed, and
-        its leased messages return to their queues.
+        A session has one connection, the one with the highest number. An older connection is
+        closed, and its leased messages return to their queues.
         """
         access = self.users.accesses.get(identity.user)
         is_known = access is not None if identity.user else identity != OPEN or self.users.is_open
@@ -271,7 +273,7 @@ class Broker:
         """Handles *message*, or replies with an error. Never raises for a fault of the peer."""
         session = self.sessions.get(connection)
         if session is None:
-            return  # Closed earlier in this turn.
+            return  # The connection was closed earlier in this turn.
         try:
             if type(message) in _NO_REQUESTS:
                 if type(message) is m.OperationUnknown:
@@ -279,7 +281,7 @@ class Broker:
                     return
                 if session.path is None:
                     raise RequestNotAllowed(type(message).__name__)
-                answer: Any = message  # Type checkers do not follow a test with a set.
+                answer: Any = message  # Type checkers do not narrow a type by membership in a set.
                 session.path.answered(connection, answer)
             else:
                 self._handle(session, message)
@@ -291,7 +293,7 @@ class Broker:
             self._close_for_error(connection, error)
 
     def _answer_error(self, session: Session, message: Arrived, error: RequestError) -> None:
-        if isinstance(message, m.WithRequestId):
+        if isinstance(message, m.MessageWithId):
             self.context.send(session.connection, error_of(message.request_id, error))
         elif isinstance(message, m.Put):
             self.streams.refuse(session, message, error)
@@ -319,7 +321,8 @@ class Broker:
             return
         if kind in GROWING:
             growth.check(self, message)
-        if isinstance(message, SELECTING) and message.where:  # It may have to be compiled.
+        if isinstance(message, SELECTING) and message.where:
+            # The selector may have to be compiled.
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
@@ -353,13 +356,15 @@ class Broker:
         self.link_rotation.run()
         refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)
-        # Half a turn is reserved for consumers: puts that fill every turn would starve them.
+        # Half of a turn is reserved for consumers. Otherwise, puts that fill every turn would
+        # starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         context.working = None
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn()
-        # Events change queues, so put them before the last refresh. Later events wait a turn.
+        # Putting events changes queues and must precede the last refresh. Later events wait for the
+        # next turn.
         put_events(context, self.catalogue, self.dead_letters)
         self.publications.count()
         refresh_groups(context, self.jobs)
@@ -370,7 +375,7 @@ class Broker:
         context.outcome = Outcome([], [], [], [])
         return outcome
 
-    def end_alone(self) -> Outcome:
+    def write_changes(self) -> Outcome:
         """Writes changes without any other work. Returns the notes to log."""
         refresh_groups(self.context, self.jobs)
         self._write()
@@ -385,7 +390,7 @@ class Broker:
     def _answer_all(self) -> None:
         for connection, session in self._answering.items():
             if connection not in self.sessions:
-                continue  # Closed in this turn.
+                continue  # The connection was closed in this turn.
             if session.answers:
                 self.streams.answer(session)
             if session.settled_id and (settled := session.settled()) is not None:
@@ -419,7 +424,7 @@ class Broker:
 
     @property
     def busy(self) -> bool:
-        """Whether another turn is needed at once."""
+        """Whether another turn is needed immediately."""
         links = self.streams.links
         return bool(
             self.context.awake_queues
@@ -455,13 +460,14 @@ class Broker:
             self.closed(connection, "shutdown")
 
     def mark_clean(self) -> None:
-        """Records in this last turn that no lease is open."""
+        """Records, in this last turn, that no lease is open."""
         if self._unclean:
             for queue in self.catalogue.by_id.values():
                 # Messages from before the crash may still be stored.
                 self.context.mark_changed(queue)
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
-        self.context.wrote = True  # Also writes the clock: lost units of work used timestamps.
+        # Also writes the clock, because units of work that were lost used timestamps.
+        self.context.wrote = True
 
     def _retention(self) -> None:
         running = {job.row["kind"] for job in self.jobs.running.values()}

@@ -1,10 +1,10 @@
 """Refuses requests that would grow a full store, before their handlers see them.
 
-Each request declares in qmgr_protocol.messages what it may add to the store.
+Each request declares in qmgr_protocol.messages how many rows it may add to the store.
 
-A request that opens an existing object is accepted even if the store is full. So an application can
-declare its queue, or resume its producer, and then make room. Requests that store single messages
-reserve room in their handlers, so that message ids stay in sequence.
+A request that opens an existing object is accepted even if the store is full. An application can
+therefore declare its queue, or resume its producer, and then make room. Requests that store single
+messages reserve room in their handlers, so that message ids stay in sequence.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=m.Request)
 
-ROWS_BYTES = 1024  # room for a request, in addition to twice its size
+ROWS_BYTES = 1024  # room in bytes for a request, in addition to twice its size
 
 GROWTH: dict[type[Arrived], Growth] = {
     found.kind: found.request.growth for found in OPERATIONS.values() if found.request is not None
@@ -31,7 +31,7 @@ GROWING = frozenset(
     kind for kind, growth in GROWTH.items() if growth in (Growth.ADDS, Growth.OPERATES)
 )
 
-# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+# Any stands for the message type of each row, because the type differs from row to row.
 _Row: TypeAlias = tuple[type[object], tuple[Growth, Callable[["Broker", Any], bool]]]
 
 
@@ -75,7 +75,8 @@ def _row(kind: type[Kind], growth: Growth, exists: Callable[["Broker", Kind], bo
     return kind, (growth, exists)
 
 
-# For requests on an object that may already exist: the growth in that case, and the check for it.
+# For requests on an object that may already exist: the growth if it exists, and a function that
+# checks whether it exists.
 _KNOWN = dict(
     [
         _row(m.ProducerOpen, Growth.NOTHING, _has_producer),

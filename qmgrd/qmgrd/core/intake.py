@@ -1,23 +1,23 @@
-"""Messages that wait for a turn: one queue per connection. Connections share the time fairly.
+"""Messages that wait for a turn, in one queue per connection. Connections share the time fairly.
 
-Each connection has a clock: the time that its requests have used. The connection with the lowest
-clock is served next. So a request waits only for connections that have used less time. A flood of
-expensive requests delays only its sender.
+Each connection has a clock that shows the time its requests have used. The connection with the
+lowest clock is served next. A request therefore waits only for connections that have used less
+time. A flood of expensive requests delays only its sender.
 
     slot 7   [ A  C  D ]     connections with clocks at 7 slots of about 1 ms, in rotation
     slot 8   [ B ]
     slot 20  [ E ]           E sent a request that took 13 ms
 
-1. Clocks in one slot count as equal and are served in rotation. So the next connection is found in
-   O(1).
+1. Connections with clocks in the same slot count as equal and are served in rotation. Therefore,
+   the next connection is found in O(1).
 2. A connection without waiting requests starts just before the current slot, even if it used less
-   time. It is served next, after other connections that arrived in the same way, and cannot save up
+   time. The connection is served next, after others that joined in the same way. It cannot save up
    time.
 3. A connection that has used its share of a turn waits for the next turn. Answers leave at the end
-   of a turn. So the share is small, and a flood does not delay other answers for long.
-4. A connection is held if its peer has too many unread answers (unread_replies.py). It is in no
-   line until the peer has read them. A connection whose next request may have a long answer is also
-   held if there is no room for the answer.
+   of a turn. The share is small so that a flood does not delay other answers for a long time.
+4. A connection is held, and is in no line, while its peer has too many unread answers
+   (unread_replies.py). A connection whose next request may have a long answer is also held while
+   the answer does not fit in the room.
 5. When a connection is lost, its read-only requests are dropped (reads.py). Other requests are
    served.
 """
@@ -30,25 +30,25 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
-from qmgrd.core.limits.reads import DROPPED, LONG
 from qmgrd.core.limits.unread_replies import UnreadReplies
+from qmgrd.core.requests.reads import DROPPED, LONG
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived, SettlePart
 
-# Limit of waiting bytes of one connection; above it, reading pauses.
+# Limit in bytes for the waiting messages of one connection. Above it, reading pauses.
 AHEAD_MAX_BYTES = 4 * 1024 * 1024
-SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
+SLOT_SHIFT = 20  # the length of a slot as a power of two: 2**20 ns, about a millisecond
 
 
 class Arrival(NamedTuple):
     """A message from a peer, or an event from the shell for the broker."""
 
-    message: Arrived | None  # None if ``event`` is set
+    message: Arrived | None  # the message, or None if ``event`` is set
     event: Callable[[Broker], None] | None
     size_bytes: int
 
 
 class ConnectionArrivals:
-    """The waiting arrivals of one connection. The peer's credit limits the counts."""
+    """The waiting arrivals of one connection. The peer's credit limits their number."""
 
     __slots__ = (
         "arrivals",
@@ -68,7 +68,7 @@ class ConnectionArrivals:
         self.closed = False
         self.is_link = False  # Puts and answers of a link are served even while the link is held.
         self.bytes = 0
-        self.messages = 0  # number of messages of all kinds except puts
+        self.messages = 0  # the number of messages of all kinds except puts
         self.put_messages = 0
         self.put_bytes = 0
         self.used_ns = 0  # the connection's clock
@@ -102,18 +102,20 @@ class Intake:
 
         Args:
             handles_max: The maximum number of handles in one part of a settle request.
-            unread_replies: The connections that are held, and the room for long answers.
-            bytes_max: The limit of waiting bytes. Above it, only connections without waiting
-                arrivals are read.
+            unread_replies: The unread answers, which determine the held connections and the room
+                for long answers.
+            bytes_max: The limit in bytes for waiting messages of all connections. Above it, the
+                daemon reads only from connections without waiting arrivals.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._unread_replies = unread_replies or UnreadReplies()
         self._bytes_max = bytes_max
         self._held: dict[int, ConnectionArrivals] = {}
-        # Connections that wait for room, in this order.
+        # Connections that wait for room, in the order in which they began to wait.
         self._waiting: dict[int, ConnectionArrivals] = {}
         self._pending: dict[int, ConnectionArrivals] = {}
-        self._lines: dict[int, deque[ConnectionArrivals]] = {}  # lines by slot
+        # The line of connections of each slot.
+        self._lines: dict[int, deque[ConnectionArrivals]] = {}
         self._slots: list[int] = []
         self._slot = 1  # the latest slot that was served
         # Number of slots that each connection used in the current turn.
@@ -123,7 +125,7 @@ class Intake:
         self.bytes = 0
 
     def is_ahead(self, pending: ConnectionArrivals) -> bool:
-        """Returns whether reading from the connection should pause because too much is waiting."""
+        """Returns whether reading from the connection should pause because too many bytes wait."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
 
@@ -164,7 +166,7 @@ class Intake:
         pending.arrivals.append(arrival)
 
     def _add_to_rotation(self, pending: ConnectionArrivals) -> None:
-        """Adds *pending*, which was in no line, to a line. It keeps no saved-up time."""
+        """Adds *pending*, which was in no line, to a line, and removes its saved-up time."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
@@ -172,9 +174,9 @@ class Intake:
             if line is not None:
                 line.append(pending)
                 return
-        self._line_up(pending)
+        self._enqueue(pending)
 
-    def _line_up(self, pending: ConnectionArrivals) -> None:
+    def _enqueue(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
@@ -188,11 +190,11 @@ class Intake:
         self._unread_replies.block(connection)
 
     def is_held(self, connection: int) -> bool:
-        """Returns whether requests of *connection* wait until its peer has read answers."""
+        """Returns whether requests of *connection* must wait until its peer has read answers."""
         return connection in self._held
 
     def unblock(self, connection: int) -> None:
-        """Continues with *connection*, whose peer has read all answers."""
+        """Ends the hold on *connection*, whose peer has read all answers."""
         self._unread_replies.unblock(connection)
         self._go_on(connection)
 
@@ -204,7 +206,7 @@ class Intake:
 
     @property
     def is_room_short(self) -> bool:
-        """Whether connections wait for room, or may have to, since the last turn."""
+        """Whether connections have waited for room, or may have to, since the last turn."""
         return self._unread_replies.is_room_short
 
     def set_room(self, room_bytes: float) -> None:
@@ -213,7 +215,7 @@ class Intake:
         self._use_room()
 
     def _use_room(self) -> None:
-        """Continues with connections that wait for room, as far as the room allows."""
+        """Continues with as many of the connections that wait for room as the room allows."""
         if self._waiting:
             for connection in list(self._waiting)[: self._unread_replies.long_answers]:
                 self._add_to_rotation(self._waiting.pop(connection))
@@ -225,8 +227,9 @@ class Intake:
         self._use_room()
 
     def close(self, connection: int) -> None:
-        """Drops the read-only requests of a lost connection, and forgets it once the others are
-        served.
+        """Drops the read-only requests of a lost connection.
+
+        Forgets it once the others are served.
         """
         self._unread_replies.unblock(connection)
         pending = self._pending.get(connection)
@@ -239,7 +242,7 @@ class Intake:
         is_in_line = bool(pending.arrivals) and not is_separate
         self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
-            # Lets the connection leave its line in time.
+            # Makes the connection leave its line when its turn comes.
             pending.arrivals.append(Arrival(None, _nothing, 0))
         elif is_separate and pending.arrivals:
             self._add_to_rotation(pending)
@@ -249,10 +252,11 @@ class Intake:
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
     ) -> Generator[tuple[int, Arrival], None, None]:
-        """Yields arrivals up to a limit. The connection that has used the least time is always
-        next.
+        """Yields arrivals up to a limit.
 
-        The time until the caller asks for the next arrival counts as used by the connection.
+        The connection that has used the least time always comes next.
+
+        The time until the caller requests the next arrival is charged to the connection.
         """
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
@@ -300,7 +304,7 @@ class Intake:
             self._end_take(slot)
 
     def _holds_back(self, pending: ConnectionArrivals) -> bool:
-        """Returns whether *pending* has to wait, and sets it aside in that case."""
+        """Returns whether *pending* has to wait. If so, takes it out of its line."""
         unread_replies, arrival = self._unread_replies, pending.arrivals[0]
         if arrival.event is not None:
             return False
@@ -314,11 +318,11 @@ class Intake:
         return False
 
     def _move(self, pending: ConnectionArrivals, slot: int, share: int) -> None:
-        """Moves *pending* on from *slot*, unless it has used its share of this turn."""
+        """Moves *pending* from *slot* to a later slot unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
-            self._line_up(pending)
+            self._enqueue(pending)
         else:
             self._aside.append(pending)
 
@@ -328,7 +332,7 @@ class Intake:
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]
         for pending in self._aside:
-            self._line_up(pending)
+            self._enqueue(pending)
         self._aside.clear()
         self._had.clear()
 
@@ -338,5 +342,5 @@ def _nothing(broker: Broker) -> None:
 
 
 def _counts(message: Arrived) -> bool:
-    """Returns whether *message* counts towards the limit of waiting messages."""
+    """Returns whether *message* counts toward the limit of waiting messages."""
     return type(message) is not SettlePart or message.is_last

@@ -1,4 +1,4 @@
-"""Reads the definitions in the store at a start: templates, topics, queues, links.
+"""Reads the definitions from the store at the start: templates, topics, queues and links.
 
 If the checksum of a row is wrong, the store is damaged, and the start fails. A row that is invalid
 or contradicts another row is set aside (aside.py). The start continues without this row.
@@ -22,7 +22,7 @@ from qmgrd.core.layout.kv import Transaction
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Reads all definitions. After an unclean stop, older messages count as maybe delivered.
+    """Reads all definitions. After an unclean stop, older messages count as possibly delivered.
 
     Raises:
         RowDamaged: The checksum of a row is wrong, or a row is missing and no row was set aside.
@@ -41,7 +41,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
 
 
 def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> None:
-    """Starts jobs that list the complete groups if an older version wrote the store. Runs once."""
+    """Starts jobs that list complete groups if an older version wrote the store. Runs only once."""
     if rows.find(tx, keys.LISTED) is not None:
         return
     for queue in catalogue.by_id.values():
@@ -53,7 +53,7 @@ def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> 
 def _load_queues(
     context: Context, catalogue: Catalogue, *, unclean: bool
 ) -> dict[bytes, rows.RowMissing]:
-    """Reads the definitions of queues. Returns the errors for queues without counters, by key."""
+    """Reads the definitions of queues. Returns, by key, the errors for queues without counters."""
     uncounted = {}
     next_id = int.from_bytes(rows.get(context.tx, keys.NEXT_QUEUE), "big")
     for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
@@ -86,7 +86,7 @@ def _check_orphans(
 ) -> None:
     """Sets aside rows whose definition is set aside, and jobs that would remove a defined queue.
 
-    If no definition was set aside, the store has lost a row.
+    If no definition was set aside, a row is missing from the store.
     """
     tx, aside = context.tx, context.aside
     for job in list(jobs.running.values()):
@@ -125,7 +125,7 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
 
 
 def _check_leads(context: Context, catalogue: Catalogue) -> None:
-    """Sets aside definitions without a valid target, because they would make each list of queues
+    """Sets aside definitions without a valid target, because they would make every list of queues
     fail.
     """
     for name, found in list(catalogue.queues.items()):

@@ -1,7 +1,7 @@
 """The daemon's side of one connection, without I/O: handshake, heartbeats, credit.
 
-A peer object replies at once only to messages that need no durable storage: the handshake and
-pings. All other messages go into the intake, and a turn replies to them.
+A peer object replies immediately only to messages that need no durable storage, which are the
+handshake and pings. All other messages go into the intake, and a turn replies to them.
 """
 
 from collections.abc import Callable
@@ -68,10 +68,10 @@ class Peer:
         login: Login | None = None,
         own_login: ClientLogin | None = None,
     ) -> None:
-        """Begins with a new connection.
+        """Creates the peer of a new connection.
 
         Args:
-            number: The number of the connection, never used again in this process.
+            number: The number of the connection. It is never used again in this process.
             welcome: The reply to a peer's hello, apart from the session. The hello of a link
                 has the same name and store.
             dial: The reason why a link dialled, or None if the peer dialled.
@@ -82,9 +82,11 @@ class Peer:
         """
         self.number = number
         self.dial = dial
-        self.goaway: m.Goaway | None = None  # goodbye that ended the connection, from either side
+        # The goodbye that ended the connection, sent by either side.
+        self.goaway: m.Goaway | None = None
         self.peer_name = ""
-        self.session_id = b""  # session id of the peer that dialled: resumed by its token, or new
+        # The session id of the peer that dialled; the session is new, or resumed by its token.
+        self.session_id = b""
         self._tokens = tokens
         self._admit = admit
         self._login = login
@@ -93,13 +95,14 @@ class Peer:
         self._limits = limits
         self._welcome = welcome
         self._side = Side.DIALLER if dial else Side.LISTENER
-        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # share of a turn
+        # The connection's share of a turn.
+        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._is_announced = False
         # Whether the peer has sent a goodbye, which shows that it knows the protocol.
         self._is_refused = False
-        self.partial_bytes = 0  # received bytes of an incomplete frame
-        self._heartbeats = 0  # number of heartbeats in the last read
+        self.partial_bytes = 0  # the received bytes of an incomplete frame
+        self._heartbeats = 0  # the number of heartbeats in the last read
         self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
@@ -130,10 +133,11 @@ class Peer:
         return self._connection.send(hello)
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
-        """Processes received *data*. Returns the bytes to write at once.
+        """Processes received *data*. Returns the bytes to write immediately.
 
         Raises:
-            RemoteProtocolError: The peer broke the protocol. Earlier messages still count.
+            RemoteProtocolError: The peer broke the protocol. Messages received before the error are
+                still processed.
         """
         answers: list[bytes] = []
         connection, self._heartbeats = self._connection, 0
@@ -240,7 +244,7 @@ class Peer:
         """Returns a goodbye if the peer cannot receive the longest possible frame, or None."""
         if hello.role == "queue-manager":
             return None  # No message is delivered to a peer that dialled for a link.
-        # Several messages may share a frame.
+        # A frame may contain several messages.
         needed = max(self._limits.message_max_bytes, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
         if hello.frame_max_bytes >= needed:
             return None
@@ -281,7 +285,7 @@ class Peer:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether reading should pause because too many messages of this peer wait for a turn."""
+        """Whether reading should pause because too many messages from this peer wait for a turn."""
         return self._intake.is_ahead(self._pending)
 
     @property
@@ -291,7 +295,7 @@ class Peer:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """The messages and bytes that have arrived from this peer and wait for a turn."""
+        """The number of messages and bytes from this peer that wait for a turn."""
         pending = self._pending
         return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 
@@ -309,7 +313,7 @@ class Peer:
         Raises:
             LivenessExpired: The peer has been silent for too long.
         """
-        # The listener's times apply to both ends. Until a link knows them, it uses its own.
+        # The listener's intervals apply to both ends. A link uses its own until it knows them.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
         return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)

@@ -2,8 +2,8 @@
 
     intake ──▶ broker, in order, inside ONE write transaction ──▶ store.commit() ──▶ Outcome
 
-Only this module upholds the main rule of qmgrd: no part of an outcome leaves before the commit of
-its transaction has returned. Group commit, batching and order follow from this rule.
+Only this module enforces the main rule of qmgrd: no part of an outcome leaves the process before
+the commit of its transaction has returned. Group commit, batching and order follow from this rule.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from qmgrd.core.layout.kv import Now, Store
 from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.limits.room import settle_handles
 from qmgrd.core.limits.work import WorkId
-from qmgrd.core.requests.set_aside import Parts, set_aside
+from qmgrd.core.requests.set_aside import set_aside
 from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
 from qmgrd.core.sessions.session_token import SessionTokens
 
 
 class TurnFailed(Exception):
-    """A bug that occurred within a turn.
+    """A turn failed because of a bug.
 
     The turn is rolled back, and the broker must be discarded.
     """
@@ -33,7 +33,7 @@ class TurnFailed(Exception):
         where = f"while working on {work}" if work else f"while serving connection {connection}"
         super().__init__(f"{type(cause).__name__} {where}: {cause}")
         self.connection = connection
-        self.work = work  # the work that failed, if it is identified
+        self.work = work  # the work that failed, or None if it is unknown
         self.why = f"{type(cause).__name__}: {cause}"
 
 
@@ -42,7 +42,7 @@ class Turns:
 
     Invariant: between two calls of :meth:`run`, no transaction is open, and the broker's memory
         agrees with the store. After TurnFailed, or any error of a commit, create a new object from
-        the store. So recovery always takes the same path as a start.
+        the store. Therefore, a recovery always runs the same code as a start.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class Turns:
         """Starts a queue manager from *store*, which gets a new boot number.
 
         Args:
-            now_of: A function that returns the time of the start from the stored facts of the last
+            now_of: A function that computes the time of the start from the stored state of the last
                 run.
             new_id: 16 random bytes, different at each start.
             new_secret: 32 random bytes, for a store that has no secret yet.
-            facts: A function that returns the shell's additions to a status reply.
-            facts_of: A function that returns the shell's additions to the row of a connection.
+            facts: A function that returns the fields that the shell adds to a status reply.
+            facts_of: A function that returns the fields that the shell adds to the row of a
+                connection.
             clock_ns: The clock that limits a turn to limits.turn_ms.
             is_maintenance: Whether the daemon only serves requests.
 
@@ -105,19 +106,20 @@ class Turns:
             self.broker.context.unread_replies,
             config.limits.buffers_max_bytes // 2,
         )
-        self.notes = self.broker.take_notes()  # notes of the start, for the log
+        self.notes = self.broker.take_notes()  # the notes of the start, for the log
 
     @property
     def has_work(self) -> bool:
-        """Whether a turn has work to do now."""
+        """Whether there is work for a turn now."""
         return bool(self.intake) or self.broker.busy
 
     def run(self, now: Now) -> Outcome:
-        """Runs one turn. Returns the messages that may leave the process, as the turn is now
-        durable.
+        """Runs one turn.
+
+        Returns the outcome, which may leave the process because the turn is durable.
 
         Raises:
-            TurnFailed: A bug. No change of this turn was stored.
+            TurnFailed: The turn failed because of a bug. None of its changes was stored.
             StoreFailed: The store failed. Whether the changes were stored is unknown.
         """
         outcome = self._apply(now)
@@ -143,7 +145,7 @@ class Turns:
                         event(broker)
                     if context.rows > context.turn_rows:
                         break
-            finally:  # Otherwise the rest of the turn would be charged to the last connection.
+            finally:  # Otherwise, the rest of the turn would be charged to the last connection.
                 arrivals.close()
             connection, context.working = 0, None
             return broker.end()
@@ -153,7 +155,7 @@ class Turns:
             raise self._store.failure(error) or failed from error
 
     def set_aside(self, work: WorkId, why: str, now: Now, *, is_mark: bool) -> Outcome:
-        """Sets *work* aside in a turn without other work. Returns the notes to log.
+        """Sets *work* aside in a turn that does no other work. Returns the notes to log.
 
         Args:
             work: The work that failed too often.
@@ -169,9 +171,8 @@ class Turns:
         tx = self._store.begin()
         try:
             broker.begin(tx, now, self._store.space())
-            parts = Parts(broker.context, broker.catalogue, broker.jobs)
-            set_aside(parts, work, why, is_mark=is_mark)
-            outcome = broker.end_alone()
+            set_aside(broker.services, work, why, is_mark=is_mark)
+            outcome = broker.write_changes()
         except Exception as error:
             self._store.abort()
             raise self._store.failure(error) or TurnFailed(0, error) from error
@@ -179,8 +180,9 @@ class Turns:
         return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
-        """Runs the last turns: closes connections, returns leases, marks the store as cleanly
-        closed.
+        """Runs the last turns.
+
+        They close connections, end leases and mark the store as cleanly closed.
         """
         self.intake.event(0, lambda broker: broker.shutdown())
         outcomes = [self.run(now)]

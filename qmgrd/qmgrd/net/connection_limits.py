@@ -3,9 +3,9 @@
     accepted ──▶ greeting ──hello──▶ open
                     │ too slow, or too many: the oldest one is closed
 
-A greeting costs a stranger nothing. So greetings are few and short, and they never replace an open
-connection. The unix socket has separate limits for greetings and connections, so an operator can
-always connect.
+A greeting costs a stranger nothing. Therefore, greetings are limited in number and duration, and
+they never replace an open connection. The unix socket has separate limits for greetings and
+connections, so an operator can always connect.
 """
 
 from collections import Counter, OrderedDict
@@ -17,7 +17,7 @@ from qmgrd.net.log_limit import LogLimit
 from qmgrd.net.quarantine import Quarantine
 from qmgrd.net.session import UNIX, SocketSession
 
-LOOPBACK = ("127.", "::ffff:127.", "::1/")  # Every process on this machine has the same address.
+LOOPBACK = ("127.", "::ffff:127.", "::1/")  # All processes on this machine have the same address.
 RETRY_MS = 1_000
 _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 
@@ -51,7 +51,8 @@ class ConnectionLimits:
         self.sessions[session.peer.number] = session
         origin = session.origin
         if session.peer.dial is not None:
-            self._mark_open(session)  # The operator wants a connection that a local link dialled.
+            # A connection that a local link dialled was requested by the operator.
+            self._mark_open(session)
             return
         self._greetings[session] = now_ms
         self._greeting[origin] += 1
@@ -83,8 +84,8 @@ class ConnectionLimits:
     def admit(self, session: SocketSession, hello: m.Hello, now_ms: int) -> m.Goaway | None:
         """Opens the connection that sent *hello*. Returns the reason if it is refused.
 
-        A refused connection stays a greeting until it is closed. So refused connections are limited
-        as well.
+        A refused connection remains a greeting until it is closed, so the number of refused
+        connections is limited as well.
         """
         refusal = self._refusal(session, hello, now_ms)
         if refusal is None:

@@ -1,7 +1,7 @@
 """Dials the peers of links."""
 
 import asyncio
-import encodings.idna  # noqa: F401  Host names need it; a later import may find no free descriptor.
+import encodings.idna  # noqa: F401  Host names need this module. A later import might find no free descriptor.
 from collections.abc import Callable
 
 from qmgrd.net.session import SocketSession
@@ -10,7 +10,7 @@ DIAL_MAX_S = 10
 
 
 async def dial(address: str, protocol: Callable[[], SocketSession]) -> str:
-    """Connects to ``host:port`` or ``unix:/path``. Returns the reason for a failure, or ""."""
+    """Connects to ``host:port`` or ``unix:/path``. Returns the reason for the failure, or ""."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(DIAL_MAX_S):

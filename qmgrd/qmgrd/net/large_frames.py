@@ -1,13 +1,12 @@
 """Limits the memory of the incomplete frames of all connections together.
 
-A short frame is read as it arrives. A large frame needs a *place*: room for the whole frame is
-reserved first. Without a place, the connection is not read, and the rest of the frame stays in the
-kernel and at its sender. While other frames wait for a place, a frame without progress loses its
-place.
+A short frame is read as it arrives. A large frame needs a *place*, which reserves room for the
+whole frame. Until it has a place, the daemon does not read from the connection, and the rest of the
+frame stays in the kernel and at its sender. A frame that makes no progress loses its place if other
+frames wait for one.
 
-Places are given alternately to the shortest frame and to the frame that has waited longest. While
-little room is left, shorter frames need places as well, and a quarter of the room is reserved for
-them.
+Places go alternately to the shortest waiting frame and to the frame that has waited longest. While
+little room is left, shorter frames need places as well. A quarter of the room is reserved for them.
 """
 
 from typing import TYPE_CHECKING
@@ -19,11 +18,13 @@ from qmgrd.core.intake import Intake
 if TYPE_CHECKING:
     from qmgrd.net.session import SocketSession
 
-READ_BYTES = 256 * 1024  # bytes per read
+READ_BYTES = 256 * 1024  # number of bytes per read
 LARGE_BYTES = 64 * 1024  # A longer frame needs a place.
-# While little room is left, a frame longer than this needs a place. Also the limit of short reads.
+# While little room is left, a frame longer than this needs a place. Short reads have the same
+# limit.
 SHARE_BYTES = 16 * 1024
-# Required progress between two checks. A slower frame is cut off if others wait for its place.
+# Progress in bytes that a frame must make between two checks. A connection with a slower frame is
+# closed if other frames wait for its place.
 PROGRESS_BYTES = 64 * 1024
 
 
@@ -46,11 +47,12 @@ class LargeFrames:
         self._tight_bytes = bytes_max * 3 // 4
         self._bytes = 0
         self._charged: dict[SocketSession, int] = {}
-        # Bytes received at the last check of each frame with a place; -1 means no check yet.
+        # Number of bytes that had been received at the last check of each frame with a place. -1
+        # means that the frame was not checked yet.
         self._placed: dict[SocketSession, int] = {}
         self._waiting: dict[SocketSession, int] = {}  # length of each frame that waits for a place
         self._is_shortest_next = True
-        self.last = memoryview(bytearray(READ_BYTES))  # buffer that the last read filled
+        self.last = memoryview(bytearray(READ_BYTES))  # the buffer that the last read filled
         self._share = self.last[:SHARE_BYTES]
 
     @property
@@ -65,7 +67,7 @@ class LargeFrames:
 
     def buffer(self, sizehint: int = -1) -> memoryview:
         """Returns the buffer for the next read. The next call overwrites its content."""
-        del sizehint  # a hint from the event loop
+        del sizehint  # the size that the event loop suggests
         is_room_short = self._bytes + self.intake.bytes > self._tight_bytes
         return self._share if is_room_short else self.last
 
@@ -113,7 +115,7 @@ class LargeFrames:
             session.wait_for_place(is_waiting=False)
 
     def tick(self) -> None:
-        """Cuts off frames that make no progress if others wait for their places."""
+        """Closes connections whose frames make no progress if other frames wait for places."""
         if self._waiting:
             for session, before in list(self._placed.items()):
                 peer, held_bytes = session.peer, session.peer.partial_bytes
@@ -127,7 +129,10 @@ class LargeFrames:
         self.go_on()
 
     def _place(self, session: "SocketSession", frame_bytes: int) -> bool:
-        """Reserves room for a frame if there is room. One frame at a time always gets a place."""
+        """Reserves room for a frame if enough room is left.
+
+        If no other frame has a place, the frame always gets one.
+        """
         others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
         most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
         if self._placed and others + frame_bytes > most:

@@ -1,8 +1,8 @@
 """Listens on the configured addresses and accepts connections.
 
 This module accepts connections without uvloop's server. If the system has no free descriptor,
-uvloop closes the new connection silently, or retries at once and forever. It also ignores a failed
-listen().
+uvloop closes the new connection silently, or retries immediately and endlessly. uvloop also ignores
+a failed listen().
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from qmgr_config.model import Config
 
 BACKLOG = 1024
 LISTENING_FILE = "listening.json"
-ACCEPTS_MAX = 8  # consecutive accepts before existing connections are served
+ACCEPTS_MAX = 8  # number of connections accepted in a row before existing connections are served
 RETRY_S = 0.5  # time before accept() is tried again after a failure
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 
@@ -35,7 +35,7 @@ class ListenFailed(Exception):
 class Listener:
     """A listening socket. Connections that cannot be accepted yet wait in its backlog.
 
-    Invariant: ``_retry`` is set while accepting is paused because the system refused.
+    Invariant: ``_retry`` is set while accepting is paused because the system refused a connection.
     """
 
     def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
@@ -82,7 +82,7 @@ class Listener:
     async def _open(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._protocol, connection)
-        except OSError as error:  # The system could not even watch the socket.
+        except OSError as error:  # The system could not watch the socket either.
             connection.close()
             log.warning("connection lost", address=self.name, why=error.strerror)
 
@@ -106,7 +106,7 @@ async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -
     """Returns a listener for each address.
 
     Raises:
-        ListenFailed: The text states the address, the reason and the remedy.
+        ListenFailed: The error message states the address, the reason and the remedy.
     """
     sockets: list[socket.socket] = []
     try:

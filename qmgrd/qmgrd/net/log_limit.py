@@ -6,9 +6,9 @@ from typing import Any
 import structlog
 
 PERIOD_MS = 60_000
-LINES_MAX = 10  # lines of one subject per period
+LINES_MAX = 10  # number of lines about one subject per period
 SUBJECTS_MAX = 1_000  # above this limit, further subjects of an event share a counter
-NOTES_MAX = 100  # lines of one note per period; most notes are caused by operators
+NOTES_MAX = 100  # number of lines about one note per period; most notes are caused by operators
 
 log = structlog.get_logger()
 
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 class _Subject:
     level: str
     event: str
-    facts: dict[str, Any]  # facts that all lines of the subject have in common
+    facts: dict[str, Any]  # fields that all lines about the subject have in common
     lines: int = 0
     left_out: int = 0
 
@@ -41,9 +41,7 @@ class LogLimit:
         lines_max: int = LINES_MAX,
         **facts: Any,
     ) -> None:
-        """Logs *event* with *subject* and *facts*. Only counts the line if *subject* was logged too
-        often.
-        """
+        """Logs *event*, or only counts the line if *subject* was logged too often."""
         key = event, *map(str, subject.values())
         known = self._subjects.get(key)
         if known is None:

@@ -1,7 +1,8 @@
-"""Recognizes peers that use another protocol, by the first bytes that they send.
+"""Recognizes peers that use another protocol by the first bytes that they send.
 
 If the first four bytes of such a peer are read as a frame length, it far exceeds the limit of a
-handshake. So the check runs only after a frame was refused, and costs open connections nothing.
+handshake. Therefore, the check runs only after a frame was refused, and does not slow down open
+connections.
 """
 
 from typing import NamedTuple
@@ -30,14 +31,14 @@ _METHODS = (
     b"TRACE ",
     b"PRI * HTTP",
 )
-_TLS_HANDSHAKE = b"\x16\x03"  # a TLS record with a ClientHello, of any version since SSL 3.0
+_TLS_HANDSHAKE = b"\x16\x03"  # a TLS record with a ClientHello of SSL 3.0 or any later version
 
 
 class Other(NamedTuple):
     """A protocol other than ours."""
 
-    why: str  # reason for closing the connection, for the log and the goodbye
-    answer: bytes  # reply in that protocol; if empty, a normal goodbye is sent
+    why: str  # the reason for closing the connection, as shown in the log and the goodbye
+    answer: bytes  # the reply in that protocol; if empty, a normal goodbye is sent
 
 
 HTTP = Other("this looks like HTTP, but this port uses the protocol of qmgrd", _HTTP_ANSWER)

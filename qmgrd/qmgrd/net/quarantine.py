@@ -1,8 +1,8 @@
 """Peers that are refused for a while because one of their requests caused an internal error.
 
-A peer is identified by its address and the name that it claims. So a stranger at another address
-cannot lock out a peer by claiming its name. A peer that resumes a session other than the guilty one
-is not refused.
+A peer is identified by its address and the name that it claims. Therefore, a stranger at another
+address cannot lock out a peer by claiming its name. A peer that resumes a session other than the
+one that caused the error is not refused.
 """
 
 from collections import OrderedDict
@@ -11,9 +11,9 @@ PEERS_MAX = 1_000  # above this limit, the oldest entry is dropped early
 
 
 class Quarantine:
-    """The refused peers, and the times at which their refusal ends.
+    """The refused peers, and the time at which each refusal ends.
 
-    Invariant: at most PEERS_MAX peers are known, in the order in which their refusals end.
+    Invariant: at most PEERS_MAX peers are stored, in the order in which their refusals end.
     """
 
     def __init__(self, period_ms: int) -> None:
@@ -21,7 +21,7 @@ class Quarantine:
         self._peers: OrderedDict[tuple[str, str], tuple[int, bytes]] = OrderedDict()
 
     def add(self, origin: str, name: str, now_ms: int, session_id: bytes = b"") -> None:
-        """Refuses the peer that comes from *origin* as *name* and had session *session_id*."""
+        """Refuses the peer that connected from *origin* as *name* with session *session_id*."""
         self._peers[origin, name] = now_ms + self._period_ms, session_id
         self._peers.move_to_end((origin, name))
         if len(self._peers) > PEERS_MAX:

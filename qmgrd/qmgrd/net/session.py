@@ -15,16 +15,18 @@ from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.owner import is_owner
 from qmgrd.net.unsent import COUNTED_BYTES, Unsent
 
-# With uvloop's default low-water mark of 16 bytes, writing would stop and start all the time.
-WRITE_HIGH_BYTES = ENOUGH_BYTES  # Above this mark, the core stops producing for the peer.
-WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below this mark, the core continues.
+# With uvloop's default low-water mark of 16 bytes, writing would stop and start constantly.
+# Above this number of unread bytes, the core stops producing for the peer.
+WRITE_HIGH_BYTES = ENOUGH_BYTES
+WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below this number of unread bytes, the core continues.
 LINGER_S = 1.0  # time for a peer to read a goodbye
-FETCH_S = 10.0  # time for a peer to read the replies before the goodbye after either side closed
-UNIX = "unix"  # the origin of connections over the unix socket
+# Time that a peer has to read the remaining replies after either side sent a goodbye.
+FETCH_S = 10.0
+UNIX = "unix"  # the origin of all connections over the unix socket
 
 
 class SessionHost(Protocol):
-    """The interface of the daemon to a session."""
+    """The part of the daemon that a session uses."""
 
     frames: LargeFrames
     unsent: Unsent
@@ -54,8 +56,8 @@ class SessionHost(Protocol):
 class SocketSession(asyncio.BufferedProtocol):
     """The shell around a :class:`Peer`, which is created when the connection is made.
 
-    Invariant: ``_pauses`` contains the reasons not to read from the peer. The peer is read if there
-        are none.
+    Invariant: ``_pauses`` contains the reasons not to read from the peer. The session reads if it
+        is empty.
     """
 
     peer: Peer
@@ -67,17 +69,19 @@ class SocketSession(asyncio.BufferedProtocol):
         self._make_peer = make_peer
         self._host = host
         self._frames = host.frames
-        # Saves one call per read, because the loop asks the object that owns the buffer.
+        # Saves one call per read, because the loop calls the owner of the buffer directly.
         self.get_buffer = host.frames.buffer  # type: ignore[method-assign]
         self._transport: asyncio.Transport | None = None
         # Set after either side has sent a goodbye.
         self._lingering: asyncio.TimerHandle | None = None
         self._why = "the peer closed the connection"
         self._pauses: set[str] = set()
-        self._partial_bytes = 0  # received bytes of an incomplete frame at the last read
+        # Number of bytes of an incomplete frame that had been received at the last read.
+        self._partial_bytes = 0
         self._written_bytes = 0
         self._is_cut_off = False
-        self._longest_bytes = 0  # longest frame written since all data was sent
+        # Size of the longest frame written since the last time that all data was sent.
+        self._longest_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins the handshake: a link sends a hello, a listener waits for it."""
@@ -107,7 +111,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._host.session_blocked(self, is_blocked=True)
 
     def resume_writing(self) -> None:
-        """Continues for a peer that has read its data."""
+        """Resumes producing for a peer that has read its data."""
         self._host.session_blocked(self, is_blocked=False)
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -139,8 +143,9 @@ class SocketSession(asyncio.BufferedProtocol):
         self._host.want_turn()
 
     def _end_after_error(self, error: RemoteProtocolError, data: bytes) -> None:
-        """Sends a goodbye because of *error*. Replies to a stranger in its own protocol if that is
-        known.
+        """Sends a goodbye because of *error*.
+
+        A peer that speaks another known protocol gets a reply in it.
         """
         is_stranger = not self.peer.is_open and self.peer.dial is None
         other = other_protocol.recognized(data) if is_stranger else None
@@ -155,9 +160,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self.say_goodbye(farewell)
 
     def _end_after_goaway(self, goaway: m.Goaway, answers: bytes) -> None:
-        """Closes the connection after a goodbye: the peer's goodbye, unless there are *answers* to
-        send.
-        """
+        """Closes the connection after the peer's goodbye, or sends the last *answers* first."""
         if answers:
             self._why = goaway.text
             self._leave(answers)
@@ -166,7 +169,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._close()
 
     def read_on(self) -> bool:
-        """Reads again if the turns have caught up. Returns whether they have."""
+        """Resumes reading if the turns have caught up. Returns whether they have."""
         if self._open_transport() is not None and self.peer.is_ahead:
             return False
         self._unpause("turns")
@@ -194,7 +197,7 @@ class SocketSession(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def eof_received(self) -> None:
-        """Closes this side as well, because a peer that sends no more data has left."""
+        """Closes this side as well, because a peer that has closed its side does not continue."""
         if self._open_transport() is not None:
             self._close()
             self._host.want_turn()
@@ -227,18 +230,19 @@ class SocketSession(asyncio.BufferedProtocol):
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
-        """Sends the reason and closes the connection. The core is informed at once."""
+        """Sends the reason and closes the connection. The core is informed immediately."""
         if self._open_transport() is not None:
             self._why = goaway.text
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
 
     def cut_off(self, goaway: m.Goaway, *, is_silent: bool = False) -> None:
-        """Closes the connection at once. The log has the goodbye's text, but the peer may not
-        receive it.
+        """Closes the connection immediately.
+
+        The log shows the goodbye, but the peer may not receive it.
 
         Args:
-            is_silent: Whether to send no goodbye, because sending may fail.
+            is_silent: Whether to close without a goodbye, because sending may fail.
         """
         if not is_silent:
             self.say_goodbye(goaway)
@@ -266,10 +270,9 @@ class SocketSession(asyncio.BufferedProtocol):
         self.peer.closed(self._why)
 
     def _close(self) -> None:
-        """Closes the connection, informs the core, and cuts off a peer that does not read written
-        data.
+        """Closes the connection, informs the core, and cuts off a peer that does not read its data.
 
-        Otherwise the peer could keep the socket and its buffers open indefinitely.
+        Without the cut-off, the peer could keep the socket and its buffers open indefinitely.
         """
         transport = self._transport
         assert transport is not None
@@ -299,8 +302,9 @@ class SocketSession(asyncio.BufferedProtocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def unsent_bytes(self) -> int:
-        """Returns the memory that unread data uses. Bytes written at once are kept until all are
-        read.
+        """Returns the memory used by unread data.
+
+        Bytes of one write are kept until all of them are read.
         """
         if self._is_cut_off:
             return 0
@@ -313,7 +317,7 @@ class SocketSession(asyncio.BufferedProtocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The shell's facts about the connection, for operators."""
+        """The shell's information about the connection, for operators."""
         return {
             "address": self.address,
             **self.peer.waiting,
@@ -333,7 +337,7 @@ class SocketSession(asyncio.BufferedProtocol):
                 self.write(ping)
 
     def fail(self, error: Exception) -> None:
-        """Closes the connection after an internal error. Other connections continue."""
+        """Closes the connection after an internal error. Other connections are not affected."""
         self._host.session_failed(self, error)
 
 
@@ -348,11 +352,12 @@ def write_all(sessions: dict[int, SocketSession], sends: list[tuple[int, m.Messa
         if session is not None:
             try:
                 writes[number].append(session.peer.encode(message))
-            except Exception as error:  # An edge: memory may be short, or a value too large.
+            except Exception as error:
+                # Any exception is possible here: memory may be short, or a value may be too large.
                 session.fail(error)
     for number, parts in writes.items():
         session = sessions[number]
         try:
             session.write(parts[0] if len(parts) == 1 else b"".join(parts))
-        except Exception as error:  # The same edge as above.
+        except Exception as error:  # Any exception is possible here as well.
             session.fail(error)

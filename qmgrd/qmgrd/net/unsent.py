@@ -14,16 +14,16 @@ from qmgrd.core.limits.unread_replies import SHARE_BYTES
 if TYPE_CHECKING:
     from qmgrd.net.session import SocketSession
 
-COUNTED_BYTES = 1024  # Shorter replies are counted only at the next check.
+COUNTED_BYTES = 1024  # Replies shorter than this are counted only at the next check.
 COUNT_MS = 20  # time between two counts while the room is tight
-STALLED_LOOKS = 5  # consecutive checks without noticeable progress
+STALLED_LOOKS = 5  # number of consecutive checks without noticeable progress
 
 
 class Unsent:
     """The written bytes that peers have not read.
 
-    Invariant: ``_bytes`` is at least the unsent bytes at the last count plus the bytes written
-        since then, except short replies.
+    Invariant: ``_bytes`` is at least the number of unsent bytes at the last count plus the bytes
+        written since then, except short replies.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class Unsent:
         """Initializes the limits.
 
         Args:
-            bytes_max: The limit of all connections together.
-            longest_bytes: The size of the longest frame. The room is tight if such a frame does
-                not fit.
+            bytes_max: The limit for all connections together.
+            longest_bytes: The size of the longest frame. The room is tight while a frame of this
+                size does not fit.
             patience_ms: The time for which the room may stay tight while peers read a little.
         """
         self.is_room_short = False
@@ -50,7 +50,7 @@ class Unsent:
         self._count_at = bytes_max // 2
         self._count_ms = 0  # time of the next count while the room is tight
         self._tight_ms = 0  # time since when the room is tight
-        # Bytes read, and number of checks without progress.
+        # Number of bytes that each session has read, and number of checks without progress.
         self._seen: dict[SocketSession, tuple[int, int]] = {}
 
     def wrote(self, size_bytes: int) -> None:
@@ -58,9 +58,7 @@ class Unsent:
         self._bytes += size_bytes
 
     def room_bytes(self, now_ms: int) -> int:
-        """Returns the bytes that may be written before peers read some data, or 0 while room is
-        tight.
-        """
+        """Returns how many bytes may be written before peers read; 0 while the room is tight."""
         if self._bytes > self._count_at or (self.is_room_short and now_ms >= self._count_ms):
             self._count(now_ms)
         return 0 if self.is_room_short else self.bytes_max - self._bytes
@@ -86,8 +84,8 @@ class Unsent:
         """Counts the unsent bytes. Cuts off the worst peer if the room stays tight.
 
         Args:
-            is_ahead: Whether the limit of waiting requests is exceeded. Requests of a peer that
-                reads nothing would wait forever, so that peer is cut off as well.
+            is_ahead: Whether the limit of waiting requests is exceeded. If so, a peer that reads
+                nothing is also cut off, because its requests would wait forever.
         """
         self._count(now_ms)
         if self.is_room_short or is_ahead:

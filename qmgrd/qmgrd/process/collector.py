@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector from stopping the daemon for long.
+"""Shortens the pauses that Python's garbage collector causes in the daemon.
 
 A full collection examines every object, so its time grows with the number of queues, topics and
 leases. Objects that survive one collection are excluded (frozen) from the next ones, which then
@@ -13,17 +13,18 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-FULL = 2  # generation that a full collection examines
-LEAST_OBJECTS = 500_000  # a smaller number of excluded objects is not collected again
-COUNT_EACH = 16  # full collections between two counts, because counting also examines each object
+FULL = 2  # the generation that a full collection examines
+LEAST_OBJECTS = 500_000  # fewer excluded objects than this are not collected again
+# Number of full collections between two counts, because counting also examines each object.
+COUNT_EACH = 16
 
 
 @contextmanager
 def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
-    """Collects all garbage now, and limits later collections to new objects.
+    """Collects all garbage immediately, and limits later collections to new objects.
 
     Args:
-        least_objects: The number of excluded objects below which they are not collected again.
+        least_objects: The minimum number of excluded objects for collecting them again.
     """
     again_at, is_of_all, collections = least_objects, True, 0
 

@@ -6,7 +6,7 @@ import structlog
 
 from qmgr_config.model import UNIX_PLACES, ListenConfig
 
-OTHERS = 128  # store, log, listeners, dials, snapshots, connections that are being closed
+OTHERS = 128  # descriptors for the store, log, listeners, dials, snapshots and closing connections
 
 log = structlog.get_logger()
 
@@ -18,7 +18,7 @@ def needed(listen: ListenConfig) -> int:
 
 
 def raise_limit(listen: ListenConfig) -> None:
-    """Raises the soft limit as far as needed and allowed.
+    """Raises the soft limit to the needed number, or as far as the system allows.
 
     Logs a warning if the limit is too low.
     """

@@ -1,4 +1,4 @@
-"""Logs as text for people on a terminal, or as JSON for machines."""
+"""Configures the log: text for people on a terminal, or JSON for machines."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ from qmgr_config.model import LogConfig
 
 
 class _LossyStream:
-    """A stream that drops text that it cannot write, because the reader left or the disk is full.
+    """A stream that drops output that it cannot write because the reader left or the disk is full.
 
     An exception here would interrupt the code that writes to the log.
     """
@@ -31,7 +31,7 @@ class _LossyStream:
 
 
 class _Quoted:
-    """A text that the renderer shows as a Python literal."""
+    """A string that the renderer shows as a Python literal."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -43,11 +43,10 @@ class _Quoted:
 def _quoted(
     logger: object, method: str, entry: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    """Returns *entry* with unprintable texts quoted, because a peer's name may contain any
-    character.
+    """Returns *entry* with unprintable strings quoted, as a peer's name may contain any character.
 
-    The renderer quotes only texts with a blank. A terminal would execute control characters in
-    other texts.
+    The renderer quotes only strings that contain a blank. A terminal would execute control
+    characters in other strings.
     """
     del logger, method
     for key, value in entry.items():

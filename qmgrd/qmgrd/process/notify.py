@@ -11,14 +11,15 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-# The time to wait for room in the service manager's queue. The watchdog signal does not wait.
+# The time that :meth:`send` waits for room in the service manager's queue. The watchdog signal does
+# not wait.
 STATE_WAIT_S = 1.0
 
 
 class Notifier:
     """The connection to the service manager in *environ*.
 
-    ``watchdog_ms`` is 0 without a watchdog.
+    ``watchdog_ms`` is 0 if the service manager has no watchdog.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -38,7 +39,8 @@ class Notifier:
         if self._socket is None:
             return
         self._socket.settimeout(wait_s)
-        with suppress(OSError):  # The service manager is unavailable, and the daemon continues.
+        with suppress(OSError):
+            # The service manager is unavailable. The daemon continues without it.
             self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
 
     def ready(self, status: str, stall_max_ms: int) -> None:
@@ -61,7 +63,7 @@ class Notifier:
             loop.call_later(self.watchdog_ms / 2000, self.signal_alive, loop)
 
     def close(self) -> None:
-        """Stops sending."""
+        """Stops sending notifications."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -1,4 +1,4 @@
-"""Recovery after a failed turn: a new core from the store, without the work that failed twice."""
+"""Recovery after a failed turn: starts a new core from the store without work that failed twice."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,15 @@ from qmgrd.core.limits.work import Failures, WorkId
 from qmgrd.core.turn import TurnFailed, Turns
 
 RECENT_MS = 60_000
-RECOVERIES_MAX = 5  # limit within RECENT_MS; above it, the process ends, and its supervisor decides
+# Maximum number of failed turns within RECENT_MS; above it, the process ends, and its supervisor
+# decides.
+RECOVERIES_MAX = 5
 
 log = structlog.get_logger()
 
 
 class Recovery:
-    """Counts failed turns and creates the new cores.
+    """Counts failed turns and creates new cores.
 
     Args:
         start: A function that creates a core from the store.
@@ -27,7 +29,7 @@ class Recovery:
         self._start = start
         self._now = now
         self._failures = Failures()
-        # The work that the next core sets aside, with the reason.
+        # The work that the next core sets aside, and the reason.
         self._poison: tuple[WorkId, str] | None = None
 
     def add(self, failed: TurnFailed, now_ms: int) -> bool:
@@ -42,7 +44,7 @@ class Recovery:
         """Returns a new core that has set aside the work that failed too often.
 
         Raises:
-            Exception: The bug or the damage also occurs at the start.
+            Exception: The same bug or damage also makes the start fail.
         """
         turns = self._start()
         if self._poison is None:
@@ -63,6 +65,6 @@ class Recovery:
 
 
 def log_all(notes: list[Note]) -> None:
-    """Logs the notes of a start or of setting work aside; both are rare."""
+    """Logs all notes, which come from a start or from setting work aside. Both are rare."""
     for note in notes:
         getattr(log, note.level)(note.event, **note.facts)

@@ -1,10 +1,12 @@
-"""Durations of turns. A turn blocks all other work, so its duration is the longest wait of others.
+"""Durations of turns.
 
-Turns are counted in power-of-two classes: class ``n`` has the turns from 2**(n-1) up to 2**n
-microseconds. Adding one costs a shift and two additions.
+A turn blocks all other work, so its duration is the longest time that others wait.
+
+Turns are counted in power-of-two classes. Class ``n`` contains turns that took from 2**(n-1) up to
+2**n microseconds. Adding a turn costs a shift and two additions.
 """
 
-CLASSES = 40  # the last class begins at three days
+CLASSES = 40  # number of classes; the last one begins at three days
 
 
 class TurnTimes:
@@ -24,10 +26,12 @@ class TurnTimes:
             self._longest_us = turn_us
 
     def take_longest_us(self) -> int:
-        """Returns the longest turn since the last call, and resets it."""
+        """Returns the duration of the longest turn since the last call, and resets it."""
         longest_us, self._longest_us = self._longest_us, 0
         return longest_us
 
     def histogram(self) -> list[list[int]]:
-        """Returns [upper bound in microseconds, turns] of each non-empty class, shortest first."""
+        """Returns [upper bound in microseconds, turns] of each class that is not empty, in
+        order.
+        """
         return [[1 << n, count] for n, count in enumerate(self._counts) if count]

@@ -1,4 +1,4 @@
-"""The facts in a snapshot's manifest, counted from the data file itself."""
+"""The contents of a snapshot's manifest, read from the data file itself."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.store.image import open_image
 
-FORMAT = 2  # format of the manifest and of the directory
+FORMAT = 2  # the format of the manifest and of the directory
 LMDB_FORMAT = 1
 
 Ranges = dict[int, list[dict[str, int]]]
@@ -23,12 +23,11 @@ Lost = dict[int, list[list[int]]]
 
 
 def describe(data: Path) -> dict[str, Any]:
-    """Returns the facts of *data*: its queue manager, its turn, and the content of each queue.
+    """Describes *data*: returns its queue manager, its turn, and the content of each queue.
 
     Raises:
         StoreUnreadable: The file is not a data file, or it is damaged.
-        RowDamaged: One of the rows that are read is damaged. The file may not be a store of
-            qmgrd.
+        RowDamaged: A row that this function reads is damaged. The file may not be a store of qmgrd.
     """
     image = open_image(data)
     try:
@@ -39,10 +38,10 @@ def describe(data: Path) -> dict[str, Any]:
 
 
 def facts_in(tx: Transaction) -> dict[str, Any]:
-    """Returns the same facts of an open store.
+    """Returns the same description of an open store.
 
     Raises:
-        RowDamaged: One of the rows that are read is damaged.
+        RowDamaged: A row that this function reads is damaged.
     """
     store = rows.get(tx, keys.STORE)
     store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
@@ -84,7 +83,7 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
 
 
 def _history(tx: Transaction) -> dict[str, int]:
-    """Returns the range of history rows: the first row, and the end (exclusive)."""
+    """Returns the range of history rows: the number of the first row, and the end (exclusive)."""
     state = rows.find(tx, keys.HISTORY)
     first, next_, _, _ = (1, 1, 0, 0) if state is None else keys.HISTORY_ROW.unpack(state)
     return {"first": first, "next": next_}
@@ -106,8 +105,8 @@ def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
 def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
     """Returns the state of an incoming link.
 
-    The row is decoded here because core/link/inbox.py imports half of the daemon. The process that
-    writes a snapshot would take longer to start than to write a small snapshot.
+    The row is decoded here because core/link/inbox.py imports half of the daemon. With that import,
+    the process that writes a snapshot would take longer to start than to write a small snapshot.
     """
     peer, commit_id, runs, *_ = window
     highest_id = max(ids_of(runs), default=commit_id)
@@ -120,7 +119,9 @@ def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
 
 
 def _lost(tx: Transaction) -> Lost:
-    """Returns, by queue id, the ranges of arrivals whose non-persistent messages a restart lost."""
+    """Returns, by queue id, the arrival ranges in which a restart lost the non-persistent
+    messages.
+    """
     found: Lost = {}
     for _, row in rows.scan(tx, keys.SPACE_JOB):
         job = unpack(row)
@@ -131,7 +132,7 @@ def _lost(tx: Transaction) -> Lost:
 
 def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     """Returns, by queue id, the number and range of messages in each lane and priority."""
-    runs: dict[bytes, tuple[int, bytes]] = {}  # number of messages and first key
+    runs: dict[bytes, tuple[int, bytes]] = {}  # the number of messages, and the first key
     ends: dict[bytes, bytes] = {}
     gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}
     for key, value in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):
@@ -144,9 +145,9 @@ def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     found: Ranges = {}
     for start, (count, first) in runs.items():
         priority, first_arrival = keys.place(first)
-        found.setdefault(int.from_bytes(start[1:5], "big"), []).append(
+        found.setdefault(keys.queue_id_of(start), []).append(
             {
-                "lane": start[5],
+                "lane": start[keys.ENTRY_LANE_AT],
                 "priority": priority,
                 "messages": count,
                 "first_arrival": first_arrival,

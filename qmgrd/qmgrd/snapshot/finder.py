@@ -1,8 +1,8 @@
 """Finds snapshots and reads their manifests. See qmgrd.snapshot.writer.
 
 A manifest defines which parts of the data are read, so its own checksum must match: a shortened
-range would hide messages. The checksum detects damage and edits. It does not protect against an
-attacker, who can compute it again.
+range would hide messages. The checksum detects damage and edits. The checksum does not protect
+against attackers, because they can compute it again.
 """
 
 import glob
@@ -21,10 +21,10 @@ from qmgrd.snapshot import remote
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 from qmgrd.snapshot.remote import RemoteFailed
 
-FORMATS = (1, 2)  # formats that can be read
+FORMATS = (1, 2)  # the formats that can be read
 FILE = "manifest.json"
 DATA = remote.DATA
-# Part of the name of a snapshot that is being written, or was when a daemon died.
+# Part of the name of a snapshot that is still being written, or was when a daemon died.
 PARTIAL = ".partial-"
 _MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
 MANIFEST_MAX_BYTES = 256 << 20  # about 500 bytes per queue
@@ -35,18 +35,20 @@ _verified: set[tuple[int, int, int, int]] = set()
 
 
 class SnapshotUnreadable(Exception):
-    """A path without a readable snapshot. The text states the reason and the remedy."""
+    """A path has no readable snapshot. The error message states the reason and the remedy."""
 
 
 class Staging(NamedTuple):
     """The place where executors keep their copies of remote snapshots."""
 
     directory: str = ""  # "" means a private directory of the user among the temporary files
-    bytes_max: int = 64 << 30  # limit of all copies; the least recently used copies are deleted
+    # Maximum size of all copies together; the least recently used copies are deleted.
+    bytes_max: int = 64 << 30
 
 
 DEFAULT_STAGING = Staging()
-# Ranges of arrivals, from and up to. A restart lost the non-persistent messages in these ranges.
+# Ranges of arrival numbers, each with a start and an exclusive end. A restart lost the
+# non-persistent messages in these ranges.
 Lost = tuple[tuple[int, int], ...]
 
 
@@ -80,37 +82,36 @@ class StoredSnapshot(NamedTuple):
     data_bytes: int
     data_sha256: str
     queues: tuple[QueueInfo, ...]
-    clock_ms: int = 0  # store clock at that turn, in milliseconds
-    wall_us: int = 0  # wall clock at the same time, in microseconds
+    clock_ms: int = 0  # the store clock at that turn, in milliseconds
+    wall_us: int = 0  # the wall clock at the same time, in microseconds
     store_id: str = ""
     boot: int = 0
     messages: int = 0
     format: int = 1
     staging: Staging = DEFAULT_STAGING
-    # Range of history rows, from and up to; None means unknown.
+    # The start and exclusive end of the range of history rows; None means unknown.
     history: tuple[int, int] | None = None
 
 
 def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[StoredSnapshot]:
-    """Returns the snapshots that *paths* name, without duplicates, in the order of their
-    directories.
+    """Returns the snapshots at *paths*, without duplicates, in the order of their directories.
 
     Args:
         staging: The place to which remote snapshots are copied when they are read.
 
     Raises:
-        SnapshotUnreadable: A path leads to no snapshot, or a snapshot cannot be read.
+        SnapshotUnreadable: A path refers to no snapshot, or a snapshot cannot be read.
     """
     return [read(directory)._replace(staging=staging) for directory in directories(paths)]
 
 
 def directories(paths: Iterable[str]) -> list[str]:
-    """Returns the directories and URLs of the snapshots that *paths* name, valid or not, in order.
+    """Returns the directories and URLs of the snapshots at *paths*, valid or not, in order.
 
     Raises:
-        SnapshotUnreadable: A path leads to no snapshot.
+        SnapshotUnreadable: A path refers to no snapshot.
     """
-    # Given paths by resolved path. Executors can open the given paths.
+    # The given paths, by resolved path. Executors can open the paths as given.
     found: dict[str, str] = {}
     for path in [part for text in paths for part in _split(text)]:
         if remote.is_url(path):
@@ -208,7 +209,7 @@ def _contents(directory: str) -> tuple[bytes, int]:
 
 
 def _text(path: str) -> bytes:
-    """Returns the content of the manifest at *path*. Rejects anything but a regular file."""
+    """Returns the content of the manifest at *path*. Rejects everything except a regular file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         status = os.fstat(fd)

@@ -1,4 +1,4 @@
-"""The progress of a child process, reported through an unnamed file, so that neither side waits.
+"""The progress of a child process, reported through an unnamed file so that neither side waits.
 
 The child writes three numbers to the start of the file in one system call. The daemon reads them on
 demand.
@@ -13,11 +13,11 @@ _STATE = struct.Struct("<QQQ")
 
 
 class Phase(IntEnum):
-    """The current work of the child."""
+    """The current phase of the child's work."""
 
     STARTING = 0
     WRITING = 1
-    COUNTING = 2  # counting the content of the written file
+    COUNTING = 2  # the child counts the content of the written file
     UPLOADING = 3
 
 
@@ -26,7 +26,7 @@ class WriterProgress(NamedTuple):
 
     phase: Phase
     done_bytes: int
-    total_bytes: int  # estimated while the file is being written
+    total_bytes: int  # an estimate while the file is being written
 
 
 class ProgressWriter:

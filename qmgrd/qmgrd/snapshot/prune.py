@@ -1,8 +1,9 @@
 """Selects and removes old snapshots. The newest valid one of a queue manager is never removed.
 
-An unreadable snapshot is left alone and does not count, because its queue manager is unknown. A
-snapshot is removed in one step: first it gets a name that no reader uses, or loses its manifest. A
-directory with any other content is left alone, because it may be a store made from a snapshot.
+An unreadable snapshot is left alone and does not count, because its queue manager is unknown. The
+removal takes effect in one step: the snapshot is first given a name that no reader uses, or loses
+its manifest. A directory with any other content is left alone, because it may be a store made from
+a snapshot.
 """
 
 import errno
@@ -27,8 +28,11 @@ from qmgrd.snapshot.finder import (
 from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.snapshot.remote import RemoteFailed
 
-UPLOAD_MAX_S = 86_400.0  # an upload without progress for longer than this is dead
-_MORE = "the directory contains more than a snapshot, or is a link; remove it by hand if unneeded"
+UPLOAD_MAX_S = 86_400.0  # an upload that made no progress for longer than this is dead
+_MORE = (
+    "the directory contains more than a snapshot, or is a link; "
+    "remove it by hand if you do not need it"
+)
 
 
 class Pruning(NamedTuple):
@@ -36,8 +40,8 @@ class Pruning(NamedTuple):
 
     go: list[StoredSnapshot]
     stay: list[StoredSnapshot]
-    unreadable: list[str]  # error of each snapshot that is left alone
-    leftovers: list[str]  # directories and URLs of dead writers
+    unreadable: list[str]  # the error of each snapshot that is left alone
+    leftovers: list[str]  # directories and URLs that dead writers left
 
 
 def plan(
@@ -48,7 +52,8 @@ def plan(
     Args:
         keep: The number of newest snapshots to keep.
         older_than_us: Keeps snapshots taken at this time or later. A snapshot is kept if either
-            argument keeps it. Without both, only the leftovers of dead writers are removed.
+            argument keeps it. If both arguments are missing, only the leftovers of dead writers are
+            removed.
         known_sound: The directory of a snapshot that was just written.
 
     Raises:
@@ -96,7 +101,7 @@ def _read(paths: list[str]) -> tuple[list[StoredSnapshot], list[str]]:
 def _is_sound(snapshot: StoredSnapshot) -> bool:
     """Returns whether the data matches its checksum. For remote data, only the size is checked.
 
-    Downloading each snapshot would cost too much. The sizes were compared when the manifest was
+    Downloading each snapshot would take too long. The sizes were compared when the manifest was
     read.
     """
     try:
@@ -106,7 +111,7 @@ def _is_sound(snapshot: StoredSnapshot) -> bool:
     return True
 
 
-def thin(
+def remove_all_but_newest(
     place: str, store_id: str, keep: int, newest: str, queue_manager: str = ""
 ) -> tuple[list[str], str]:
     """Removes all but the *keep* newest snapshots of a store in *place*.
@@ -115,7 +120,7 @@ def thin(
     Each scheduled snapshot has a unique name, so no later snapshot would remove these leftovers.
 
     Returns:
-        The removed directories, and the text of an error, or "".
+        The removed directories, and an error message or "".
 
     Args:
         newest: The directory of the snapshot that was just written.
@@ -159,7 +164,7 @@ def remove(directory: str) -> None:
 def _may_go(directory: str) -> bool:
     try:
         return remote.is_url(directory) or _is_plain(Path(directory))
-    except OSError:  # The directory was removed in the meantime, for example.
+    except OSError:  # For example, the directory was removed in the meantime.
         return False
 
 
@@ -175,7 +180,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def leftovers(path: str) -> list[str]:
-    """Returns the leftovers of dead writers in the directory, or below the URL, *path*.
+    """Returns the leftovers of dead writers in the directory or below the URL *path*.
 
     Raises:
         SnapshotUnreadable: The path or URL cannot be reached.
@@ -204,7 +209,9 @@ def leftovers_in(directory: Path, pattern: str) -> list[Path]:
             if _is_plain(leftover):
                 found.append(leftover)
         except (BlockingIOError, FileNotFoundError):
-            continue  # Another daemon writes the directory. The first daemon to rename it wins.
+            # Another daemon is writing the directory. The first daemon to rename the directory
+            # wins.
+            continue
         finally:
             os.close(fd)
     return found

@@ -1,10 +1,10 @@
 """Snapshots on object stores and shared file systems: any URL that fsspec supports.
 
-An object store has no rename. So a snapshot exists as soon as its manifest does: the manifest is
-written last and removed first. Data without a manifest was left by a killed upload, or belongs to
-an upload in progress.
+An object store cannot rename files. Therefore, a snapshot exists as soon as its manifest exists.
+The manifest is written last and removed first. Data without a manifest was left by a killed upload,
+or belongs to an upload in progress.
 
-fsspec and its packages for each scheme belong to the extra ``tables``. Snapshots on local disks do
+fsspec and its packages for URL schemes belong to the extra ``tables``. Snapshots on local disks do
 not need these packages.
 """
 
@@ -19,11 +19,11 @@ from qmgrd.snapshot.manifest import MANIFEST
 DATA = "data.mdb"
 PIECE_BYTES = 4 << 20
 LOCAL_SCHEMES = ("file", "local")
-Advance = Callable[[int], object]  # called with the number of finished bytes
+Advance = Callable[[int], object]  # a function that receives the number of finished bytes
 
 
 class RemoteFailed(Exception):
-    """A remote operation failed. The text states the place, the reason and the remedy."""
+    """A remote operation failed. The error message states the place, the reason and the remedy."""
 
 
 class RemoteDirectory(NamedTuple):
@@ -31,7 +31,7 @@ class RemoteDirectory(NamedTuple):
 
     fs: Any
     path: str
-    url: str  # without a trailing slash
+    url: str  # the path, without a trailing slash
 
     def at(self, *names: str) -> str:
         """Returns the path of *name* in this directory."""
@@ -63,7 +63,7 @@ def place(url: str) -> RemoteDirectory:
 
 @contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    """Turns any error into RemoteFailed with the URL. File systems raise different errors."""
+    """Converts any error to RemoteFailed with the URL. File systems raise different errors."""
     try:
         yield
     except RemoteFailed:
@@ -84,7 +84,7 @@ def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> N
     """Copies the snapshot in *directory* to *url*. Returns after the copy is complete.
 
     Raises:
-        RemoteFailed: The upload failed. It leaves no data at *url* if *url* can still be reached.
+        RemoteFailed: The upload failed. No data is left at *url* if *url* can still be reached.
     """
     target = place(url)
     with _reaching(url):
@@ -95,7 +95,8 @@ def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> N
             _put(target, directory / DATA, advance)
             _put(target, directory / MANIFEST, lambda done: None)
         except BaseException:
-            with suppress(Exception):  # The first error is reported; prune removes the leftovers.
+            with suppress(Exception):
+                # Only the first error is reported. A later prune removes the leftovers.
                 remove(target)
             raise
 
@@ -116,7 +117,10 @@ def _put(target: RemoteDirectory, source: Path, advance: Advance) -> None:
 
 
 def remove(target: RemoteDirectory) -> None:
-    """Removes a snapshot, the manifest first. Without the manifest, the rest is not a snapshot."""
+    """Removes a snapshot.
+
+    The manifest is removed first, and the rest is then no longer a snapshot.
+    """
     target.fs.invalidate_cache()
     for name in (MANIFEST, DATA):
         with suppress(FileNotFoundError):
@@ -139,8 +143,9 @@ def discard(url: str) -> None:
 
 
 def snapshots(url: str) -> list[str]:
-    """Returns the URLs of the snapshots to which *url* refers: itself, those below it, or the
-    matches of a pattern.
+    """Returns the URLs of the snapshots to which *url* refers:
+
+    *url* itself, those below it, or the matches of a pattern.
 
     Raises:
         RemoteFailed: *url* cannot be reached.
@@ -155,8 +160,7 @@ def snapshots(url: str) -> list[str]:
 
 
 def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
-    """Returns the URLs below *url* that have data but no manifest, and were not written for
-    *older_than_s*.
+    """Returns the URLs below *url* with data but no manifest, unwritten for *older_than_s*.
 
     Raises:
         RemoteFailed: *url* cannot be reached.

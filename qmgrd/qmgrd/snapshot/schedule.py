@@ -17,9 +17,10 @@ from qmgrd.core.context.context import Note
 
 STATE_FILE = "snapshots.json"
 RETRY_US = 60_000_000
-BUSY_US = 5_000_000  # wait while another snapshot is being made
-ANSWER_MAX_US = 60_000_000  # time before the request is repeated, because a failed turn loses it
-LOOK_MAX_S = 60.0  # maximum wait, because the wall clock may be set
+BUSY_US = 5_000_000  # time to wait while another snapshot is being made
+# Time before a request is repeated, because a failed turn loses the request.
+ANSWER_MAX_US = 60_000_000
+LOOK_MAX_S = 60.0  # maximum time between two checks, because the wall clock may be set
 
 
 class SnapshotTimetable:
@@ -41,7 +42,8 @@ class SnapshotTimetable:
             last = json.loads(self._file.read_bytes())
             int(last["taken_us"])
         except (OSError, ValueError, KeyError, TypeError):
-            return {}  # No snapshot was taken, or its time is unknown. So a snapshot is due.
+            # No snapshot was taken, or its time is unknown. In both cases, a snapshot is due.
+            return {}
         return dict(last)
 
     @property
@@ -59,13 +61,13 @@ class SnapshotTimetable:
         return min(max(self._next_us - now_us, 0) / 1_000_000 + 0.001, LOOK_MAX_S)
 
     def due(self, now_us: int) -> str:
-        """Returns the path for a snapshot if one is due, else "".
+        """Returns the path for the next snapshot if it is due, else "".
 
         Each due time is returned once.
         """
         if not self.is_on:
             return ""
-        # A clock that was set back must not delay the snapshot by that much.
+        # If the clock was set back, the snapshot must not be delayed by the difference.
         self._next_us = min(self._next_us, now_us + self._wanted.every_ms * 1000)
         if now_us < self._next_us:
             return ""
@@ -75,8 +77,9 @@ class SnapshotTimetable:
         return f"{self._wanted.directory.rstrip('/')}/{name}"
 
     def begun(self, now_us: int) -> None:
-        """Records that the snapshot is being written. Its result arrives regardless of the
-        duration.
+        """Records that the snapshot is being written.
+
+        Its result always arrives, however long that takes.
         """
         self._next_us = now_us + self._wanted.every_ms * 1000
 
@@ -90,7 +93,8 @@ class SnapshotTimetable:
         """Records the result of a snapshot. Returns notes for operators.
 
         Args:
-            after: The older snapshots that were removed afterwards, and any error of the removal.
+            after: The older snapshots that were removed afterwards, and the error of the removal or
+                "".
         """
         if isinstance(result, RequestError):
             return self._failed_at(now_us, directory, result)
@@ -132,7 +136,7 @@ class SnapshotTimetable:
         return [Note("error", "snapshot failed", {"directory": directory, "why": error.text})]
 
     def facts(self) -> dict[str, Any]:
-        """Returns the state of the schedule. next_us is None if the schedule is off."""
+        """Returns the state of the schedule. ``next_us`` is None if the schedule is off."""
         return {
             "directory": self._wanted.directory,
             "every_ms": self._wanted.every_ms,

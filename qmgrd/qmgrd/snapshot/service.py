@@ -1,4 +1,4 @@
-"""The daemon's entry point for snapshots: requested and scheduled ones."""
+"""The daemon's entry point for snapshots, both requested and scheduled."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from qmgrd.snapshot.snapshot import Snapshotter
 from qmgrd.store.lmdb_store import LmdbStore
 
 log = structlog.get_logger()
-# The type of a function that runs a call on the broker in one of the next turns.
+# The type of a function that schedules a call on the broker for one of the next turns.
 InTurn = Callable[[Callable[[Broker], None]], object]
 
 
@@ -66,7 +66,7 @@ class SnapshotService:
         self._timer = self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)
 
     def take(self, wanted: TakeSnapshot) -> None:
-        """Starts a copy of the turn that has just become durable.
+        """Starts copying the turn that has just become durable.
 
         Replies when the copy is written.
         """

@@ -6,8 +6,9 @@
                       copy: writer.py
 
 Measurement: the median duration of turns did not change. Their 99th percentile rose from 2.4 to 3.2
-ms (5.9 ms with a plain copy). While a copy runs, freed pages cannot be used again. So a copy has a
-time limit, and it is cancelled before the held pages fill the store and block puts.
+ms (5.9 ms with a plain copy). While a copy runs, freed pages cannot be used again. Therefore, a
+copy has a time limit, and it is cancelled before the pages that it holds fill the store and block
+puts.
 """
 
 import json
@@ -30,14 +31,13 @@ from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, Pin
 
 RATE_BYTES = 128 << 20  # bytes per second
 TIME_MAX_S = 3_600.0
-# For a store that is full without the snapshot: the limit, as a fraction of the room kept for acks.
+# The limit for a store that is full even without the snapshot: a fraction of the room reserved for
+# acks.
 HELD_SHARE = 4
 
 
 class SnapshotFailed(RequestError):
-    """A snapshot failed. The text states the error, the place and the remedy. No data is left of
-    it.
-    """
+    """A snapshot failed. The message states the error, place and remedy. No data is left."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.SNAPSHOT_FAILED, text, retry_after_ms=1_000)
@@ -108,7 +108,7 @@ class Snapshotter:
     def start(
         self, directory: str, turn_number: int, done: Done, rate_bytes: int = 0, keep: int = 0
     ) -> None:
-        """Begins a snapshot of the last committed turn, and returns at once.
+        """Begins a snapshot of the last committed turn, and returns immediately.
 
         *done* is called once, on the event loop's thread.
 
@@ -157,7 +157,7 @@ class Snapshotter:
         except CopyFailed as error:
             raise SnapshotFailed(f"{directory}: the store cannot be read: {error}") from error
         self._given_up = ""
-        # A failing daemon does not wait for a daemon thread.
+        # The exit of a failing daemon does not wait for a daemon thread.
         thread = Thread(target=self._run, args=(order, pin, done), name="snapshot", daemon=True)
         try:
             thread.start()
@@ -195,7 +195,9 @@ class Snapshotter:
             result = self._take(order, pin)
         except SnapshotFailed as error:
             result = error
-        except Exception as error:  # The edge of the thread: the requester waits for an answer.
+        except Exception as error:
+            # This is the outer edge of the thread. The requester must receive an answer in any
+            # case.
             result = SnapshotFailed(f"{order.directory}: {type(error).__name__}: {error}")
         finally:
             pin.release()
@@ -207,7 +209,7 @@ class Snapshotter:
         done(result)
 
     def _take(self, order: WriteRequest, pin: Pin) -> dict[str, Any]:
-        """Lets a child process write the copy. Returns the manifest."""
+        """Makes a child process write the copy. Returns the manifest."""
         source, pipe = os.pipe()
         with open(pipe, "wb", buffering=0) as to_child:
             with open(source, "rb", buffering=0) as from_daemon:
@@ -253,7 +255,7 @@ def _copy(pin: Pin, to_child: FileIO) -> str:
         pin.copy_to(to_child.fileno())
         to_child.write(TRAILER)
     except BrokenPipeError:
-        return ""  # The child ended first and reports the reason.
+        return ""  # The child ended first. It reports the reason.
     except CopyFailed as error:
         return "" if "Broken pipe" in str(error) else f"the store cannot be copied: {error}"
     return ""

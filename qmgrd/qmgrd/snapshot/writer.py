@@ -5,8 +5,8 @@
       manifest.json     the facts of data.mdb, counted in data.mdb itself
     DIR/                the same, renamed after all data is on disk
 
-A remote snapshot is written to the staging directory and copied from there (remote.py). The pipe
-must end in TRAILER, so a daemon that dies during the copy leaves no snapshot.
+A remote snapshot is written to the staging directory and copied from there (remote.py). The data in
+the pipe must end with TRAILER. Therefore, a daemon that dies during the copy leaves no snapshot.
 The process prints one line of JSON, {"manifest": {...}, "removed": [...], "trouble": "..."} or
 {"error": "..."}, and exits with 0 or 1.
 """
@@ -31,15 +31,15 @@ from qmgrd.snapshot.facts import describe
 from qmgrd.snapshot.finder import PARTIAL
 from qmgrd.snapshot.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.snapshot.progress import Phase, ProgressWriter
-from qmgrd.snapshot.prune import leftovers_in, thin
+from qmgrd.snapshot.prune import leftovers_in, remove_all_but_newest
 from qmgrd.snapshot.remote import RemoteFailed
 from qmgrd.store.inspect import StoreUnreadable
 
-TRAILER = b"\0whole\0\xff"  # bytes after the last page
+TRAILER = b"\0whole\0\xff"  # the bytes that follow the last page in the pipe
 PIECE_BYTES = 1 << 20
 SYNC_BYTES = 8 << 20  # More unsynced data would delay the daemon's own syncs.
 DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # Only the owner may read messages.
-UMASK = 0o077  # umask for copies that other libraries write
+UMASK = 0o077  # the umask for copies that other libraries write
 NICENESS = 10
 _HINTS = {
     errno.ENOENT: "create its parent directory",
@@ -55,16 +55,16 @@ _HINTS = {
 class WriteRequest(NamedTuple):
     """The request to a writer, passed as JSON on its command line."""
 
-    directory: str  # directory or URL
-    partial: str  # temporary name, next to *directory* or in the staging directory
+    directory: str  # a directory or a URL
+    partial: str  # the temporary name, next to *directory* or in the staging directory
     turn: int
-    expected_bytes: int  # estimated size of the copy
-    rate_bytes: int  # maximum bytes per second
-    reserve_bytes: int  # free space that must remain on the disk
-    staging: str = ""  # directory in which a remote snapshot is written first
+    expected_bytes: int  # the estimated size of the copy in bytes
+    rate_bytes: int  # the maximum number of bytes written per second
+    reserve_bytes: int  # the free space in bytes that must remain on the disk
+    staging: str = ""  # the directory in which a remote snapshot is written first
     # Number of the queue manager's snapshots to keep next to *directory*; 0 means all.
     keep: int = 0
-    progress_fd: int = -1  # file for qmgrd.snapshot.progress
+    progress_fd: int = -1  # the file descriptor for qmgrd.snapshot.progress
 
     @property
     def partial_path(self) -> Path:
@@ -75,7 +75,7 @@ class WriteRequest(NamedTuple):
 
 
 class WriteFailed(Exception):
-    """A snapshot failed. The text states the error, the place and the remedy."""
+    """A snapshot failed. The message states the error, the place and the remedy."""
 
 
 def write(order: WriteRequest, source_fd: int) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _write_beside(target: Path, order: WriteRequest, source_fd: int) -> dict[str
 
 
 def _write_elsewhere(order: WriteRequest, source_fd: int) -> dict[str, Any]:
-    """Writes to the staging directory, then copies to the destination, the manifest last."""
+    """Writes to the staging directory, then copies to the destination with the manifest last."""
     partial = order.partial_path
     partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
     remove_leftovers(partial.parent, f"*{PARTIAL}*")
@@ -241,7 +241,7 @@ def _sync(directory: Path) -> None:
 
 
 def main() -> int:
-    """Runs the request on the command line. Returns the exit code."""
+    """Runs the request that the command line contains. Returns the exit code."""
     os.nice(NICENESS)
     os.umask(UMASK)
     order = WriteRequest(**json.loads(sys.argv[1]))
@@ -259,11 +259,11 @@ def main() -> int:
 
 
 def _thin(order: WriteRequest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Removes older snapshots as requested. Returns the removed ones and any error."""
+    """Removes older snapshots as requested. Returns the removed snapshots and the error, if any."""
     if not order.keep:
         return {}
     place = order.directory.rstrip("/").rpartition("/")[0] or "/"
-    removed, trouble = thin(
+    removed, trouble = remove_all_but_newest(
         place, manifest["store_id"], order.keep, order.directory, manifest["queue_manager"]
     )
     return {"removed": removed, "trouble": trouble}

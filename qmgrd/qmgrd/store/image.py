@@ -52,7 +52,7 @@ class ImageReader:
 
 def faults_of_pages(path: Path) -> list[str]:
     """Returns the errors that LMDB's own verifier reports about *path*, which no process writes."""
-    from lmdb.verify import VerifyError, verify  # not needed by the daemon
+    from lmdb.verify import VerifyError, verify  # imported here because the daemon does not need it
 
     try:
         return list(verify(str(path), subdir=False))  # type: ignore[no-untyped-call]

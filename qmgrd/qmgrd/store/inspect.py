@@ -1,4 +1,4 @@
-"""Reads a data file directly, for facts that LMDB does not report.
+"""Reads a data file directly, to find information that LMDB does not report.
 
 The module is used before LMDB maps the file, because a truncated file would kill the process with
 SIGBUS. It is also used while LMDB is running, to count recently freed pages. LMDB cannot use these
@@ -32,28 +32,28 @@ _FORMAT = 1
 _PAGE_SIZES = {1 << bits for bits in range(9, 16)}
 _META_BYTES = 152
 _HEAD_BYTES = 16
-_MAGIC_AT_IN_FORMAT_3 = 24  # page heads of format 3 are longer
+_MAGIC_AT_IN_FORMAT_3 = 24  # the format; page heads of format 3 are longer
 _WORDS = struct.Struct("<II")
-_PAGE_HEAD = struct.Struct("<QHHHH")  # number, padding, flags, lower, upper
+_PAGE_HEAD = struct.Struct("<QHHHH")  # page number, padding, flags, lower bound, upper bound
 _TAIL = struct.Struct("<QQ")
-_NODE = struct.Struct("<HHHH")  # size or page in two halves, flags, key size
+_NODE = struct.Struct("<HHHH")  # size or page number in two halves, flags, key size
 _NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _META = 1, 2, 8  # page flags
 _BIG = 1  # node flag: the value is on separate pages
 _NO_PAGE = _NO_READ = 2**64 - 1
 _READERS_AT = 128
-_READER = struct.Struct("<QI52x")  # transaction and process
+_READER = struct.Struct("<QI52x")  # transaction id and process id
 
 
 class StoreUnreadable(Exception):
-    """A store that is foreign, newer or damaged. The store was not changed."""
+    """The store is foreign, newer or damaged. The store was not changed."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path}: {why}; nothing was changed")
 
 
 class Unsound(Exception):
-    """A file is damaged or foreign. The text describes the error."""
+    """A file is damaged or foreign. The message describes the error."""
 
 
 class _MetaPage(NamedTuple):
@@ -65,7 +65,7 @@ class _MetaPage(NamedTuple):
 
 
 def check_data_file(path: Path) -> None:
-    """Checks that LMDB may map *path*, which no process has open.
+    """Checks that LMDB can safely map *path*, which no process has open.
 
     Raises:
         StoreUnreadable: The file is missing, not an LMDB file, of another format, or truncated.
@@ -86,10 +86,10 @@ def map_bytes(path: Path) -> int:
 
 
 def readers(lock: Path) -> list[tuple[int, int]]:
-    """Returns the process and transaction of each reader in the lock file *lock*, if it exists.
+    """Returns the process and transaction ids of the readers in the lock file *lock*, if it exists.
 
-    In a store at rest, these readers are killed processes. LMDB removes them when it opens the
-    store.
+    In a store at rest, these readers are processes that were killed. LMDB removes their entries
+    when it opens the store.
     """
     try:
         data = lock.read_bytes()
@@ -102,7 +102,7 @@ def readers(lock: Path) -> list[tuple[int, int]]:
 
 
 def freed_since(file: BinaryIO, transaction: int) -> tuple[int, int]:
-    """Returns the number of pages freed in or after *transaction*, and the last transaction.
+    """Returns the number of pages freed in or after *transaction*, and the last transaction's id.
 
     *file* must be unbuffered, and no transaction may commit to it during the call.
     """
@@ -167,7 +167,7 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
 
 
 def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
-    """Returns the number of free pages that are beyond the end of the file."""
+    """Returns the number of free pages beyond the end of the file."""
     rows = _free_rows(file, meta, pages)
     return sum(page >= pages for _, numbers in rows for page in numbers)
 
@@ -175,7 +175,7 @@ def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
 def _free_rows(
     file: BinaryIO, meta: _MetaPage, pages: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yields the rows of the free database, the latest transaction first.
+    """Yields the rows of the free database, latest transaction first.
 
     The pages of the free database itself must be within the file.
     """
@@ -189,7 +189,7 @@ def _free_rows(
         if seen > pages or not is_list:
             raise Unsound("the list of free pages is damaged; restore it from a snapshot")
         nodes = struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES)
-        # Including the key.
+        # The size includes the key.
         node_bytes = _NODE.size if flags & _BRANCH else _NODE.size + _NUMBER.size
         for at in nodes if flags & _BRANCH else reversed(nodes):  # The last branch is popped first.
             if at + node_bytes > meta.page_bytes:

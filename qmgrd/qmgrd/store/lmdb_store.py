@@ -27,15 +27,15 @@ from qmgrd.store.inspect import StoreUnreadable, Unsound, check_data_file, freed
 READERS_MAX = 1024
 LOCK_FILE = "qmgrd.lock"
 DATA_FILE = "data.mdb"
-MANIFEST_FILE = "manifest.json"  # a directory with this file is a snapshot
-ReadFailed = lmdb.Error  # raised when a damaged file is read
+MANIFEST_FILE = "manifest.json"  # a directory that contains this file is a snapshot
+ReadFailed = lmdb.Error  # the errors that LMDB raises when it reads a damaged file
 
 
 class StoreLocked(Exception):
-    """Another daemon uses this directory, or ``qmctl store`` reads it."""
+    """Another daemon uses this directory, or ``qmctl store`` is reading it."""
 
     def __init__(self, directory: Path, *, is_read: bool = False) -> None:
-        self.owner = _owner(directory)  # process id of the daemon, or "unknown"
+        self.owner = _owner(directory)  # the process id of the daemon, or "unknown"
         super().__init__(
             f"qmctl store is reading {directory}: start again after it has finished"
             if is_read
@@ -56,9 +56,7 @@ class StoreMissing(Exception):
 
 
 class StoreIsSnapshot(Exception):
-    """The directory is a snapshot or contains a copied one. A new store next to it would hide the
-    snapshot.
-    """
+    """The directory is or contains a snapshot. A new store next to the snapshot would hide it."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
@@ -83,7 +81,7 @@ class CopyFailed(Exception):
 
 
 class LmdbTransaction:
-    """The write transaction of a turn. For speed, its methods are bound methods of LMDB."""
+    """The write transaction of a turn. For speed, its methods are LMDB's own bound methods."""
 
     __slots__ = ("_txn", "delete", "get", "put", "rows_used")
 
@@ -130,9 +128,9 @@ class LmdbStore:
         """Opens or creates the store in *directory*, which only this process may use.
 
         Raises:
-            StoreLocked: Another daemon has locked the directory, or ``qmctl store`` reads it.
-            StoreMissing: The directory had a store, which is missing.
-            StoreIsSnapshot: The directory has no store, but a snapshot.
+            StoreLocked: Another daemon has locked the directory, or ``qmctl store`` is reading it.
+            StoreMissing: The directory had a store, but the store is missing.
+            StoreIsSnapshot: The directory contains a snapshot but no store.
             StoreUnreadable: The store is foreign or damaged. It was not changed.
             OSError: The directory cannot be created or written.
         """
@@ -146,9 +144,10 @@ class LmdbStore:
         try:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
-            # Opened once, because descriptors may have run out when a snapshot needs one.
+            # Opened in advance, because no descriptor may be free when a snapshot needs one.
             self._fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
-            # Written only now, so that a killed first start leaves no file that requires a store.
+            # Written only now, so that a first start that is killed leaves no file that requires a
+            # store.
             with suppress(OSError):  # The disk may be full, and the daemon is needed to empty it.
                 (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
         except BaseException:
@@ -158,10 +157,10 @@ class LmdbStore:
         self._pin: Pin | None = None
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
-        """Pins the last committed turn for a copy. Only one pin exists at a time.
+        """Pins the last committed turn for a copy. Only one pin can exist at a time.
 
         Args:
-            give_up: A function that cancels a copy of the turn soon, even if the copy is waiting.
+            give_up: A function that soon cancels a copy of the turn, even if the copy is waiting.
 
         Raises:
             CopyFailed: LMDB has no room for another reader.
@@ -186,7 +185,7 @@ class LmdbStore:
         """Returns after the transaction is on disk.
 
         Raises:
-            StoreFailed: The transaction may or may not be stored.
+            StoreFailed: Whether the transaction was stored is unknown.
         """
         txn, self._txn = self._txn, None
         assert txn is not None, "commit without begin"
@@ -217,7 +216,7 @@ class LmdbStore:
     def space(self) -> Space:
         """Returns the used and free space of the map and the disk.
 
-        The file never shrinks. Its free space is used again, except the pages that a pin holds.
+        The file never shrinks. Its free space is reused, except pages that a pin holds.
 
         Raises:
             StoreReplaced: The file was removed. Committed data would be lost.
@@ -311,8 +310,9 @@ class Pin:
             raise CopyFailed(str(error)) from error
 
     def release(self) -> None:
-        """Releases the turn. A second call has no effect. Must be called before the store is
-        closed.
+        """Releases the turn.
+
+        A second call has no effect. The call must precede the close of the store.
         """
         self._txn.abort()
         self.released = True
@@ -334,8 +334,9 @@ def _open(path: Path, map_bytes: int) -> lmdb.Environment:
 
 
 def _create(path: Path, map_bytes: int) -> None:
-    """Creates an empty store completely or not at all. If killed early, LMDB would leave half a
-    store.
+    """Creates an empty store completely or not at all.
+
+    LMDB would leave half a store if it were killed.
     """
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -358,7 +359,7 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
                 mode=0o600,
             )
         except lmdb.Error as error:
-            # LMDB gives this error no number.
+            # LMDB does not give this error a number.
             if not str(error).endswith(os.strerror(errno.EINTR)):
                 raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
@@ -366,7 +367,8 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
 def _sync(path: Path) -> None:
     try:
         fd = os.open(path, os.O_RDONLY)
-    except PermissionError:  # A directory above the store that the daemon may only traverse.
+    except PermissionError:
+        # The daemon may traverse this directory above the store, but not read it.
         return
     try:
         os.fsync(fd)
@@ -378,7 +380,7 @@ def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:
     """Locks a data directory against daemons until the returned descriptor is closed.
 
     Raises:
-        StoreLocked: A daemon uses the directory. For an exclusive lock: or another process reads
+        StoreLocked: A daemon uses the directory, or, for an exclusive lock, another process reads
             it.
     """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -25,7 +25,7 @@ class StoreInUse(Exception):
 
 
 @contextmanager
-def at_rest(directory: Path) -> Iterator[Path]:
+def offline_data_file(directory: Path) -> Iterator[Path]:
     """Yields the data file of *directory*. No daemon can use the store until the block ends.
 
     Raises:

@@ -22,7 +22,7 @@ from qmgrd.store.inspect import (
     readers,
 )
 from qmgrd.store.lmdb_store import ReadFailed
-from qmgrd.store.offline import at_rest
+from qmgrd.store.offline import offline_data_file
 from qmgrd.verify.definitions import NONSENSE, SPACES
 from qmgrd.verify.verify import LEAK, name_in
 
@@ -34,7 +34,7 @@ def store_content(directory: Path) -> dict[str, Any]:
         StoreInUse: A daemon uses the store.
         StoreUnreadable: The store is missing, of another format, or has damaged pages.
     """
-    with at_rest(directory) as data:
+    with offline_data_file(directory) as data:
         check_data_file(data)
         _check_pages(data)
         image = open_image(data)

@@ -1,4 +1,4 @@
-"""The small rows of a store: each has a valid seal, is readable, and agrees with the other rows."""
+"""The small rows of a store. Each has a valid seal, is readable, and agrees with the other rows."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ KEY_BYTES = {
     keys.SPACE_JOB: 9,
     keys.SPACE_ASIDE: 9,
 }
-SPACES = {  # contents of the rows in each space
+SPACES = {  # the contents of the rows in each space
     b"\x00": "of the store itself",
     keys.SPACE_QUEUE: "definitions of queues",
     keys.SPACE_LINK: "definitions of links",
@@ -72,7 +72,7 @@ SPACES = {  # contents of the rows in each space
     keys.SPACE_CURSOR: "export cursors",
     keys.SPACE_ASIDE: "items set aside",
 }
-# In the order in which the forms of their names are numbered.
+# The tables, in the order in which the forms of their names are numbered.
 KINDS = ("local", "remote", "transmission")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 SEALS = {
@@ -80,7 +80,7 @@ SEALS = {
     keys.SPACE_NOTE: "seal-note",
     keys.SPACE_GROUP_ROW: "seal-group",
 }
-END = b"\xff" * 64  # key after all keys of a store
+END = b"\xff" * 64  # a key after all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
 
 
@@ -89,11 +89,14 @@ class Defined:
     """The readable definitions in a store."""
 
     queues: dict[int, str] = field(default_factory=dict)  # queue names by id, without remote queues
-    routes: set[str] = field(default_factory=set)  # queue managers that are reached through links
-    remote: list[str] = field(default_factory=list)  # remote queues and aliases; they have no id
+    # The queue managers that are reached through links.
+    routes: set[str] = field(default_factory=set)
+    # The remote queues and aliases, which have no id.
+    remote: list[str] = field(default_factory=list)
     # Ids of the transmission queues by link name.
     links: dict[str, int] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
+    # The ids of deleted queues that are being removed.
+    dropped: set[int] = field(default_factory=set)
     # Ranges of arrivals, by queue id, whose non-persistent messages are lost and being removed.
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     is_whole: bool = True  # whether no definition row is damaged
@@ -104,7 +107,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
     _check_spaces(found, tx)
     defined = Defined()
     single = dict(unsealed(found, tx, b"\x00"))
-    secret = single.get(keys.SECRET)  # A store of an older version has no secret.
+    secret = single.get(keys.SECRET)  # A store that an older version wrote has no secret.
     if secret is not None and len(secret) != SECRET_BYTES:
         why = f"the secret has {len(secret)} bytes, not {SECRET_BYTES}; the next start creates one"
         found.add("content", keys.SECRET, why)
@@ -152,7 +155,7 @@ def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[b
 
 
 def _check_spaces(found: Findings, tx: Transaction) -> None:
-    """Finds rows of unknown spaces, with one seek per space and one more."""
+    """Finds rows of unknown spaces, with one seek per space plus one."""
     start = b"\0"
     while (row := next(tx.scan(start, END), None)) is not None:
         key = row[0]

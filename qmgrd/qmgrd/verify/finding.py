@@ -35,12 +35,12 @@ MEANINGS = {
     "index-wrong": "a duplicate of the message would be accepted as a new message",
     "index-orphan": "its message does not exist: the next message with that UID replaces the row",
     "select-missing": "selection by correlation id or group does not find the message",
-    "select-orphan": "the row leads to no message: disk space cannot be used; no other effect",
+    "select-orphan": "the row refers to no message: disk space cannot be used; no other effect",
     "group-row": "the group may stop or start with the wrong message: use skip, or restore",
     "chain-missing": "no consumer starts the group until one of its messages is added or removed",
     "complete-missing": "consumers of complete groups do not get the group until one of its "
     "messages leaves",
-    "chain-orphan": "the entry leads to no group: disk space cannot be used; no other effect",
+    "chain-orphan": "the entry refers to no group: disk space cannot be used; no other effect",
     "due-missing": "the message stays delayed, or is not removed when it expires",
     "due-orphan": "the row has no effect, or a delayed message is delivered too early",
     "remembered": "a message with that UID is refused as a duplicate forever",
@@ -59,26 +59,26 @@ MEANINGS = {
 class Finding(NamedTuple):
     """A fault in a store."""
 
-    fault: str  # a key of MEANINGS
-    key: bytes  # key of the row; may be empty
+    fault: str  # the kind of fault, a key of MEANINGS
+    key: bytes  # the key of the row; may be empty
     what: str
 
     @property
     def means(self) -> str:
-        """The consequence of the fault."""
+        """The consequence of the fault for the operator."""
         return MEANINGS[self.fault]
 
 
 @dataclass
 class Findings:
-    """All faults that were found.
+    """All faults found in a store.
 
     Invariant: ``counts`` includes the findings that were not kept.
     """
 
     kept: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    # Called with the number of further rows read.
+    # A function that receives the number of further rows read.
     looked_at: Callable[[int], object] = lambda rows: None
 
     def add(self, fault: str, key: bytes, what: str) -> None:

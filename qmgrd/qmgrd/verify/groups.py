@@ -1,6 +1,8 @@
-"""The groups of a queue: the row of each group agrees with its messages and its position.
+"""The groups of a queue.
 
-    group, number ──▶ message                  each leads to one of that group and number
+The row of each group agrees with its messages and its position in the line.
+
+    group, number ──▶ message                  each row refers to a message of that group and number
          │
          └── counted ──▶ row of the group      counts, numbers, the last one
                             │   ▲
@@ -10,8 +12,8 @@
                                                stopped; another one if the whole rest can be
                                                delivered
 
-The messages of groups and the group rows are in the same order. So both are read in parallel, in
-constant memory. The check of each message includes its index row (index.py).
+The messages of groups and the group rows are in the same order. Therefore, both are read in
+parallel, in constant memory. The check of each message includes its index row (index.py).
 """
 
 from collections.abc import Iterator
@@ -46,7 +48,7 @@ class GroupTally:
     last: int = 0  # number of the message that is marked as the last
 
     def add(self, number: int, position: bytes, *, is_last: bool) -> None:
-        """Counts a message. Numbers must ascend."""
+        """Counts a message. Messages must be added in ascending order of their numbers."""
         self.count += position[keys.LANE_AT] == keys.LANE_GROUPED
         self.waiting += position[keys.LANE_AT] == keys.LANE_DELAYED
         self.lowest = self.lowest or number
@@ -117,7 +119,7 @@ class _GroupsCheck:
     # Messages
 
     def _members(self) -> Iterator[tuple[bytes, GroupTally]]:
-        """Yields each group with its found messages, in order."""
+        """Yields each group and the messages found for it, in order."""
         for group_id, members in groupby(self._leading(), lambda member: member[0]):
             seen = GroupTally()
             for _, number, position in members:
@@ -176,9 +178,9 @@ class _GroupsCheck:
         due = group_index.find(self._tx, prefix, row.due)
         has_turn = due is not None and due[0] == keys.LANE_GROUPED and not row.is_stopped
         if has_turn != bool(row.place):
-            turn = "has a turn" if row.place else "has no turn"
+            turn = "is in line" if row.place else "is not in line"
             can = "can" if has_turn else "cannot"
-            what = f"{turn} in its row, but number {row.due} {can} be delivered"
+            what = f"{turn} according to its row, but number {row.due} {can} be delivered"
             self._report("group-row", group_id, what)
         elif row.place and self._tx.get(chain := keys.chain(self._id, row.place)) != group_id:
             self._report("chain-missing", group_id, "is not found at its position", chain)
@@ -193,7 +195,7 @@ class _GroupsCheck:
                 verb = "is" if row.is_listed else "is not"
                 self._report("group-row", group_id, f"{verb} listed as complete in its row")
         elif is_complete and self._tx.get(key := keys.complete(self._id, row.place)) != group_id:
-            self._report("complete-missing", group_id, "is missing from the complete ones", key)
+            self._report("complete-missing", group_id, "is missing from the complete groups", key)
 
     def _is_being_listed(self) -> bool:
         """Returns whether a job is still listing the groups that an older version wrote."""
@@ -207,16 +209,14 @@ class _GroupsCheck:
         return False
 
     def _check_chain(self) -> None:
-        """Finds groups with a second position in the line, and incomplete groups listed as
-        complete.
-        """
+        """Finds groups that are twice in the line, and incomplete groups listed as complete."""
         for space in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE):
             prefix = keys.of_queue(space, self._id)
             for key, group_id in self._tx.scan(prefix, keys.after(prefix)):
                 self._found.looked_at(1)
                 place = self._place(group_id, is_listed=space == keys.SPACE_COMPLETE)
                 if place not in (None, key[keys.POSITION_AT :]):
-                    self._report("chain-orphan", group_id, "has no turn there", key)
+                    self._report("chain-orphan", group_id, "is not in line there", key)
 
     def _place(self, group_id: bytes, *, is_listed: bool) -> bytes | None:
         """Returns the position of a group by its row, or None if the group was already reported."""

@@ -1,4 +1,7 @@
-"""History: rows without gaps in the range that the journal states, and valid cursors."""
+"""History.
+
+Its rows have no gaps in the range that the journal states, and its cursors are valid.
+"""
 
 import struct
 

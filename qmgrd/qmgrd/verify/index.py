@@ -1,12 +1,12 @@
-"""The index rows of messages: each message has its rows, and no row leads elsewhere.
+"""The index rows of messages. Each message has its rows, and no row refers to anything else.
 
     UID ────────────────┐
     correlation id ─────┼──▶ entry ──▶ its row in the schedule (schedule.py)
     group, number ──────┘       └────▶ its note
     (groups.py checks group rows without a message)
 
-The rows of each valid message are counted. If a space has no more rows than this count, all of them
-are right. Each row is checked only if the space has more rows.
+The rows of each valid message are counted. If a space has no more rows than these, all of its rows
+are correct. Single rows are checked only if the space has more rows.
 """
 
 from qmgr_protocol import group_id
@@ -53,15 +53,16 @@ class IndexCheck:
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._origins = OriginTable(queue_id)
         self._remembered = remembered
-        self._uids = 0  # number of messages to which their row of the UID index refers
+        self._uids = 0  # number of messages that have the correct row in the UID index
         self._correlated = 0  # number of correlation rows of messages
-        self._astray: set[bytes] = set()  # rows of the UID index that lead elsewhere
-        self.unsound: set[bytes] = set()  # positions of damaged messages
-        self.reported: set[bytes] = set()  # ids of groups with a message that was reported
-        self._noted: set[int] = set()  # arrivals of messages that have, or may have, a note
+        self._astray: set[bytes] = set()  # rows of the UID index that do not refer to their message
+        self.unsound: set[bytes] = set()  # the positions of damaged messages
+        self.reported: set[bytes] = set()  # the ids of groups with a message that was reported
+        # The arrival numbers of messages that have, or may have, a note.
+        self._noted: set[int] = set()
 
     def skip(self, key: bytes) -> None:
-        """Records a damaged message. Its index rows may be right."""
+        """Records a damaged message. Its index rows may be correct."""
         self.unsound.add(key[keys.POSITION_AT :])
         self._noted.add(keys.place(key)[1])
 
@@ -71,7 +72,7 @@ class IndexCheck:
         Args:
             is_lost: Whether a restart lost the message. A new message may then use its UID.
         """
-        if not entry.shared:  # A shared entry is found through its publication.
+        if not entry.shared:  # The UID of a shared entry is found through its publication.
             self._check_uid(key, entry, is_lost=is_lost)
         self._check_selection(key, entry)
         priority, arrival = keys.place(key)
@@ -136,7 +137,7 @@ class IndexCheck:
             self._miss("select-missing", key, key, "has no group, so no consumer receives it there")
             return
         row = keys.group(self._id, *group)
-        position = group_index.find(self._tx, row[:-4], group[1])
+        position = group_index.find(self._tx, row[keys.BEFORE_NUMBER], group[1])
         if position != key[keys.POSITION_AT :]:
             named = f"number {group[1]} of group {group_id.shown(group[0])}"
             where = "" if position is None else f": {position.hex()} is"
@@ -144,7 +145,9 @@ class IndexCheck:
             self.reported.add(group[0])
 
     def _check_index(self) -> None:
-        """Finds rows of the UID index that refer to no or another message, or never expire."""
+        """Finds rows of the UID index that refer to no message or to another one, or that never
+        expire.
+        """
         prefix = keys.of_queue(keys.SPACE_UID, self._id)
         count = kept = 0
         for _, position in self._tx.scan(prefix, keys.after(prefix)):
@@ -189,11 +192,11 @@ class IndexCheck:
         for row, _ in self._tx.scan(prefix, keys.after(prefix)):
             place = row[-keys.PLACE.size :]
             if not any(self._is_correlated(row, bytes([lane]) + place) for lane in _GOT):
-                where = f"leads to {place.hex()}, but no such message exists there"
+                where = f"refers to {place.hex()}, but no such message exists there"
                 self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
 
     def _is_correlated(self, row: bytes, position: bytes) -> bool:
-        """Returns whether *row* leads to the message at *position*, or that message is damaged."""
+        """Returns whether *row* refers to the message at *position*, or that message is damaged."""
         if position in self.unsound:
             return True
         value = None if self._is_transmission else self._tx.get(self._prefix + position)

@@ -1,7 +1,7 @@
 """Checks a snapshot against its manifest: the manifest's checksum, the data file, and its content.
 
-The code that wrote the manifest also reads the content again, so all facts are checked. Facts of a
-later version are ignored.
+The code that wrote the manifest also reads the content again, so all fields are checked. Fields of
+a later version are ignored.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from qmgrd.snapshot.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.verify.finding import Findings
 
 PIECE_BYTES = 4 << 20
-SHOWN_MAX = 200  # maximum length of a fact in a text, in characters
-# Facts about the manifest, not about the store.
+SHOWN_MAX = 200  # maximum length of a field's value in a message, in characters
+# Fields that describe the manifest, not the store.
 _ITSELF = {"format", CHECKSUM, "data_bytes", "data_sha256"}
 
 
@@ -29,7 +29,7 @@ def check_manifest(
     missing.
 
     Args:
-        advance: Called with the number of further bytes read.
+        advance: A function that receives the number of further bytes read.
     """
     path = data.parent / MANIFEST
     try:
@@ -63,7 +63,7 @@ def _sha256(path: Path, advance: Callable[[int], object]) -> str:
 
 
 def check_facts(found: Findings, tx: Transaction, manifest: dict[str, Any]) -> None:
-    """Compares the content of the store with a valid manifest: counts and positions."""
+    """Compares the numbers and positions in the store with those in a valid manifest."""
     try:
         facts = facts_in(tx)
     except (RowDamaged, ValueError, TypeError, KeyError):
@@ -78,7 +78,7 @@ def check_facts(found: Findings, tx: Transaction, manifest: dict[str, Any]) -> N
 
 
 def _difference(actual: Any, stated: Any) -> tuple[str, str]:
-    """Returns the first difference. For lists, this is the first element that differs."""
+    """Returns the first difference between two values. For lists, compares element by element."""
     if isinstance(actual, list) and isinstance(stated, list) and len(actual) == len(stated):
         for one, other in zip(actual, stated, strict=True):
             if one != other:

@@ -1,4 +1,4 @@
-"""Publications: the numbers of holders are right, and parked publications are in the index.
+"""Publications. The numbers of holders are correct, and parked publications are in the index.
 
 reference on a subscription ──▶ publication ◀── number of holders
 entry in the lane of parked publications ◀──▶ row of the index
@@ -17,8 +17,9 @@ from qmgrd.verify.finding import Findings
 class SubscriptionReferences:
     """The references that subscriptions hold."""
 
-    references: Counter[int] = field(default_factory=Counter)  # number of references by publication
-    parked: dict[bytes, bytes] = field(default_factory=dict)  # expected rows of the index
+    # The number of references by publication.
+    references: Counter[int] = field(default_factory=Counter)
+    parked: dict[bytes, bytes] = field(default_factory=dict)  # the rows that the index should have
 
 
 def check_publications(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
@@ -50,7 +51,7 @@ def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReference
         if is_pending and arrival >= stop:
             continue  # The fan-out of this publication has not begun.
         if is_pending and first <= arrival < stop:
-            expected[arrival] += 1  # Held until the fan-out is finished.
+            expected[arrival] += 1  # The fan-out holds the publication until it is finished.
         if expected[arrival] != stored.get(arrival, 0) or not expected[arrival]:
             what = f"publication {arrival} has {expected[arrival]} holders, but its row states "
             found.add(

@@ -1,4 +1,4 @@
-"""The messages of a store: each is complete, in its lane, counted, and found by its index rows.
+"""The messages of a store. Each is complete, in its lane, counted, and found by its index rows.
 
     counters ── depth, delayed, bytes ──▶ entries ──▶ pieces of long records
                                           │   ▲
@@ -49,9 +49,9 @@ class Checked:
     """The results of the check of a store's messages."""
 
     messages: int = 0
-    set_aside: int = 0  # number of messages that the queue manager has set aside before
-    bodies: set[bytes] = field(default_factory=set)  # body ids of messages
-    # References that subscriptions hold.
+    set_aside: int = 0  # the number of messages that the queue manager had already set aside
+    bodies: set[bytes] = field(default_factory=set)  # the body ids of messages
+    # The references that subscriptions hold.
     held: SubscriptionReferences = field(default_factory=SubscriptionReferences)
 
 
@@ -77,9 +77,10 @@ def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
     """Yields the ids of the queues that have rows in *space*, with one seek per queue."""
     start = space
     while (row := next(tx.scan(start, keys.after(space)), None)) is not None:
-        prefix = row[0][:5].ljust(5, b"\0")
-        yield int.from_bytes(prefix[1:], "big")
-        if prefix[1:] == b"\xff" * 4:
+        prefix = row[0][keys.OF_QUEUE].ljust(keys.OF_QUEUE.stop, b"\0")
+        queue_id = keys.queue_id_of(prefix)
+        yield queue_id
+        if queue_id > keys.PUBLICATIONS_ID:  # No id follows.
             return
         start = keys.after(prefix)
 
@@ -139,22 +140,22 @@ def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
 
 @dataclass
 class QueueTally:
-    """The counts of a queue's messages, in the terms of its counters."""
+    """The number of a queue's messages of each kind, as its counters have them."""
 
     depth: int = 0
-    grouped: int = 0  # part of depth
+    grouped: int = 0  # the part of ``depth`` that is in groups
     delayed: int = 0
     parked: int = 0
     size: int = 0
     volatile: int = 0
     volatile_delayed: int = 0
     volatile_bytes: int = 0
-    volatile_from: int | None = None  # the first arrival
+    volatile_from: int | None = None  # the first arrival number
     first: int | None = None
     last: int = 0
 
     def add(self, key: bytes, entry: entries.Entry) -> None:
-        """Counts a message that is neither set aside nor lost."""
+        """Counts a message that was neither set aside nor lost."""
         if key[keys.POSITION_AT] == keys.LANE_PARKED:
             self.parked += 1
             return
@@ -229,9 +230,7 @@ class QueueCheck:
         return counters
 
     def _timestamps(self) -> Iterator[tuple[bytes, int]]:
-        """Yields the table of origins. A damaged timestamp counts as the highest possible
-        timestamp.
-        """
+        """Yields the table of origins, with the highest possible timestamp for a damaged one."""
         prefix = keys.of_queue(keys.SPACE_ORIGIN, self.id)
         for key, _ in self._tx.scan(prefix, keys.after(prefix)):
             yield key[keys.POSITION_AT :], 1 << 64
@@ -318,9 +317,7 @@ class QueueCheck:
             )
 
     def _check_counters(self, counters: Counters) -> None:
-        """Checks the counters. The byte count is ignored if messages are damaged, because it is
-        then wrong.
-        """
+        """Checks the counters, except the number of bytes if messages are damaged."""
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
         seen = self.seen
         counted = (counters.depth, counters.grouped, counters.delayed, counters.parked)

@@ -1,6 +1,6 @@
-"""The schedule: each row refers to a message that is due then, a remembered UID, or a group.
+"""The schedule. Each row refers to a message, a remembered UID or a group that is due at that time.
 
-index.py checks that each message has its row in the schedule, and groups.py does so for groups.
+index.py checks that each message has its row in the schedule. groups.py does the same for groups.
 Rows of deleted queues are not a fault, because they are removed when they are due.
 """
 
@@ -16,12 +16,12 @@ from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.verify.definitions import NONSENSE, Defined
 from qmgrd.verify.finding import Findings
 
-STEP_ROWS = 10_000  # rows between two progress reports
+STEP_ROWS = 10_000  # number of rows between two progress reports
 
 
 @dataclass
 class Remembered:
-    """The remembered UIDs: the number of their index rows by queue id."""
+    """The remembered UIDs, as the number of their index rows by queue id."""
 
     counts: Counter[int] = field(default_factory=Counter)
 
@@ -66,7 +66,7 @@ def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Rememb
 
 
 def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
-    """Returns whether a message is due then, or was reported with another due time."""
+    """Returns whether a message is due at that time, or was reported with another due time."""
     position = key[-keys.POSITION.size :]
     value = tx.get(keys.of_queue(keys.SPACE_MESSAGE, queue_id) + position)
     if value is None:
@@ -79,7 +79,7 @@ def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
 
 
 def _has_group(tx: Transaction, key: bytes, group_id: bytes, queue_id: int) -> bool:
-    """Returns whether a group is due then, or was reported elsewhere."""
+    """Returns whether a group is due at that time, or was reported before."""
     row_key = keys.group_row(queue_id, group_id)
     try:
         data = rows.find(tx, row_key)

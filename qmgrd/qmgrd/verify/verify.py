@@ -16,7 +16,7 @@ from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import StoreUnreadable, check_data_file
 from qmgrd.store.lmdb_store import ReadFailed
-from qmgrd.store.offline import at_rest
+from qmgrd.store.offline import offline_data_file
 from qmgrd.verify.definitions import check_definitions
 from qmgrd.verify.finding import Findings
 from qmgrd.verify.manifest import check_facts, check_manifest
@@ -24,7 +24,8 @@ from qmgrd.verify.queue import check_messages
 
 LEAK = "-- a leak"  # end of the only harmless error of LMDB's verifier
 
-# A function that receives a stage and its number of rows, and returns a callback for the rows read.
+# A function that receives a stage and its number of rows. It returns a function that receives the
+# number of rows read.
 Begin = Callable[[str, int], Callable[[int], object]]
 
 
@@ -36,9 +37,9 @@ class Verification:
     queue_manager: str
     rows: int
     messages: int
-    set_aside: int  # number of messages that the queue manager has set aside before
+    set_aside: int  # the number of messages that the queue manager had already set aside
     findings: Findings
-    is_read: bool  # whether the rows were read as well
+    is_read: bool  # whether the rows were read, in addition to the pages
 
 
 def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verification:
@@ -48,7 +49,7 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
         StoreInUse: A daemon uses the store.
         StoreUnreadable: The store is missing or of another format.
     """
-    with at_rest(directory) as data:
+    with offline_data_file(directory) as data:
         check_data_file(data)
         found = Findings()
         manifest = None

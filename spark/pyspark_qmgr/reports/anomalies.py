@@ -29,7 +29,7 @@ COLUMNS = (
     Column(
         "days",
         Kind.COUNT,
-        f"the number of other days; hours with fewer than {DAYS_MIN} are left out",
+        f"the number of other days; hours with fewer than {DAYS_MIN} are omitted",
     ),
     Column(
         "z", Kind.NUMBER, f"the difference from usual in deviations; unusual from {Z_MIN:.0f} on"
@@ -43,10 +43,10 @@ def anomalies(hourly: DataFrame) -> DataFrame:
 
     Args:
         hourly: The result of `rates.hourly`. Missing hours in between count as 0. The first and the
-            last hour of a queue manager are left out, because they may be incomplete.
+            last hour of a queue manager are omitted, because they may be incomplete.
     """
     counts = _counts(hourly).withColumn("hour_of_day", F.pmod(F.col("_number"), F.lit(24)))
-    # The values of the other days are derived from integer sums, which are exact in any order.
+    # The mean and the deviation are derived from integer sums, which are exact in any order.
     others = F.col("_sum") - F.col("messages")
     usual = others / F.col("days")
     squares = F.col("_squares") - F.col("messages") * F.col("messages")
@@ -68,7 +68,7 @@ def anomalies(hourly: DataFrame) -> DataFrame:
 
 
 def _counts(hourly: DataFrame) -> DataFrame:
-    """Returns queue_manager, queue, what, _number of the hour, and messages.
+    """Returns the columns queue_manager, queue, what, _number (of the hour), and messages.
 
     Hours without messages are included.
     """

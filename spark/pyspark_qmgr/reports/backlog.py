@@ -55,7 +55,7 @@ REASONS = (
     Column(
         "reason",
         Kind.TEXT,
-        "the reason of the subscriber that rejected the publications, in one word",
+        "the reason that the subscriber gave when it rejected the publications, in one word",
     ),
     Column("parked", Kind.COUNT, "publications parked for this reason"),
     Column("topics", Kind.COUNT, "the number of topics of these publications"),
@@ -69,7 +69,7 @@ def by_subscriber(
 ) -> DataFrame:
     """Returns the pending publications of each subscriber.
 
-    The tables must be of one snapshot per queue manager.
+    The tables must contain one snapshot per queue manager.
     """
     parked = republish.groupBy(*_SUBSCRIBER).agg(
         F.count("*").alias("parked"),

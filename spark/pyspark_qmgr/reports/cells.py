@@ -9,7 +9,7 @@ from pyspark_qmgr.reports.report import Kind
 
 _DURATIONS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-TEXT_MAX = 80  # maximum characters of a name from outside
+TEXT_MAX = 80  # maximum number of characters of a name that a user chose
 
 
 def _digits(value: float) -> str:
@@ -76,7 +76,7 @@ def text(value: object) -> str:
 
 
 def plain(line: str) -> str:
-    """Returns *line* with a replacement for unprintable characters, including newlines."""
+    """Returns *line* with unprintable characters, including newlines, replaced."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
 
 
@@ -104,7 +104,7 @@ def cell(kind: Kind, value: Any) -> str:
 
 
 def of(number: int, word: str) -> str:
-    """Returns *number* with its noun, such as 1 queue or 2 queues."""
+    """Returns *number* with its noun, such as "1 queue" or "2 queues"."""
     if number != 1:
         word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count(number)} {word}"

@@ -19,7 +19,7 @@ COLUMNS = (
     Column(
         "dead_reason",
         Kind.TEXT,
-        "the reason of the consumer that rejected the message, in one word",
+        "the reason that the consumer gave when it rejected the message, in one word",
     ),
     Column("messages", Kind.COUNT, "dead letters that still exist"),
     Column("body_bytes", Kind.BYTES, "the size of the bodies"),

@@ -1,4 +1,4 @@
-"""Draws a part of a report as an SVG. Lines and text have the text colour of the page."""
+"""Draws a part of a report as an SVG. Lines and text use the text colour of the page."""
 
 import io
 import math
@@ -21,7 +21,7 @@ BAR_IN = 0.3
 LABEL_MAX = 36
 HOUR = timedelta(hours=1)
 INK = "#123456"  # placeholder for the colour of the text, which the page defines
-# Okabe and Ito's palette, which colour-blind people can distinguish on white and on black.
+# Okabe and Ito's palette. Colour-blind people can distinguish its colours on white and on black.
 COLOURS = ("#2f8fd8", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 MARKS = "osD^vP"
 _STYLE: dict[Any, Any] = {
@@ -49,7 +49,7 @@ def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
     Args:
         part: A part with a plot.
         rows: The rows, in the order in which they are drawn.
-        salt: A text for the ids, unique on the page.
+        salt: A string that makes the ids of this figure unique on the page.
     """
     plot = part.plot
     assert plot is not None
@@ -79,7 +79,7 @@ def _inlined(text: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text[start:], flags=re.DOTALL)
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
     used = set(re.findall(r"""(?:url\(|href=["'])#([\w-]+)""", text))
-    # Unused ids would occur in each figure of the page.
+    # Unused ids would be repeated in each figure of the page.
     text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
     return text.replace(INK, "currentColor")
 
@@ -103,7 +103,7 @@ def _kinds(part: Part) -> dict[str, Kind]:
 
 
 def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
-    """Draws bars if a label has one value, otherwise points on one line."""
+    """Draws a bar for each label, or points on one line if labels have several values."""
     kinds = _kinds(part)
     figure, axes = _new(0.9 + BAR_IN * len(rows))
     places = range(len(rows))
@@ -205,7 +205,10 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _widen(times: Sequence[Any], axes: "Axes") -> None:
-    """Shows a day around a single hour. Otherwise, the axis would show years."""
+    """Widens the axis to a day if the plot has a single hour.
+
+    Otherwise, the axis would show years.
+    """
     if len(set(times)) == 1:
         around: Any = (times[0] - 12 * HOUR, times[0] + 12 * HOUR)
         axes.set_xlim(around)
@@ -224,7 +227,7 @@ def with_gaps(
 
 
 def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -> None:
-    """Makes the axis of values logarithmic if the values span more than two powers of ten."""
+    """Makes the value axis logarithmic if the values span more than two powers of ten."""
     from matplotlib.ticker import MaxNLocator
 
     found = [row[name] for row in rows for name in plot.values if row[name] is not None]

@@ -4,8 +4,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 ENTER = ("put", "published")
-SERVED = ("settled", "transferred")  # events with which a message reaches its destination
-# Events with which a message leaves in another way.
+SERVED = ("settled", "transferred")  # events by which a message reaches its destination
+# Other events by which a message leaves its queue.
 GONE = ("expired", "dead-lettered", "moved", "removed", "lost", "damaged")
 LEAVE = (*SERVED, *GONE)
 

@@ -40,7 +40,7 @@ COLUMNS = (
 def hops(history: DataFrame) -> DataFrame:
     """Returns the percentiles of the times for each link.
 
-    If a message passes a link several times, only the first time counts.
+    If a message passes through a link several times, only the first time counts.
     """
     event = F.col("event")
     sent = (

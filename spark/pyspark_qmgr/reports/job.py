@@ -1,4 +1,4 @@
-"""The whole job: reads snapshots, and writes a directory with Parquet files and a page.
+"""The whole job: it reads snapshots, and writes a directory with Parquet files and a page.
 
 qmctl and submit run this job.
 """
@@ -22,7 +22,7 @@ from qmgrd.snapshot.finder import StoredSnapshot, find, verify
 DOCUMENT = "report.json"
 
 
-class Made(NamedTuple):
+class ReportResults(NamedTuple):
     """The results of a job and their location."""
 
     outcomes: list[Outcome]
@@ -36,7 +36,7 @@ class Made(NamedTuple):
         return [outcome for outcome in self.outcomes if outcome.error]
 
     def document(self) -> dict[str, Any]:
-        """Returns the results as a document for scripts."""
+        """Returns the results as a dictionary for scripts."""
         return {
             "page": self.page,
             "reports": [_report(outcome, self.place) for outcome in self.outcomes],
@@ -83,7 +83,7 @@ def make(
     options: Mapping[str, str],
     report_progress: Callable[[str], object] = lambda name: None,
     tables: Frames | None = None,
-) -> Made:
+) -> ReportResults:
     """Runs *reports* on *snapshots* and writes the results into the directory *to*.
 
     Args:
@@ -109,9 +109,9 @@ def make(
         versions(spark),
     )
     place.write_text(page.FILE, page.page(facts, outcomes))
-    made = Made(outcomes, place.shown(page.FILE), facts, place)
-    place.write_text(DOCUMENT, json.dumps(made.document(), indent=2))
-    return made
+    results = ReportResults(outcomes, place.shown(page.FILE), facts, place)
+    place.write_text(DOCUMENT, json.dumps(results.document(), indent=2))
+    return results
 
 
 def _snapshot(snapshot: StoredSnapshot) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The last snapshot of each queue manager, if there are several."""
+"""The last snapshot of each queue manager, for queue managers with several snapshots."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -9,8 +9,8 @@ from pyspark_qmgr.reports.report import Column as Described
 from pyspark_qmgr.reports.report import Kind
 
 PERCENTS = (50, 95, 99)
-# Percentiles are exact up to this number of values in a group. With more values, the rank is
-# accurate to one part in this number.
+# Percentiles are exact up to this number of values in a group. With more values, the error of the
+# rank is at most the number of values divided by this number.
 ACCURACY = 10_000
 _HOUR_S = 3_600
 

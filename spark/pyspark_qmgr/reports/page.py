@@ -48,12 +48,12 @@ summary { color: var(--soft); cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; margin: .5rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 """
-# The page loads nothing and runs no script, even if names of queues contain HTML.
+# The page does not load anything or run scripts, even if names of queues contain HTML.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 class Facts(NamedTuple):
-    """The data from which the reports were made."""
+    """A description of the data from which the reports were made."""
 
     made_at: str
     queue_managers: tuple[str, ...]

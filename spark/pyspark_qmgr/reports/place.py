@@ -16,7 +16,10 @@ class PlaceUnusable(Exception):
 
 
 class Place:
-    """A directory, which is created if it does not exist. Other files in it are not touched."""
+    """A directory, which is created if it does not exist.
+
+    Other files in the directory are not changed.
+    """
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
         """Opens *directory*, a path or a URI that Spark supports.
@@ -25,7 +28,7 @@ class Place:
             PlaceUnusable: *directory* is a file, or cannot be created.
         """
         self._jvm: Any = spark._jvm
-        assert self._jvm is not None  # The value is None only with Spark Connect.
+        assert self._jvm is not None  # The value is None only if Spark Connect is used.
         self._spark = spark
         try:
             path = self._jvm.org.apache.hadoop.fs.Path(directory)
@@ -75,7 +78,10 @@ class Place:
             self._files.delete(path, True)
 
     def _put(self, partial: str, name: str) -> None:
-        """Replaces *name* with *partial*. A crash in between leaves neither."""
+        """Replaces *name* with *partial*.
+
+        If the program crashes during this call, neither file may exist.
+        """
         self._files.delete(self._path(name), True)
         if not self._files.rename(self._path(partial), self._path(name)):
             raise PlaceUnusable(

@@ -46,7 +46,7 @@ COLUMNS = (
 HOURLY = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "a queue with history"),
-    Column("hour", Kind.TIME, "the start of the hour, in UTC; hours without an event are left out"),
+    Column("hour", Kind.TIME, "the start of the hour, in UTC; hours without an event are omitted"),
     *_COUNTS,
 )
 
@@ -76,8 +76,8 @@ def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
 
     Args:
         history: The table history.
-        depths: The columns queue_manager, queue and depth at the end of the history. A missing
-            queue is empty.
+        depths: The columns queue_manager, queue and depth at the end of the history. A queue that
+            is missing here is empty.
     """
     minutes = history.withColumn("_minute", minute_number("at")).groupBy(*_QUEUE, "_minute")
     counted = minutes.agg(*_counts(), F.min("at").alias("from_at"), F.max("at").alias("_until_at"))

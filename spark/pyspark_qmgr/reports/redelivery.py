@@ -11,7 +11,8 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 _STAY = ("queue_manager", "store_id", "queue", "arrival", "message_id")
-RETURNS_MAX = 16  # highest bar of the histogram, which includes higher counts
+# Number of returns of the last bar of the histogram, which includes all higher numbers.
+RETURNS_MAX = 16
 _WHERE = (
     Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "the queue that delivered the messages"),

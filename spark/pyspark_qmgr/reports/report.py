@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 Row = Mapping[str, Any]
 Frames = Mapping[str, DataFrame]
-SHOWN_MAX = 50  # maximum rows of a table on the page; the Parquet files have all rows
+SHOWN_MAX = 50  # maximum number of rows of a table on the page; the Parquet files have all rows
 
 
 class Kind(StrEnum):
@@ -44,10 +44,10 @@ class Plot(NamedTuple):
     label: tuple[str, ...]  # columns that identify a bar or a line
     values: tuple[str, ...]
     axis: str  # title of the axis of values, with the unit
-    x: str = ""  # time column, for lines over time instead of bars
+    x: str = ""  # name of the time column, for lines over time instead of bars
     # whether the axis may be logarithmic, for values over several powers of ten
     is_log: bool = False
-    in_order: bool = False  # whether bars are ordered from low to high labels, as in a histogram
+    in_order: bool = False  # whether bars are ordered by ascending label, as in a histogram
     labels_max: int = 15
 
 
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     text: str  # meaning of a row
     columns: tuple[Column, ...]
     order: tuple[str, ...]  # columns by which the page sorts rows; -NAME sorts in descending order
-    # Returns the main result in a sentence, from the first rows (at most SHOWN_MAX) in that order.
+    # Returns a sentence with the main result of the first rows (at most SHOWN_MAX) in that order.
     title: Callable[[Sequence[Row]], str]
     plot: Plot | None = None
 

@@ -12,8 +12,8 @@ from pyspark_qmgr.reports.place import Place, first_line
 from pyspark_qmgr.reports.report import SHOWN_MAX, Frames, Kind, Part, Plot, Report, Row
 from pyspark_qmgr.reports.tables import time_of
 
-POINTS_MAX = 2_000  # maximum points of a line in a plot, which are the last points
-ERROR_MAX = 500  # maximum characters of an error
+POINTS_MAX = 2_000  # maximum number of points of a line in a plot; only the last points are drawn
+ERROR_MAX = 500  # maximum number of characters of an error
 
 
 class Found(NamedTuple):
@@ -24,7 +24,7 @@ class Found(NamedTuple):
     rows_total: int
     rows: list[Row]  # first rows of the part, for the page
     title: str
-    plot: str  # plot as SVG, or "" for none
+    plot: str  # plot as SVG, or "" if the part has no plot
 
 
 class Outcome(NamedTuple):

@@ -54,7 +54,7 @@ def by_queue(messages: DataFrame) -> DataFrame:
 def histogram(messages: DataFrame) -> DataFrame:
     """Returns the number of bodies by size: 0, 1, 2 to 3, 4 to 7 bytes and so on."""
     size = F.col("body_bytes")
-    # The result is exact, unlike a logarithm.
+    # Unlike a logarithm, this expression is exact.
     digits = F.when(size > 0, F.length(F.bin(size))).otherwise(0)
     found = messages.where(size.isNotNull()).groupBy(digits.alias("_digits"))
     counted = found.agg(F.count("*").alias("messages"), F.sum(size).alias("body_bytes"))

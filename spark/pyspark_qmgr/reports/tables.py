@@ -32,7 +32,7 @@ def snapshots_frame(spark: SparkSession, snapshots: Sequence[StoredSnapshot]) ->
 
 
 class Tables(Mapping[str, DataFrame]):
-    """The tables of *snapshots* by name. Each table is read when it is used."""
+    """The tables of *snapshots* by name. A table is read only when it is used."""
 
     def __init__(self, spark: SparkSession, snapshots: Sequence[StoredSnapshot]) -> None:
         """Prepares the tables of *snapshots*, whose checksums must be verified."""

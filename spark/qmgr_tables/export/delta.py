@@ -1,7 +1,8 @@
 """Delta: DIR/TABLE is a deltalake table. Tables of messages are partitioned by queue.
 
 Each commit contains rows and, as application transactions, the exported position of each feed.
-deltalake accepts a transaction twice, so the sink reads the table's state before each commit.
+deltalake accepts a repeated transaction. Therefore, the sink reads the table's state before each
+commit.
 """
 
 import json
@@ -77,7 +78,7 @@ class DeltaSink:
                 self._held_bytes += int(row_bytes(table).sum())
                 if self._held_bytes >= self._sizes.file_bytes:
                     self._flush()
-        if self.progress(feed.key).last < feed.last:  # None of the remaining rows is selected.
+        if self.progress(feed.key).last < feed.last:  # None of the remaining rows are selected.
             self._ends[feed.key] = feed, feed.last
 
     def finish(self) -> list[Written]:

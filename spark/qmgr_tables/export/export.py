@@ -2,8 +2,8 @@
 
 An interrupted export continues without duplicates. A queue is not a log, so an increment of
 `messages` contains the messages that were put since the last increment and still exist. Each
-message is exported once, as the first snapshot that contains it shows it. No increment contains
-later changes. With `full`, each snapshot is exported completely.
+message is exported once, in the state of the first snapshot that contains it. Later changes are not
+exported. With `full`, each snapshot is exported completely.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,9 +49,9 @@ class Exported(NamedTuple):
     table: str
     path: str
     snapshots: int
-    skipped: list[str]  # reasons why snapshots (see onDamaged) or rows were left out
+    skipped: list[str]  # reasons why snapshots (see onDamaged) or rows were omitted
     written: list[Written]
-    # whether files exist, from this run or earlier ones; without files the table is unreadable
+    # whether files exist, from this run or earlier runs; without files, the table is unreadable
     has_files: bool
 
 
@@ -69,7 +69,7 @@ def export(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Exports the rows of a table that *to* does not have yet. Returns the result.
+    """Exports the rows of a table that *to* does not contain yet. Returns the result.
 
     Args:
         options: The table, its snapshots, and its rows.
@@ -86,7 +86,7 @@ def export(
         ExportRefused: *to* has other content or is in use. Nothing was changed.
         ExportFailed: The export was interrupted.
     """
-    # The export verifies only snapshots with new data, below.
+    # The export verifies only snapshots with new data, later in this function.
     found = planning.find(options._replace(verify=False))
     planning.check_queues(found.snapshots, options)
     table = TABLES[options.table]
@@ -135,7 +135,7 @@ def write(
 
 
 def _check_format(place: str, format: str) -> None:
-    """Rejects a directory of the other format, because its readers would get the rows of both."""
+    """Refuses a directory of the other format, because its readers would get the rows of both."""
     other, mark = ("delta", "_delta_log") if format == "parquet" else ("parquet", MANIFEST)
     local = place.removeprefix("file://")
     if "://" not in local and Path(local).expanduser().joinpath(mark).exists():
@@ -157,7 +157,10 @@ def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes
 
 
 def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[str]:
-    """Writes the rows of *found* that *sink* does not have. Returns reasons for rows left out."""
+    """Writes the rows of *found* that *sink* does not have.
+
+    Returns the reasons for omitted rows.
+    """
     wanted = [feed for feed in found if not _is_done(feed, sink.progress(feed.key))]
     damaged = _damaged(wanted, options)
     left_out = list(damaged.values())

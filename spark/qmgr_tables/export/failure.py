@@ -16,7 +16,7 @@ _HINTS = {
 class ExportFailed(Exception):
     """The export was interrupted.
 
-    The text states where, why, and what to do. Complete files remain.
+    The text states the file or queue manager, the reason, and what to do. Complete files remain.
     """
 
 
@@ -29,7 +29,7 @@ class ExportRefused(ExportFailed):
 
 
 def failure_of(place: str, error: OSError) -> ExportFailed:
-    """Returns the exception for an *error* of the disk, or of the storage behind a URL."""
+    """Returns the exception for an *error* of the disk or of the storage behind a URL."""
     why = error.strerror or str(error) or type(error).__name__
     hint = _HINTS.get(error.errno or 0, "check the disk")
     return ExportFailed(

@@ -9,8 +9,8 @@
 
 Rows with the same position are exported together. A row of the journal can describe many messages.
 
-Here the rows of a feed come from snapshots. In live.py they come from a running queue manager, and
-`taken` moves its cursor.
+In this module, the rows of a feed come from snapshots. In live.py, they come from a running queue
+manager, and `taken` moves its cursor.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,12 +46,12 @@ class Feed(NamedTuple):
     queue: str  # name of the queue; "" if the feed has rows of several queues
     snapshot: StoredSnapshot  # snapshot of the rows, without its queues
     position: str  # name of the position column; "" if all rows are one piece
-    last: int  # highest position, at which the export is complete
+    last: int  # highest position; the export is complete at this position
     # function that returns the rows after a position, in order
     rows: Callable[[int], Iterator[pa.Table]]
     # function that returns the approximate number of rows after a position; 0 if unknown
     about: Callable[[int], int]
-    first: int = 0  # lowest position, before which rows are lost; 0 if gaps are normal
+    first: int = 0  # lowest position; earlier rows are lost; 0 if gaps are normal
     # function that is called with the position up to which rows are on disk
     taken: Callable[[int], None] = _nobody
 
@@ -99,7 +99,7 @@ def _by_queue(
 ) -> Iterator[Feed]:
     """Yields a feed for each queue that has runs."""
     column = POSITIONS[table]
-    # The pieces of the plan are joined again, by queue, lane and priority.
+    # The pieces of the plan are joined again by queue, lane and priority.
     whole: dict[int, dict[tuple[int, int], Run]] = {}
     for run in chain.from_iterable(share.runs for share in shares):
         runs = whole.setdefault(run.queue_id, {})
@@ -155,7 +155,7 @@ def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
 def _whole(
     read: Read, snapshot: StoredSnapshot, shares: list[Any], table: str, *, full: bool
 ) -> Feed:
-    """Returns the feed of a whole table: of one snapshot, or with positions."""
+    """Returns the feed of a whole table, either of one snapshot or with positions."""
     of = snapshot._replace(queues=())
     column = "" if full else POSITIONS.get(table, "")
     if not column:
@@ -181,7 +181,10 @@ def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Ta
 
 
 def _rows_of_spans(read: Read, spans: list[Any], column: str, after: int) -> Iterator[pa.Table]:
-    """Yields the rows of *spans*. The positions of a span are from its first up to its stop."""
+    """Yields the rows of *spans*.
+
+    The positions of a span start at its first row and end before its stop.
+    """
     left = [
         span._replace(first=max(span.first, after + 1)) for span in spans if span.stop > after + 1
     ]

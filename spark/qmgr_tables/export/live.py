@@ -40,12 +40,12 @@ def export_live(
     bar: Bar = no_bar,
     wait_ms: int = WAIT_MS,
 ) -> Exported:
-    """Exports the history of the queue manager at *address* that *to* does not have yet.
+    """Exports the history of the queue manager at *address* that *to* does not contain yet.
 
     Args:
         options: The options of table history. Paths are ignored.
-        cursor: The cursor that keeps further rows until they are exported. A missing cursor is
-            created.
+        cursor: The cursor that keeps further rows until they are exported. The function creates a
+            missing cursor.
         wait_ms: The time to wait for an unavailable queue manager.
 
     Raises:
@@ -76,7 +76,10 @@ def export_live(
 def _feed(
     journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
 ) -> Feed:
-    """Returns the feed of the existing rows after making the cursor keep them."""
+    """Makes the cursor keep the existing rows.
+
+    Returns the feed of these rows.
+    """
     after = sink.progress(state.store_id).last
     if after > state.last:
         raise ExportRefused(

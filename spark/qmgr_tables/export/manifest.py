@@ -1,4 +1,4 @@
-"""The file `_manifest` next to exported files: the files' content, and the positions already read.
+"""The file `_manifest` next to exported files: their content, and the positions already read.
 
 Each line is a JSON object:
 

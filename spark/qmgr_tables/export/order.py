@@ -1,4 +1,7 @@
-"""Rows in the order of their positions, divided into row groups the same way after a restart."""
+"""Rows in the order of their positions.
+
+The division into row groups is the same after a restart.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +15,14 @@ ROW_BYTES = 200  # approximate size of a row without its body
 def in_order(
     parts: Sequence[Iterator[pa.RecordBatch]], column: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Yields the rows of all *parts* by ascending *column*. Each part must already be ascending.
+    """Yields the rows of all *parts* by ascending *column*.
 
-    The function holds one batch of each part in memory, independent of the lengths of the parts.
+    Each part must already be in ascending order. The function holds one batch of each part in
+    memory, independent of the lengths of the parts.
     """
     heads = [(head, part) for part in parts if (head := _next(part)) is not None]
     while heads:
-        # The other rows of a part come after its head.
+        # All later batches of a part come after its current batch.
         bound = min(_last(head, column) for head, _ in heads)
         taken, left = [], []
         for head, part in heads:

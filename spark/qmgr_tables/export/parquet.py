@@ -59,7 +59,7 @@ class ParquetSink:
         self._options = _options(schema)
 
     def _remove_left(self) -> None:
-        """Removes the files of a killed run: partial files, and one file without a line."""
+        """Removes the files of a killed run: partial files, and a file that has no line."""
         files = list(self._target.files())
         left = [
             name for name in files if _OURS.fullmatch(name) and name not in self._manifest.files
@@ -85,7 +85,7 @@ class ParquetSink:
         while group is not None:
             with self._target.draft() as draft:
                 group = self._file(feed, draft, group, groups)
-        if self.progress(feed.key).last < feed.last:  # None of the remaining rows is selected.
+        if self.progress(feed.key).last < feed.last:  # None of the remaining rows are selected.
             self._append({"key": feed.key, "last": feed.last})
             feed.taken(feed.last)
 
@@ -108,7 +108,7 @@ class ParquetSink:
         """Writes a file that begins with *group*. Returns the first group of the next file."""
         first, rows = _position(feed, group, 0), 0
         following: pa.Table | None = group
-        # A feed without positions is one file, so it is complete or absent.
+        # A feed without positions is one file. The feed is therefore complete or absent.
         size_max = self._sizes.file_bytes if feed.position else UNBOUND
         with pq.ParquetWriter(
             draft.stream,
@@ -188,7 +188,7 @@ def _id(feed: Feed, table: pa.Table) -> str | None:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Returns the options for the writer: bodies have no dictionary and no bounds."""
+    """Returns the options of the writer. Columns of bodies have no dictionary and no bounds."""
     held = io.BytesIO()
     pq.write_table(schema.empty_table(), held)
     described = pq.ParquetFile(held).schema

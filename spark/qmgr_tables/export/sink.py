@@ -21,15 +21,18 @@ class Written(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The sizes of files. A file ends with the row group that exceeds its size."""
+    """The maximum sizes of files. A file ends with the row group that exceeds its size."""
 
     file_bytes: int = 128 << 20
-    group_bytes: int = 32 << 20  # bytes of the rows of a group before compression
+    group_bytes: int = 32 << 20  # size of the rows of a group before compression, in bytes
     group_rows: int = 1 << 20
 
 
 class Sink(Protocol):
-    """A destination that stores rows and their position together, or neither, so each row once."""
+    """A destination that stores either both rows and their position or neither.
+
+    Each row is therefore stored once.
+    """
 
     def progress(self, key: str) -> Progress:
         """Returns the progress of the feed with *key*."""
@@ -38,7 +41,7 @@ class Sink(Protocol):
         """Writes the rows of *feed* after its progress."""
 
     def finish(self) -> list[Written]:
-        """Makes everything durable. Returns the written parts of the feeds."""
+        """Makes all written data durable. Returns the written parts of the feeds."""
 
     @property
     def has_files(self) -> bool:

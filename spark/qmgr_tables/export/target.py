@@ -1,6 +1,6 @@
 """The destination of exported files: a local directory, or a file system of fsspec.
 
-A file appears under its name completely or not at all. `_manifest` grows by whole lines.
+A file appears under its name only when it is complete. `_manifest` grows by whole lines.
 """
 
 import errno
@@ -43,10 +43,13 @@ class Target(Protocol):
         """Adds a line to the manifest durably."""
 
     def draft(self) -> Any:
-        """Returns a context with a new Draft. At its end, an unpublished draft is deleted."""
+        """Returns a context with a new Draft.
+
+        At the end of the context, an unpublished draft is deleted.
+        """
 
     def files(self) -> Iterator[str]:
-        """Yields the names of all files, including partial ones, but not the manifest."""
+        """Yields the names of all files except the manifest. Partial files are included."""
 
     def remove(self, name: str) -> None:
         """Removes the file *name*."""
@@ -59,7 +62,7 @@ def open_target(to: str, table: str) -> Target:
     """Returns the target for *table* below *to*, which may be a URL. Creates it if necessary.
 
     Raises:
-        ExportRefused: Another process writes to it, or such URLs are not supported.
+        ExportRefused: Another process writes to the target, or such URLs are not supported.
         OSError: The target cannot be created.
     """
     scheme, separator, rest = to.partition("://")
@@ -160,7 +163,8 @@ class LocalDraft:
 class RemoteTarget:
     """A path in a file system of fsspec. A file is first written locally, then sent in one piece.
 
-    Each new line rewrites the whole manifest. Nothing prevents two exports at the same time.
+    Each new line rewrites the whole manifest. The target does not prevent two exports at the same
+    time.
     """
 
     def __init__(self, system: Any, root: str, url: str) -> None:

@@ -1,8 +1,8 @@
 """A source of a stream: messages on queues of running queue managers, browsed as they arrive.
 
-Queue managers keep no message for such a stream. The stream contains the messages that exist when
-it reads a queue, each once. A message keeps its arrival number. No new message appears at or below
-the queue's ``arrived``.
+Queue managers keep no message for such a stream. The stream contains each message that exists when
+the stream reads the queue, and contains it once. A message keeps its arrival number. A new message
+never has an arrival number at or below the queue's ``arrived``.
 """
 
 import logging
@@ -23,7 +23,8 @@ from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.history import cut
 from qmgr_tables.tables.messages import BATCH_BYTES, BATCH_ROWS, batch_of, bytes_of
 
-FIRST_PAGE = 16  # messages in the first page; a batch may have only a few of one queue
+# Number of messages in the first page; a batch may have only a few messages of one queue.
+FIRST_PAGE = 16
 log = logging.getLogger(__name__)
 
 
@@ -64,12 +65,12 @@ class Browsing:
         self._feeds = {url: QueueFeed(url, options.wait_ms) for url in options.urls}
         asks = {url: feed.state for url, feed in self._feeds.items()}
         self._managers = Managers(asks, options.wait_ms)
-        # end of the first batch with "latest", from the first call
+        # end of the first batch with "latest", which the first call determines
         self._latest: Offsets | None = None
         self._warned: set[tuple[str, str]] = set()
 
     def begin(self) -> Offsets:
-        """Returns the start, which the end of the first batch determines with "latest"."""
+        """Returns the start. With "latest", the end of the first batch determines the start."""
         if self._options.from_latest:
             return {}
         return dict.fromkeys(self.lasts(), 0)
@@ -103,7 +104,7 @@ class Browsing:
             for queue_id, extent in state.queues.items():
                 name = _name(state.store_id, queue_id)
                 if not self._options.of.wants(extent.queue):
-                    if name in start:  # The queue may be selected again later.
+                    if name in start:  # A later query may select the queue again.
                         found[name] = start[name]
                     continue
                 if extent.arrived < start.get(name, 0):
@@ -188,7 +189,7 @@ class Browsing:
         ]
 
     def _pieces(self, store_id: str, one: Range, length: int) -> Iterator[Range]:
-        """Yields *one* in pieces of at most *length* arrivals, without empty pieces."""
+        """Yields *one* in pieces of at most *length* arrivals. Omits empty pieces."""
         left: Range | None = one
         while left is not None:
             _, stop = next(cut(left.after + 1, left.until + 1, length))

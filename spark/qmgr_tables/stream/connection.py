@@ -1,7 +1,7 @@
 """A connection to a running queue manager, for streams and exports.
 
 If the queue manager is unavailable, for example during a restart, the connection waits for it.
-Interrupted requests are sent again, which is safe for reads.
+Interrupted requests are sent again, which is safe because the requests only read.
 """
 
 import time
@@ -20,7 +20,10 @@ Value = TypeVar("Value")
 
 
 class DataLost(Exception):
-    """Data to read is lost or never existed. The text states where, what, and what to do."""
+    """Data to read is lost or never existed.
+
+    The text states the data, its source, and what to do.
+    """
 
 
 class ManagerAway(Exception):
@@ -66,7 +69,7 @@ class Connection:
         """Calls *ask* with a connected client and returns the result.
 
         Args:
-            wait_ms: The time to wait. None: the wait_ms of the connection.
+            wait_ms: The time to wait. None means the wait_ms of the connection.
 
         Raises:
             ManagerAway: The queue manager does not answer.

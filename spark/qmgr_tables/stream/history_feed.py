@@ -6,7 +6,7 @@
             ...
         feed.commit("lake", state.next - 1)
 
-Interrupted requests are sent again, which is safe, because a cursor only moves forward.
+Interrupted requests are sent again. This is safe, because a cursor only moves forward.
 """
 
 import logging
@@ -28,7 +28,8 @@ class State(NamedTuple):
     store_id: str
     first: int
     next: int
-    cursors: dict[str, int]  # last row that a cursor no longer needs, by name of the cursor
+    # Number of the last row that a cursor no longer needs, by name of the cursor.
+    cursors: dict[str, int]
 
     @property
     def last(self) -> int:
@@ -53,7 +54,7 @@ class HistoryFeed(Connection):
         """Returns the current state of the journal.
 
         Args:
-            wait_ms: The time to wait. None: the wait_ms of the feed.
+            wait_ms: The time to wait. None means the wait_ms of the feed.
 
         Raises:
             ManagerAway: The queue manager does not answer.
@@ -63,7 +64,9 @@ class HistoryFeed(Connection):
         return State(row["manager"], row["store_id"], row["first"], row["next"], cursors)
 
     def commit(self, cursor: str, position: int, wait_ms: int | None = None) -> int:
-        """Moves *cursor* to *position*, up to which rows are exported. Returns its new position.
+        """Moves *cursor* to *position*. All rows up to *position* are exported.
+
+        Returns the new position of the cursor.
 
         Raises:
             ManagerAway: The queue manager does not answer.
@@ -77,7 +80,7 @@ class HistoryFeed(Connection):
 
         Raises:
             ManagerAway: The queue manager does not answer.
-            DataLost: The store is a different one, or a row is missing.
+            DataLost: The queue manager has a different store, or a row is missing.
         """
         while after < until:
             try:
@@ -109,7 +112,7 @@ class HistoryFeed(Connection):
         if error.code == ErrorCode.HISTORY_DROPPED:
             last = min(max(self.state().first - 1, after + 1), until)
         elif error.code == ErrorCode.STORE_DAMAGED:
-            last = after + 1  # The rows of a page end before a damaged row.
+            last = after + 1  # A page ends before a damaged row.
         elif error.code == ErrorCode.HISTORY_AHEAD:
             last = until
         else:

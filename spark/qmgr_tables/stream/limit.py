@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 from qmgr_tables.stream.source import Offsets
 
-# Yields the number, the rows and the bytes of each row of a store or queue in a range of numbers.
+# A function that yields the number, the rows and the bytes of each row of a store or queue in a
+# range of numbers.
 Sizes = Callable[[str, int, int], Iterator[tuple[int, int, int]]]
 _NO_LIMIT = 2**63 - 1
 
@@ -14,10 +15,11 @@ def admitted(
 ) -> Offsets:
     """Returns the end of a batch that begins after *start*.
 
-    Stores or queues get equal shares of the limit. The unused part of a share passes to the next
-    one. Shares that were too small for a row are used at the end. If the limit is below the number
-    of queues, the queues take turns, in an order given by the total progress. A row of history is
-    not divided. If there is data to read, the batch has at least one row of any length.
+    Stores or queues get equal shares of the limit. The unused part of a share is added to the next
+    share. Shares that were too small for a row are used at the end. If the limit is below the
+    number of queues, the queues take turns. The total progress determines the order of the turns. A
+    row of history is not divided. If data is available, the batch has at least one row of any
+    length.
     """
     if rows_max is None and bytes_max is None:
         return ends
@@ -33,7 +35,7 @@ def admitted(
     for place, name in enumerate([*waiting, *turns]):
         left, is_again = len(waiting) - place, place >= len(waiting)
         share = 1 if is_again else left
-        if left == 1:  # The rest is shared with those that got nothing.
+        if left == 1:  # The rest is shared among the names that got nothing.
             share += sum(found[other] == start[other] for other in waiting[:place])
         rows_most, bytes_most = rows_left // share, bytes_left // share
         is_due = is_one_due and (is_again or share == 1)

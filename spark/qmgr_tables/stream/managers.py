@@ -1,4 +1,4 @@
-"""The queue managers of a stream, some of which may be unavailable for a while."""
+"""The queue managers of a stream. Some of them may be temporarily unavailable."""
 
 import logging
 import time
@@ -8,8 +8,9 @@ from typing import Generic, Protocol, TypeVar
 from qmgr_tables.stream.connection import DataLost, ManagerAway
 
 REST_S = 1.0  # minimum pause before an unavailable queue manager is asked again
-REST_DIALS = 10  # the same pause in multiples of the time that the attempt took
-# pause before all are asked again, in multiples of the slowest answer; at most REST_S
+REST_DIALS = 10  # the same pause, as a multiple of the time that the attempt took
+# pause before all queue managers are asked again, as a multiple of the time of the slowest answer;
+# at most REST_S
 REST_ASKS = 9
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,8 @@ class _State(Protocol):
 
 
 State = TypeVar("State", bound=_State)
-# Asks a queue manager for its state and waits for the given ms; None waits for the stream's time.
+# Asks a queue manager for its state and waits for the given time in ms. None means the wait time of
+# the stream.
 Ask = Callable[[int | None], State]
 
 
@@ -31,7 +33,7 @@ class Managers(Generic[State]):
     """
 
     def __init__(self, asks: Mapping[str, Ask[State]], wait_ms: int) -> None:
-        """Prepares calls of *asks*. A queue manager may be unavailable for *wait_ms*."""
+        """Prepares calls of *asks*. A queue manager may be unavailable for up to *wait_ms*."""
         self.at: dict[str, tuple[str, State]] = {}
         # unavailable queue managers: (start of the outage, time of the next attempt)
         self.away: dict[str, tuple[float, float]] = {}
@@ -42,8 +44,9 @@ class Managers(Generic[State]):
     def states(self, *, wait: bool) -> list[tuple[str, State]]:
         """Returns the address and the state of all queue managers that answer.
 
-        Without *wait*, there is a pause between two calls. A query without a trigger asks a hundred
-        times per second, and the answer is large if there are many queues.
+        Without *wait*, the method pauses between two requests. A query without a trigger calls the
+        method a hundred times per second, and the answer is large if the queue manager has many
+        queues.
 
         Args:
             wait: Whether to wait for unavailable queue managers.
@@ -68,7 +71,7 @@ class Managers(Generic[State]):
                 log.warning(
                     "qmgr: %s; the stream continues without this queue manager for now", error
                 )
-                # A slow connection attempt must not delay the others repeatedly.
+                # A slow connection attempt must not delay the other queue managers repeatedly.
                 self.away[url] = since_s, now_s + max(REST_S, REST_DIALS * spent_s)
                 continue
             self.away.pop(url, None)

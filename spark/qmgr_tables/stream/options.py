@@ -6,11 +6,10 @@
                       that is consumed before it is browsed is not in the stream
     cursor            required with url for history: the name of an export cursor, which exists in
                       each of the queue managers. Each stream needs its own cursor
-    startingOffsets   earliest, or latest to leave out existing rows. An existing checkpoint or
+    startingOffsets   earliest, or latest to skip existing rows. An existing checkpoint or
                       cursor determines the start instead
     maxRowsPerTrigger, maxBytesPerTrigger
-                      the approximate rows, or bytes of history or messages, of a batch; default:
-                      no limit
+                      the approximate number of rows, or of bytes, in a batch; default: no limit
     failOnDataLoss    true; false continues after lost data, with a warning
     waitMs            120000: the time to wait for an unavailable queue manager, after which the
                       query fails
@@ -141,7 +140,7 @@ def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None
         )
     useless = [name for name in _OF_MESSAGES if name in shared]
     if table == "history" and useless:
-        raise OptionInvalid(f"option {useless[0]}: history has no bodies and states; omit it")
+        raise OptionInvalid(f"option {useless[0]}: history has neither bodies nor states; omit it")
 
 
 def _cursor(text: str, *, is_live: bool, is_history: bool) -> str:

@@ -1,4 +1,4 @@
-"""A source of a stream: a directory of snapshots with the history that each of them contains."""
+"""A source of a stream: a directory of snapshots, and the history that each snapshot contains."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ from qmgr_tables.stream.connection import RETRY_MS, DataLost
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import Span, batches_of, cut, data_rows, rows_per_partition, spans
-from qmgr_tables.tables.history_batch import Whose, events_in
+from qmgr_tables.tables.history_batch import HistorySource, events_in
 from qmgrd.snapshot.finder import SnapshotUnreadable, find, verify
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ class SpanPart(NamedTuple):
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yields the events of the rows. Their snapshot_id is null."""
-        whose = Whose(self.span.snapshot.queue_manager, self.span.store_id)
-        yield from batches_of(self.span, whose, options, schema)
+        source = HistorySource(self.span.snapshot.queue_manager, self.span.store_id)
+        yield from batches_of(self.span, source, options, schema)
 
 
 class Snapshots:
@@ -42,8 +42,8 @@ class Snapshots:
         """Returns the start of the stream.
 
         Spark does not store the start. Spark requests the start again if it reads the first batch
-        again, and "latest" would then have another result. So with "latest", the end of the first
-        batch has the position.
+        again, and "latest" would then have another result. With "latest", the position is therefore
+        part of the end of the first batch.
         """
         if self._options.from_latest:
             return {}
@@ -53,7 +53,7 @@ class Snapshots:
     def lasts(self) -> Offsets:
         """Returns the last row of history of each store."""
         self._look()
-        # The stops of a store's spans ascend.
+        # The stops of a store's spans are in ascending order.
         return {span.store_id: span.stop - 1 for span in self._spans}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:

@@ -14,7 +14,7 @@ NO_QUEUE = 0  # queue id that does not exist
 
 
 class QueueExtent(NamedTuple):
-    """A queue, and the arrival number at or below which no new message appears."""
+    """A queue and an arrival number. New messages have higher arrival numbers."""
 
     queue: str
     arrived: int
@@ -33,8 +33,9 @@ class Page(NamedTuple):
     """A page of browsed messages."""
 
     items: list[bytes]
-    delays: dict[int, int]  # ms until a delayed message becomes available, by index of the message
-    wall_us: int  # wall-clock time from which delays and remaining times count
+    # Time in ms until a delayed message becomes available, by index of the message.
+    delays: dict[int, int]
+    wall_us: int  # wall-clock time at which delays and remaining times begin
 
 
 class QueueFeed(Connection):
@@ -45,10 +46,10 @@ class QueueFeed(Connection):
         super().__init__(address, wait_ms, "qmgr messages")
 
     def state(self, wait_ms: int | None = None) -> Queues:
-        """Returns the local queues, to which applications put, and their positions.
+        """Returns the local queues on which applications put messages, and their positions.
 
         Args:
-            wait_ms: The time to wait. None: the wait_ms of the feed.
+            wait_ms: The time to wait. None means the wait_ms of the feed.
 
         Raises:
             ManagerAway: The queue manager does not answer.
@@ -82,7 +83,7 @@ class QueueFeed(Connection):
 
         Raises:
             ManagerAway: The queue manager does not answer.
-            DataLost: The store is a different one.
+            DataLost: The queue manager has a different store.
         """
         while after < until:
             page = self.ask(partial(_page, queue, after, messages_max))

@@ -1,9 +1,9 @@
-"""The sources of a stream: running queue managers, or snapshots of them.
+"""The sources of a stream: running queue managers, or their snapshots.
 
 An offset has the last row of history that was read from each store: {store id: number}. For
-messages, it has the last arrival of each queue: {store id/queue id: number}. A new store or queue
-first appears in an offset with its start position. So the data between two offsets never depends on
-the time of the request.
+messages, an offset has the last arrival number of each queue: {store id/queue id: number}. A new
+store or queue first appears in an offset with its start position. The data between two offsets
+therefore never depends on the time of the request.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from qmgr_tables.options import Options
 
-# the last row of history, or the last arrival, that was read, by name of the store or queue
+# number of the last row of history, or of the last arrival, that was read, by name of the store or
+# queue
 Offsets = dict[str, int]
 
 
@@ -44,7 +45,7 @@ class Source(Protocol):
 
         Args:
             start: The current offsets. Unavailable sources keep their offsets. New sources get
-                their start position, and deleted sources are left out.
+                their start position, and deleted sources are omitted.
             wait: Whether to wait for unavailable queue managers.
 
         Raises:

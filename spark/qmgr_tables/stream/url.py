@@ -15,7 +15,7 @@ from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.source import Offsets, StreamPart
 from qmgr_tables.tables.history import cut, rows_per_partition, wants
-from qmgr_tables.tables.history_batch import Whose, batches, events_in
+from qmgr_tables.tables.history_batch import HistorySource, batches, events_in
 
 ANEW = "start again with a new checkpoint and cursor, or continue with failOnDataLoss=false"
 log = logging.getLogger(__name__)
@@ -34,10 +34,10 @@ class RowRange(NamedTuple):
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yields the events of the rows."""
-        whose = Whose(self.queue_manager, self.store_id)
+        source = HistorySource(self.queue_manager, self.store_id)
         with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
-            yield from batches(rows, whose, schema, partial(wants, options))
+            yield from batches(rows, source, schema, partial(wants, options))
 
 
 class Journals:
@@ -145,7 +145,10 @@ class Journals:
             feed.close()
 
     def _new(self, url: str, state: State) -> int:
-        """Returns the start in a store that is new to the stream, and keeps the rows after it."""
+        """Returns the start in a store that is new to the stream.
+
+        Keeps the rows after the start.
+        """
         cursor = self._options.cursor
         while cursor not in state.cursors:
             position = state.last if self._options.from_latest else state.first - 1
@@ -173,7 +176,7 @@ class Journals:
         self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raises DataLost if the journal differs from the one that was read up to *after*."""
+        """Raises DataLost if the journal differs from the journal that was read up to *after*."""
         if state.last < after:
             self._lose(
                 f"{url}: history was read up to row {after}, but ends with row "

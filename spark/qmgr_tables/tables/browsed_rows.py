@@ -17,15 +17,20 @@ _MS_US = 1_000
 
 def rows_of(page: Page, queue: str, queue_manager: str, options: Options) -> Iterator[Row]:
     """Yields the selected messages of *page*. Columns that only a snapshot has are null."""
-    whose = queue_manager, None, None
+    source = queue_manager, None, None
     for at, item in enumerate(page.items):
-        row = _row(item, page.delays.get(at), page.wall_us, queue, whose, options)
+        row = _row(item, page.delays.get(at), page.wall_us, queue, source, options)
         if options.wants_row(row.state, row.put_at):
             yield row
 
 
 def _row(
-    item: bytes, delay_ms: int | None, wall_us: int, queue: str, whose: rows.Whose, options: Options
+    item: bytes,
+    delay_ms: int | None,
+    wall_us: int,
+    queue: str,
+    source: rows.RowSource,
+    options: Options,
 ) -> Row:
     priority, arrival, _, delivered, failed, state, put_us = DELIVERY.unpack_from(item)
     record, left_ms, note, _ = split(item[DELIVERY_BYTES:], state)
@@ -37,8 +42,8 @@ def _row(
         fields = records.decode(record)
     except RequestError:
         if not put_us:  # All metadata of the message is damaged.
-            return rows.damaged(place, rows.NO_TIMES, (None, None), "", whose)
-        return rows.damaged(place, (*times, None), (delivered, failed), "", whose)
+            return rows.damaged(place, rows.NO_TIMES, (None, None), "", source)
+        return rows.damaged(place, (*times, None), (delivered, failed), "", source)
     is_on_its_way = queue == PUBLICATIONS or queue.startswith("@")
     shown = rows.own_priority(fields) if is_on_its_way else priority
     return rows.of_record(
@@ -48,7 +53,7 @@ def _row(
         (delivered, failed, READY if delay_ms is None else DELAYED),
         dead_letter.read(note) or {},
         "",
-        whose,
+        source,
         options,
     )
 

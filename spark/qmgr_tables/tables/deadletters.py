@@ -1,4 +1,6 @@
-"""The table of dead letters: messages with a note that gives the reason, read like messages.
+"""The table of dead letters: messages whose note has a reason.
+
+Dead letters are read like other messages.
 
 Only messages with such a note are read. The runs of a task are first reduced to these messages.
 """
@@ -18,7 +20,7 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-# maximum number of other arrivals between two dead letters that are read and not skipped
+# maximum number of other arrivals between two dead letters that are read instead of skipped
 GAP_MAX = 16
 _FIRST = "dead_"
 _STATES = frozenset(state for state in STATES if state != PARKED)

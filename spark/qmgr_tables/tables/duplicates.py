@@ -3,9 +3,9 @@
     UID index   queue id, origin, timestamp ──▶ position       the message exists
     schedule    due, queue id, lane 14, position ──▶ origin, ts only the UID is remembered
 
-The index is divided by samples. Messages at even distances on the queue give parts with about the
-same number of UIDs. Each task takes the same samples, so planning opens no file. The schedule is
-divided by time. A row counts only if the index refers to the same position.
+The index is divided by samples. Samples at even distances on the queue give parts with about the
+same number of UIDs. Each task takes the same samples. Therefore, planning does not open any file.
+The schedule is divided by time. A row counts only if the index refers to the same position.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,11 @@ from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 10_000
-# samples for each part of a queue, and in total, because each task takes all samples
+# maximum number of samples for each part of a queue, and in total, because each task takes all
+# samples
 SAMPLES_EACH, SAMPLES_MAX = 8, 4_000
-PART_MIN = 50  # number of UIDs; smaller parts are not worth their samples
+# Minimum number of UIDs in a part; samples for smaller parts would cost more than they save.
+PART_MIN = 50
 PARTS_MAX = SAMPLES_MAX  # maximum number of parts of a queue
 # Minimum sizes of a remembered UID and of a message in a data file, to estimate their number.
 REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
@@ -69,7 +71,7 @@ COLUMNS = (
 
 
 class Slice(NamedTuple):
-    """One part of the UIDs of some queues: UIDs with a message, or remembered UIDs."""
+    """One part of the UIDs of some queues, either UIDs with a message or remembered UIDs."""
 
     snapshot: StoredSnapshot  # snapshot to read, without its queues
     queues: tuple[QueueInfo, ...]
@@ -155,17 +157,17 @@ def _is_lost(tx: LmdbTransaction, queue: QueueInfo, position: bytes) -> bool:
 def _cuts(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, part: int, parts: int
 ) -> tuple[bytes, bytes]:
-    """Returns the start and the stop of the part in the order of UIDs. b"" means no bound."""
+    """Returns the start and the end of the part in the order of UIDs. b"" means no bound."""
     if parts == 1:
         return b"", b""
     samples = sorted(_samples(tx, queue, has_target, min(parts * SAMPLES_EACH, SAMPLES_MAX)))
-    if not samples:  # No sample can be read, so the first part has all UIDs.
+    if not samples:  # No sample can be read. Therefore, the first part has all UIDs.
         return (_LAST, b"") if part else (b"", b"")
     first, stop = (samples[len(samples) * at // parts] for at in (part, min(part + 1, parts - 1)))
     return first if part else b"", stop if part + 1 < parts else b""
 
 
-_LAST = b"\xff" * 200  # sorts after every UID
+_LAST = b"\xff" * 200  # a key that sorts after every UID
 
 
 def _samples(
@@ -217,7 +219,10 @@ def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
-    """Returns the keys of the schedule that enclose the part. Parts have equal lengths of time."""
+    """Returns the keys of the schedule that enclose the part.
+
+    All parts cover periods of equal length.
+    """
     space = keys.SPACE_DUE
     head = next(tx.scan(space, keys.after(space)), None)
     first = 0 if head is None else int.from_bytes(head[0][keys.DUE_MS], "big")

@@ -54,7 +54,7 @@ def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
     if not (options.queues or options.queues_pattern):
         snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]
         if not snapshots:
-            return []  # There are no events.
+            return []  # The snapshot has no events.
         options = options._replace(queues=frozenset([EVENTS]))
     return plan(snapshots, options)
 

@@ -44,7 +44,7 @@ COLUMNS = (
         ("left_numbers", "the numbers of messages that left, in the same format"),
     ),
     *longs(("parked_number", "the number of the failed message, if the group is parked")),
-    *texts(("parked_code", "the reason of the failure, such as BACKOUT_THRESHOLD_REACHED")),
+    *texts(("parked_code", "the reason for the failure, such as BACKOUT_THRESHOLD_REACHED")),
     *times(
         ("first_at", "the time at which the first message arrived"),
         (
@@ -88,7 +88,7 @@ def _row(
         "present": group.count + group.waiting,
         "ready": group.count,
         "delayed": group.waiting,
-        "left": group.gone,
+        "left": group.left_count,
         "missing": max(group.missing, 0),
         "next_number": group.due,
         "last_number": group.last or None,

@@ -1,7 +1,7 @@
 """The table of history: the events of messages, from the journals in snapshots.
 
-Snapshots of one store overlap, because each contains the journal's rows of its time. A query reads
-each row of history once, from the newest snapshot that contains it.
+Snapshots of one store overlap, because each snapshot contains all rows that the journal had at that
+time. A query reads each row of history once, from the newest snapshot that contains it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,20 +14,20 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.image import damaged, image
 from qmgr_tables.options import PARTITIONS_MAX, Options
 from qmgr_tables.table import QUEUES, TIMES, Table
-from qmgr_tables.tables.history_batch import COLUMNS, Whose, batches
+from qmgr_tables.tables.history_batch import COLUMNS, HistorySource, batches
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 # The approximate number of events per row of history under load. An idle queue manager writes fewer
-# events per row. The partitions are then short and cost little.
+# events per row. In this case, the partitions are short and cost little.
 EVENTS_PER_ROW = 100
 _SEQ_BYTES = 8
 
 
 class HistoryExtent(NamedTuple):
-    """The rows of history in a snapshot, from first up to next (exclusive)."""
+    """The range of rows of history in a snapshot, from first up to next (exclusive)."""
 
     store_id: str
     first: int
@@ -77,7 +77,7 @@ def spans(snapshots: Iterable[StoredSnapshot]) -> list[Span]:
     newest_first = sorted(snapshots, key=lambda one: (one.wall_us, one.turn), reverse=True)
     for snapshot in newest_first:
         store_id, first, next_ = extent(snapshot)
-        # If an older snapshot has later rows than the newest one, the store was restored in
+        # If an older snapshot has later rows than the newest snapshot, the store was restored in
         # between.
         next_ = min(next_, ends.setdefault(store_id, next_))
         taken = [span for span in found if span.store_id == store_id]
@@ -114,7 +114,7 @@ def rows_per_partition(count: int, options: Options) -> int:
 
 
 def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
-    """Returns a span for each task. Together they cover each row of history once."""
+    """Returns a span for each task. Together, the spans cover each row of history once."""
     found = spans(snapshots)
     length = rows_per_partition(sum(span.stop - span.first for span in found), options)
     return [
@@ -127,20 +127,20 @@ def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
 def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the events of *span*."""
     snapshot = span.snapshot
-    whose = Whose(snapshot.queue_manager, span.store_id, snapshot.id)
-    yield from batches_of(span, whose, options, schema)
+    source = HistorySource(snapshot.queue_manager, span.store_id, snapshot.id)
+    yield from batches_of(span, source, options, schema)
 
 
 def batches_of(
-    span: Span, whose: Whose, options: Options, schema: pa.Schema
+    span: Span, source: HistorySource, options: Options, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the events of *span* with the columns of *whose*.
+    """Yields the events of *span* with the columns of *source*.
 
     Raises:
         SnapshotUnreadable: The snapshot is missing or damaged.
     """
     try:
-        yield from batches(data_rows(span), whose, schema, partial(wants, options))
+        yield from batches(data_rows(span), source, schema, partial(wants, options))
     except HistoryMalformed as error:
         raise damaged(span.snapshot, error) from error
 

@@ -1,8 +1,8 @@
 """Rows of history as Arrow batches, for snapshots, streams and exports.
 
-A row of history describes many messages in few bytes, and is expanded column by column. Values
-common to a section are repeated, and ascending values are counted. Only values that differ between
-messages are decoded one by one.
+A row of history describes many messages in few bytes, and is expanded column by column. Values that
+all messages of a section share are repeated, and ascending values are computed. Only values that
+differ between messages are decoded one by one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME, Column
 
-BATCH_ROWS = 32_768  # about 6 MiB of Arrow; a batch may have up to one row of history more
+BATCH_ROWS = 32_768  # about 6 MiB of Arrow data; a batch may contain up to one more row of history
 
 COLUMNS = (
     Column(
@@ -78,7 +78,7 @@ COLUMNS = (
 SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
 
 
-class Whose(NamedTuple):
+class HistorySource(NamedTuple):
     """The store of the history, and the snapshot from which it was read."""
 
     queue_manager: str
@@ -91,7 +91,7 @@ class _Part(NamedTuple):
 
     seq: int
     turn: int
-    before: int  # number of the row's messages in earlier sections
+    before: int  # number of messages in earlier sections of the row
     section: Section
 
 
@@ -101,7 +101,7 @@ _Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
 
 def batches(
     rows: Iterable[tuple[int, bytes]],
-    whose: Whose,
+    source: HistorySource,
     schema: pa.Schema = SCHEMA,
     wants: Wants | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -123,10 +123,10 @@ def batches(
                 held.append(part)
                 count += part.section.messages
         if count >= BATCH_ROWS:
-            yield _batch(held, whose, schema)
+            yield _batch(held, source, schema)
             held, count = [], 0
     if held:
-        yield _batch(held, whose, schema)
+        yield _batch(held, source, schema)
 
 
 def events_in(data: bytes) -> int:
@@ -149,8 +149,8 @@ def _parts(seq: int, data: bytes) -> Iterator[_Part]:
         before += section.messages
 
 
-def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatch:
-    expansion = _Expansion(parts, whose)
+def _batch(parts: list[_Part], source: HistorySource, schema: pa.Schema) -> pa.RecordBatch:
+    expansion = _Expansion(parts, source)
     try:
         # The cast raises an error if a value does not fit.
         arrays = [_MAKERS[field.name](expansion).cast(field.type) for field in schema]
@@ -163,10 +163,10 @@ def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatc
 class _Expansion:
     """Sections that are expanded into the columns of the table."""
 
-    def __init__(self, parts: list[_Part], whose: Whose) -> None:
+    def __init__(self, parts: list[_Part], source: HistorySource) -> None:
         self.parts = parts
         self.sections = [part.section for part in parts]
-        self.whose = whose
+        self.source = source
         self.counts = np.array([section.messages for section in self.sections], np.int64)
         self.rows = int(self.counts.sum())
         ends = np.cumsum(self.counts)
@@ -178,7 +178,7 @@ class _Expansion:
         return pa.repeat(pa.scalar(value, pa.string()), self.rows)
 
     def texts(self, values: Sequence[str | None]) -> pa.Array:
-        """Returns a column of texts. Each message has the text of its section."""
+        """Returns a column of strings. Each message has the string of its section."""
         known: dict[str | None, int] = {}
         codes = [known.setdefault(value, len(known)) for value in values]
         return _looked_up(known, np.repeat(np.array(codes, np.int32), self.counts))
@@ -195,7 +195,7 @@ class _Expansion:
     def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
         """Returns the value of *columns* for each message, and a mask of missing values.
 
-        Single values and runs are expanded for all sections at once.
+        Single values and runs are expanded for all sections together.
         """
         firsts = [_first(column) for column in columns]
         found = np.repeat(np.array(firsts, kind), self.counts)
@@ -239,7 +239,7 @@ class _Expansion:
         return pc.binary_join_element_wise(self.origins(), text, ".")
 
     def created(self) -> pa.Array:
-        """Returns the timestamps of the UIDs as times, or null if they are too late."""
+        """Returns the timestamps of the UIDs as times. A time that is too late is null."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         is_none = pc.is_null(self.origins()).to_numpy(zero_copy_only=False)
         is_none |= numbers >= TIME_END_US
@@ -272,7 +272,7 @@ def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Arra
 
 
 def _name(name: str) -> Callable[[_Expansion], pa.Array]:
-    """Returns the function for a text column of sections. An empty text becomes null."""
+    """Returns the function for a text column of sections. An empty string becomes null."""
     return lambda of: of.texts([getattr(section, name) or None for section in of.sections])
 
 
@@ -298,9 +298,9 @@ _MAKERS: dict[str, Callable[[_Expansion], pa.Array]] = {
     "code": lambda of: of.texts([name_of(x.code) if x.code else None for x in of.sections]),
     "seq": lambda of: pa.array(of.shared([part.seq for part in of.parts])),
     "turn": lambda of: pa.array(of.shared([part.turn for part in of.parts])),
-    "queue_manager": lambda of: of.constant(of.whose.queue_manager),
-    "store_id": lambda of: of.constant(of.whose.store_id),
-    "snapshot_id": lambda of: of.constant(of.whose.snapshot_id),
+    "queue_manager": lambda of: of.constant(of.source.queue_manager),
+    "store_id": lambda of: of.constant(of.source.store_id),
+    "snapshot_id": lambda of: of.constant(of.source.snapshot_id),
     "queue_id": lambda of: pa.array(of.shared([section.queue_id for section in of.sections])),
     "number": _Expansion.within_row,
 }

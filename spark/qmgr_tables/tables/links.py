@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from qmgr_protocol.record import UID_ORIGIN, UID_TIMESTAMP
 from qmgr_protocol.window import ids_of
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, SNAPSHOT, flags, longs, texts, times
@@ -140,7 +141,8 @@ def message_id(uid: bytes | None) -> str | None:
     """Returns the message id for an encoded UID: ORIGIN.TIMESTAMP."""
     if not uid or len(uid) <= 8:
         return None
-    return f"{uid[:-8].decode('utf-8', 'backslashreplace')}.{int.from_bytes(uid[-8:], 'big')}"
+    origin = uid[UID_ORIGIN].decode("utf-8", "backslashreplace")
+    return f"{origin}.{int.from_bytes(uid[UID_TIMESTAMP], 'big')}"
 
 
 LINKS = table("links", "at most two rows per link: out and in", COLUMNS, rows_of)

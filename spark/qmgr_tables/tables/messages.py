@@ -17,10 +17,13 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-# The calls for a batch take 0.4 ms regardless of its size. More rows exceed the processor's cache.
+# The calls for a batch take 0.4 ms regardless of its size. A larger batch would exceed the
+# processor's cache.
 BATCH_ROWS = 4_096
-HALF_ROWS = 2_048  # rows of plain messages (at most 4,000 bytes each), if a batch is long
-BATCH_BYTES = 4 << 20  # size of a batch of other messages; Spark's own batches only count rows
+# Maximum number of rows of plain messages (at most 4,000 bytes each) in a long batch.
+HALF_ROWS = 2_048
+# Size of a batch of other messages; Spark's own batches only have a limit of rows.
+BATCH_BYTES = 4 << 20
 LONG_BYTES = 8 << 20
 ROW_BYTES = 200  # approximate size of a row without its body and headers
 
@@ -95,7 +98,7 @@ COLUMNS = (
     Column(
         "dead_reason",
         pa.string(),
-        "the reason of the consumer that rejected the message, in one word",
+        "the reason that the consumer gave when it rejected the message, in one word",
     ),
     Column("dead_text", pa.string(), "the text of the consumer that rejected the message"),
     Column("dead_queue", pa.string(), "the queue where the message became a dead letter"),
@@ -144,7 +147,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 def _chunks(
     tx: LmdbTransaction, runs: Iterable[Run]
 ) -> Iterator[tuple[list[Pair], list[tuple[Run, int]]]]:
-    """Yields lists of BATCH_ROWS entries or less, and their runs with the number of entries."""
+    """Yields lists of at most BATCH_ROWS entries, and their runs with the number of entries."""
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run in runs:
@@ -160,7 +163,10 @@ def _chunks(
 
 
 def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yields *batch*, in halves if it is long. *batch* must not exceed BATCH_ROWS."""
+    """Yields *batch*, in two halves if it is long.
+
+    *batch* must not have more than BATCH_ROWS rows.
+    """
     rows = HALF_ROWS if batch.nbytes > LONG_BYTES else BATCH_ROWS
     for first in range(0, len(batch), rows):
         yield batch.slice(first, rows)
@@ -182,7 +188,7 @@ def batches(
     options: Options,
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields *pairs* as rows of *schema*. Plain messages are read at once, all others one by one.
+    """Yields *pairs* as rows of *schema*. Plain messages are read together, all others one by one.
 
     Args:
         counts: The runs of the pairs, with the number of pairs in each run.

@@ -74,7 +74,8 @@ COLUMNS = (
     *DAMAGE,
     *SNAPSHOT,
 )
-# The counters may still include messages that a restart lost. The ranges of the snapshot do not.
+# The counters may still include messages that a restart lost. The ranges of the snapshot exclude
+# these messages.
 _OF_RANGES = {
     "depth": _READY,
     "delayed": (keys.LANE_DELAYED,),
@@ -114,7 +115,7 @@ def in_lanes(queue: QueueInfo) -> dict[str, int]:
 
 
 def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[LaneRange]) -> int | None:
-    """Returns the put time of the oldest of the first messages of each lane and priority."""
+    """Returns the oldest put time among the first messages of all lanes and priorities."""
     found = []
     for first in waiting:
         value = tx.get(keys.message(queue_id, first.lane, first.priority, first.first_arrival))

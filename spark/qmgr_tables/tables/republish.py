@@ -38,12 +38,15 @@ COLUMNS = (
         ("republished", "the number of times that it was already republished"),
     ),
     *texts(
-        ("code", "the reason of the parking, such as REDELIVERY_LIMIT_EXCEEDED"),
-        ("reason", "the reason of the subscriber that rejected the publication, in one word"),
+        ("code", "the reason for parking, such as REDELIVERY_LIMIT_EXCEEDED"),
+        ("reason", "the reason that the subscriber gave for the rejection, in one word"),
         ("text", "the text of the subscriber that rejected the publication"),
         ("client", "the client that last failed on the publication"),
     ),
-    *times(("since", "the time of the parking"), ("put_at", "the time of the publication")),
+    *times(
+        ("since", "the time at which the publication was parked"),
+        ("put_at", "the time of the publication"),
+    ),
     *flags(("awaited", "whether the publication is sent as soon as its subscriber returns")),
     *longs(("record_bytes", "the size of the publication's record, which is stored once")),
     *DAMAGE,

@@ -1,4 +1,7 @@
-"""Tables with few rows, which are made one by one. A task reads the whole table of a snapshot."""
+"""Tables with few rows, which are created one by one.
+
+A task reads the whole table of a snapshot.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -18,7 +21,7 @@ from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 5_000
 Row = dict[str, Any]  # values by column; missing columns are null
-# Yields the rows of a snapshot, whose queues are the selected queues.
+# a function that yields the rows of a snapshot, whose queues are the selected queues
 RowsOf = Callable[[LmdbTransaction, StoredSnapshot, Options], Iterator[Row]]
 
 

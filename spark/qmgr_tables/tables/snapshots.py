@@ -1,4 +1,4 @@
-"""The table of snapshots: one row for each, including damaged snapshots that are left out."""
+"""The table of snapshots: one row for each, including damaged snapshots that were skipped."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Row]:
 
 
 def read(share: Row | Skipped, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the row of one snapshot, which may have been left out."""
+    """Yields the row of one snapshot, which may have been skipped."""
     del options
     row = {"path": share.directory, "damage": share.why} if isinstance(share, Skipped) else share
     return batches(iter([row]), schema)

@@ -11,7 +11,7 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
-# The fields of a subscription's row that are not attributes.
+# the fields of a subscription's row that are not attributes
 _OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 _DYNAMIC = "~"  # first character of the name of a subscription that ends with its connection
 

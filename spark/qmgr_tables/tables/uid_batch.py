@@ -1,12 +1,14 @@
 """The UIDs of a queue as an Arrow batch, thousands at a time."""
 
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from qmgr_protocol.record import UID_ORIGIN, UID_TIMESTAMP
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME
 from qmgr_tables.tables.origins import LONG_MAX
@@ -88,12 +90,14 @@ def _places(places: list[bytes]) -> dict[str, Any]:
 
 def _uids(tx: LmdbTransaction, found: Uids) -> dict[str, Any]:
     origins, counts = [], []
-    for start, same in groupby(found.uids, lambda uid: uid[:-8]):
+    for start, same in groupby(found.uids, itemgetter(UID_ORIGIN)):
         origins.append(_origin(tx, found, start))
         counts.append(sum(1 for _ in same))
     at = pa.array(np.repeat(np.arange(len(origins)), counts))
     names = pa.array([one.name for one in origins], pa.string()).take(at)
-    stamps = np.frombuffer(b"".join(uid[-8:].rjust(8, b"\0") for uid in found.uids), ">u8")
+    stamps = np.frombuffer(
+        b"".join(uid[UID_TIMESTAMP].rjust(8, b"\0") for uid in found.uids), ">u8"
+    )
     stamps = stamps.astype(np.uint64)
     texts = pa.array(stamps).cast(pa.string())
     return {
@@ -117,8 +121,8 @@ def _origin(tx: LmdbTransaction, found: Uids, start: bytes) -> _Origin:
     """
     target = None
     if found.has_target:
-        end = 1 + (start[0] if start else 0)
-        target, start = _text(start[1:end]), start[end:]
+        name, start = keys.split_target(start)
+        target = _text(name)
     key = keys.of_queue(keys.SPACE_ORIGIN, found.queue.id) + start
     value = tx.get(key)
     row, damage = unsealed(key, value)

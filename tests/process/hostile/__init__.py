@@ -1,4 +1,4 @@
-"""Hostile clients against one real daemon, next to well-behaved clients.
+"""Hostile clients attack one real daemon that also serves well-behaved clients.
 
     python -m tests.process.hostile --minutes 30        also: make hostile MINUTES=30
 
@@ -23,7 +23,7 @@ The invariants:
     turns_failed      the daemon never undoes a turn because of a bug
     rss_max_mib       the daemon's own memory (RssAnon) stays below a limit; the memory for the
                       definitions of a store is reported separately
-    p99_ratio         ratio of the good clients' p99 under attack to the p99 in calm windows: the
+    p99_ratio         ratio of the good clients' p99 under attack to their p99 in calm windows: the
                       medians of all windows with a kind of store, for the worst kind. Up to
                       100 ms, no ratio breaks the invariant, because a flood may use two turns
                       of limits.turn_ms
@@ -32,11 +32,11 @@ The invariants:
 
 The machine may have only two cores, so attackers must not simply use up the processor. They run
 with nice 19, and share one budget of frames and bytes (``enemy.Pace``). A burst may fill the window
-of one connection, but the average rate is small. This does not slow down a daemon that charges
-small requests their true cost. It slows down a daemon in which some kilobytes cost seconds.
+of one connection, but the average rate is small. Such attacks do not slow down a daemon that
+charges requests their true cost. They slow down a daemon that spends seconds on a few kilobytes.
 
-The daemon has no access rights yet, so some attacks would trivially succeed, and are excluded.
-Attackers do not get, purge, move or delete on the good clients' queues. They do not set templates,
-topics or limits that match their names, do not close their connections, and do not write snapshots
-to places where the daemon may write.
+The daemon has no access rights yet, so attacks that would trivially succeed are excluded. Attackers
+do not get, purge, move or delete on the good clients' queues. Attackers do not set templates,
+topics or limits that match the names of these queues. They do not close the good clients'
+connections, and do not write snapshots where the daemon may write.
 """

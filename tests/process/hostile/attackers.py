@@ -33,7 +33,7 @@ from tests.process.hostile.enemy import Pace, Raid
 
 NICE = 19
 PAUSE_S = 0.2
-DEFINED_PER_S = 10**9  # no limit, because definitions are not an attack
+DEFINED_PER_S = 10**9  # no limit here, because definitions are not an attack
 KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
     "mute": sockets.mute,
     "slow": sockets.slow,
@@ -61,7 +61,7 @@ KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
 
 
 async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]:
-    """Runs the attacks of an order at the same time; returns the counts of each."""
+    """Runs the attacks of an order at the same time; returns the results of each."""
     raids = {
         kind: Raid(order["tcp"], order["unix"], f"{order['seed']}/{kind}", pace)
         for kind in order["kinds"]
@@ -74,7 +74,7 @@ async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]
 
 
 async def _go_on(kind: str, raid: Raid, until_s: float) -> None:
-    """Repeats an attack until the time has passed, regardless of the daemon's reaction."""
+    """Repeats an attack until the time is up, regardless of the daemon's reaction."""
     while (left_s := until_s - time.monotonic()) > 0:
         try:
             async with asyncio.timeout(left_s):
@@ -86,7 +86,7 @@ async def _go_on(kind: str, raid: Raid, until_s: float) -> None:
 
 
 async def define(order: dict[str, Any], _: Pace) -> dict[str, dict[str, int]]:
-    """Defines the number of queues, topics and templates in an order."""
+    """Defines as many queues, topics and templates as an order requests."""
     raid = Raid(order["tcp"], order["unix"], "define", Pace(DEFINED_PER_S))
     enemy = await raid.client("define")
     await hoarders.define_many(enemy, *order["define"])

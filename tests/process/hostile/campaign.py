@@ -1,4 +1,4 @@
-"""A campaign: acts of a daemon, good clients and attackers, judged by the invariants."""
+"""A campaign: acts of a daemon, good clients and attackers, and a check of the invariants."""
 
 import asyncio
 import json
@@ -22,9 +22,9 @@ from tests.process.hostile.watch import Watch, Windows, p99
 NAME = "HOSTILE"
 WAIT_MS = 60_000
 LOOK_S = 0.1
-SETTLE_S = 3.0  # time after a restart until the clients have reconnected
-RSS_GUARD_MIB = 1_500  # memory above which the daemon is killed to protect the machine
-EXITS_MAX = 5  # number of exits after which an act is given up
+SETTLE_S = 3.0  # time that clients have to reconnect after a restart
+RSS_GUARD_MIB = 1_500  # To protect the machine, the campaign kills a daemon that uses more memory.
+EXITS_MAX = 5  # number of unexpected exits after which an act is abandoned
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
 SETTINGS = {
     "few": {},
@@ -41,9 +41,9 @@ class Limits:
     """The limits of the invariants."""
 
     p99_ratio: float = 2.0
-    p99_ms: float = 100.0  # time below which no ratio breaks the invariant, the budget of two turns
+    p99_ms: float = 100.0  # A p99 below the budget of two turns breaks no invariant.
     stall_ms: float = 1_000.0
-    rss_mib: int = 256  # memory in addition to the definitions of the store
+    rss_mib: int = 256  # allowed memory in addition to that for the definitions of the store
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Plan:
 
 @dataclass(slots=True)
 class Result:
-    """The counts of a campaign."""
+    """The results of a campaign."""
 
-    counts: Counter[str] = field(default_factory=Counter)  # attacks by kind
+    counts: Counter[str] = field(default_factory=Counter)  # number of attacks by kind
     lost: int = 0
     doubled: int = 0
     stolen: int = 0
@@ -76,13 +76,13 @@ class Result:
     turns_failed: int = 0
     unsound: int = 0
     operations: int = 0
-    rss_max_mib: int = 0  # memory without definitions
-    definitions_mib: int = 0  # definitions of the largest store
+    rss_max_mib: int = 0  # maximum memory without that for definitions
+    definitions_mib: int = 0  # memory for the definitions of the largest store
     p99_ratio: float = 0.0  # ratio for the worst kind of store
-    p99_ms: float = 0.0  # p99 under attack, for that kind
+    p99_ms: float = 0.0  # p99 under attack for that kind of store
     longest_stall_ms: float = 0.0
     longest_what: str = ""
-    # windows of all acts by kind of store
+    # windows of all acts, by kind of store
     windows: dict[str, Windows] = field(default_factory=dict)
     ratios: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -114,9 +114,9 @@ class Act:
         self._log = directory / f"{NAME}.log"
         self._is_ours = True  # True if the daemon is down because of the campaign
         self._exits = 0
-        self._deck: list[str] = []  # next kinds to attack, in reverse order
+        self._deck: list[str] = []  # kinds that attack next, in reverse order
         self._has_drained = False
-        self._lives = asyncio.Lock()  # held while the daemon is killed or started
+        self._lives = asyncio.Lock()  # held while the campaign kills or starts the daemon
 
     async def run(self) -> None:
         """Alternates calm windows and attacks, then drains, verifies and restarts."""
@@ -190,7 +190,7 @@ class Act:
             )
 
     def _choose(self) -> list[str]:
-        """Returns the next kinds. No kind is repeated before all kinds have attacked."""
+        """Returns the next kinds. A kind is repeated only after all kinds have attacked."""
         count = self._rng.choice(self._plan.at_once)
         while len(self._deck) < count:
             kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
@@ -217,14 +217,14 @@ class Act:
             self._result.stolen += counts.get("stolen", 0)
 
     async def _make_room(self) -> None:
-        """Deletes the attackers' data from a full store, like an operator."""
+        """Deletes the attackers' data from a full store, as an operator would."""
         async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
             rows = [row["queue"] for row in await manager.admin.queue_list()]
             for queue in {"H.FILL", "H.LARGE", "H.UNITS"} & set(rows):
                 await manager.admin.queue_delete(queue, purge=True)
 
     async def _tell_of(self, good: Good) -> None:
-        """Prints lost and doubled messages, and the depth of the queues."""
+        """Prints the lost and the doubled messages, and the depth of each queue."""
         for name, ledger in good.ledgers.items():
             lost, doubled = sorted(ledger.lost), [*ledger.doubled, *ledger.unexpected]
             print(f"{self.kind}: {name}: lost {lost[:20]}, doubled {doubled[:20]}", file=sys.stderr)
@@ -234,10 +234,10 @@ class Act:
                 facts = {name: row[name] for name in SHOWN}
                 print(f"{self.kind}: {queue}: {facts}", file=sys.stderr)
 
-    # -- the daemon's lives
+    # -- starts and ends of the daemon
 
     async def _be_up(self) -> None:
-        """Waits until the daemon accepts clients; starts it again if it ends earlier.
+        """Waits until the daemon accepts clients, and starts it again if it ends first.
 
         Raises:
             GivenUp: The daemon does not stay up.
@@ -299,7 +299,7 @@ class Act:
             elif process.poll() is not None:
                 async with self._lives:
                     if process is not self.node.process or self._is_ours:
-                        continue  # The campaign has killed the daemon.
+                        continue  # The campaign itself has killed the daemon.
                     self._note_exit()
                     self._is_ours = True
                     self.watch.disturb()
@@ -317,7 +317,7 @@ class Act:
     def _add_up(self, good: Good) -> None:
         """Adds the measurements to the result of the campaign."""
         result, watch = self._result, self.watch
-        result.lost += good.lost if self._has_drained else 0  # The number is unknown otherwise.
+        result.lost += good.lost if self._has_drained else 0  # Otherwise, the number is unknown.
         result.doubled += good.doubled
         result.stolen += good.robbed
         result.foreign += good.foreign
@@ -333,7 +333,7 @@ class Act:
 
 
 class GivenUp(Exception):
-    """The daemon does not stay up."""
+    """Raised if the daemon does not stay up."""
 
 
 async def _start_attackers() -> asyncio.subprocess.Process:
@@ -347,7 +347,7 @@ async def _start_attackers() -> asyncio.subprocess.Process:
 
 
 def run(directory: Path, seed: int, plan: Plan) -> Result:
-    """Runs the campaign of *seed* in *directory*; returns its counts."""
+    """Runs the campaign of *seed* in *directory*; returns its results."""
     rng, result = Random(seed), Result()
     for number, kind in enumerate(plan.acts):
         home = directory / f"{number}-{kind}"

@@ -33,14 +33,14 @@ async def system(raid: Raid) -> None:
         await enemy.say(m.Put(stream, number, number - 1, queue, batch))
         await enemy.next(m.Committed)
         number += len(batch)
-    # Each of these puts causes an event.
+    # Each of these puts causes an event message.
     await enemy.say(m.Put(stream, number, number - 1, "H.1", [short] * 10))
     await enemy.listen(2)
     raid.close()
 
 
 async def reports(raid: Raid) -> None:
-    """Lets messages expire that request reports to queues where the client never puts."""
+    """Puts messages that expire and then send reports to queues where the client never puts."""
     enemy = await raid.client("reports")
     with contextlib.suppress(RequestError):
         await enemy.ask(m.QueueCreate, "H.1")
@@ -62,7 +62,7 @@ async def reports(raid: Raid) -> None:
 
 
 async def stamps(raid: Raid) -> None:
-    """Puts messages with UIDs of the queue manager's own name, one day ahead."""
+    """Puts messages whose UIDs have the queue manager's own name and a time one day ahead."""
     enemy = await raid.client("stamps")
     with contextlib.suppress(RequestError):
         await enemy.ask(m.QueueCreate, "H.1")

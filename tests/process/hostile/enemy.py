@@ -20,7 +20,7 @@ LOCAL_BUFFER_BYTES = 64 * 1024
 
 
 class Pace:
-    """A budget of frames and bytes that all attackers share, and that fills over time."""
+    """A budget of frames and bytes, which all attackers share and which refills over time."""
 
     def __init__(self, frames_per_s: int = FRAMES_PER_S) -> None:
         self._frames_per_s = frames_per_s
@@ -42,7 +42,7 @@ class Pace:
 
 
 class Raid:
-    """An attack: its connections, its random choices, and its counts."""
+    """An attack: its connections, its random choices, and its results."""
 
     def __init__(self, tcp: str, unix: str, seed: str, pace: Pace) -> None:
         self.tcp, self.unix = tcp, unix
@@ -53,7 +53,7 @@ class Raid:
         self.enemies: list[Enemy] = []
 
     async def connect(self, *, unix: bool = False) -> "Enemy":
-        """Returns a connection without traffic."""
+        """Returns a connection on which nothing was sent."""
         if unix:
             reader, writer = await asyncio.open_unix_connection(
                 self.unix.removeprefix("unix:"), limit=LOCAL_BUFFER_BYTES
@@ -76,14 +76,14 @@ class Raid:
         return enemy
 
     def close(self) -> None:
-        """Closes all connections of the attack at once."""
+        """Closes all connections of the attack immediately."""
         for enemy in self.enemies:
             enemy.abort()
         self.enemies.clear()
 
 
 class Enemy:
-    """A connection without restrictions. While it reads, it answers pings."""
+    """A connection without restrictions. While reading, it answers pings."""
 
     def __init__(
         self, raid: Raid, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -99,7 +99,7 @@ class Enemy:
         return self._last_id
 
     async def say(self, *messages: m.Message) -> None:
-        """Sends messages, even if they are not allowed now."""
+        """Sends messages, even if the protocol does not allow them now."""
         data = b"".join(encode(layout.to_array(message)) for message in messages)
         await self.write(data, len(messages))
 
@@ -128,7 +128,7 @@ class Enemy:
         return answer.value
 
     async def next(self, *kinds: type[Any], request_id: int = 0) -> Any:
-        """Returns the next message of one of *kinds*, and drops earlier messages.
+        """Returns the next message of one of *kinds*, and discards earlier messages.
 
         Raises:
             EOFError: The daemon closed the connection.
@@ -154,7 +154,7 @@ class Enemy:
                 self._received.append(message)
 
     async def listen(self, seconds: float) -> None:
-        """Reads for *seconds*, and drops all messages."""
+        """Reads for *seconds*, and discards all messages."""
         try:
             async with asyncio.timeout(seconds):
                 while True:
@@ -172,5 +172,5 @@ class Enemy:
             await asyncio.sleep(1)
 
     def abort(self) -> None:
-        """Closes the connection at once."""
+        """Closes the connection immediately."""
         self._writer.transport.abort()

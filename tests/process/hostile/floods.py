@@ -1,4 +1,4 @@
-"""Attackers that send very many requests of each operation, and many expensive requests."""
+"""Attackers that send floods of requests of each operation, and many expensive requests."""
 
 from typing import Any
 
@@ -77,14 +77,14 @@ async def wildcards(raid: Raid) -> None:
 def _filter(number: int) -> str:
     """Returns a filter in which each level is "x" or "+", according to the bits of *number*.
 
-    The last level is one that no topic has, so the filters are looked up, but nothing is stored.
+    No topic has the last level, so the daemon looks the filters up but stores nothing.
     """
     levels = ("+" if number >> bit & 1 else "x" for bit in range(LEVELS))
     return "h/" + "/".join(levels) + "/none"
 
 
 async def refused(raid: Raid) -> None:
-    """Sends requests for missing objects, which are refused each time."""
+    """Sends requests for missing objects, each of which is refused."""
     enemy = await raid.client("refused")
     while True:
         name = f"H.NONE.{raid.rng.randrange(10**6)}"

@@ -7,8 +7,8 @@
     requester ──▶ GOOD.REQUESTS ──unit──▶ GOOD.REPLIES ──▶ requester          ledger "replies"
     newcomer: connects, puts one message on GOOD.WORK, closes
 
-Only these clients put such bodies. If attackers cause another message to arrive here, it counts as
-foreign and is discarded.
+Only these clients put such bodies. Messages with other bodies come from attackers: they count as
+foreign and are discarded.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Good:
         return sum(len(x.doubled) + len(x.unexpected) for x in self.ledgers.values())
 
     async def run(self) -> None:
-        """Works until a stop is requested, then until all messages are received, or none arrive."""
+        """Works until a stop is requested, then until no more messages arrive."""
         async with self._connect("operator") as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue)
@@ -81,8 +81,8 @@ class Good:
             writing = [tasks.create_task(writer) for writer in writers]
             await self.stopping.wait()
             await asyncio.wait(writing, timeout=DRAIN_S)
-            # In a full store no unit can put, so messages that still wait to be moved are consumed
-            # from their current queue.
+            # In a full store, units cannot put. Messages that still wait to be moved are therefore
+            # consumed from their current queue.
             running += [
                 tasks.create_task(self._consume("GOOD.IN")),
                 tasks.create_task(self._consume("GOOD.REQUESTS", "replies")),
@@ -182,7 +182,7 @@ class Good:
                 self._refused_settle(error)
 
     async def _come_and_go(self) -> None:
-        """Regularly connects as a new client, because attackers must not occupy all connections."""
+        """Regularly connects as a new client. Attackers must not be able to prevent this."""
         while not self.stopping.is_set():
             await asyncio.sleep(NEWCOMER_S)
             number, mark = self._number(), self._watch.start("connect and put")
@@ -222,7 +222,7 @@ class Good:
             self._refused_settle(error)
 
     def _refused_settle(self, error: RequestError) -> None:
-        """Counts a lease that another client ended, as no kill explains its loss."""
+        """Counts a lease that another client ended, because no kill explains its loss."""
         if error.code == ErrorCode.LEASE_LOST and not self._watch.is_disturbed:
             self.robbed += 1
 

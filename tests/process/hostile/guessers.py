@@ -26,7 +26,7 @@ async def guess(raid: Raid) -> None:
 
 
 async def rob(raid: Raid) -> None:
-    """Guesses handles of another client of this attacker, and counts the leases lost by it."""
+    """Guesses handles of a second client of the attacker; counts the leases lost by that client."""
     queue = f"H.ROBBED.{raid.rng.randrange(10**9)}"
     victim, thief = await raid.client("victim"), await raid.client("thief")
     await victim.ask(m.QueueCreate, queue)
@@ -37,7 +37,7 @@ async def rob(raid: Raid) -> None:
     await victim.say(m.Get(victim.id(), queue, LEASED, 0, m.LEASE_MAX_MS, 1 << 20))
     leased: Any = await victim.next(m.Deliver)
     await thief.say(m.Get(thief.id(), queue, 1, 0, m.LEASE_MAX_MS, 1 << 20))
-    own: Any = await thief.next(m.Deliver)  # The handles of this delivery are the pattern.
+    own: Any = await thief.next(m.Deliver)  # The handles of this delivery serve as the pattern.
     for _ in range(10):
         page = await thief.ask(m.Browse, queue, None, 2 * LEASED, 1 << 20)
         items = [item for item in page["items"] if not _is_same(item, own.items[0])]
@@ -53,14 +53,14 @@ async def rob(raid: Raid) -> None:
 
 
 def _is_same(item: bytes, other: bytes) -> bool:
-    """Returns whether two items are the same message, that is, have the same position."""
+    """Returns whether two items are the same message, which means they have the same position."""
     return m.HANDLE.unpack_from(item)[:2] == m.HANDLE.unpack_from(other)[:2]
 
 
 async def _settle(
     raid: Raid, enemy: Enemy, queue_id: int, items: list[bytes], count: int, own: bytes = b""
 ) -> None:
-    """Settles messages by *count* guessed handles, and by known handles."""
+    """Settles messages with *count* guessed handles, and with known handles."""
     if not items:
         return
     rng = raid.rng

@@ -49,7 +49,7 @@ async def rows(raid: Raid) -> None:
 
 
 def _row(rng: Random, request_id: int) -> Any:
-    """Returns a request that creates a row under a long unused name."""
+    """Returns a request that creates a row under a long name that is not in use."""
     tag = f"{rng.randrange(10**9)}{'x' * 40}"
     topic = f"h/row/{tag}/{'x' * 100}"
     requests: tuple[Any, ...] = (
@@ -65,7 +65,7 @@ def _row(rng: Random, request_id: int) -> Any:
 
 
 async def fill(raid: Raid) -> None:
-    """Puts until the store is full, and continues."""
+    """Puts messages until the store is full, and then continues to put."""
     enemy = await raid.client("fill")
     with contextlib.suppress(RequestError):
         await enemy.ask(m.QueueCreate, "H.FILL")

@@ -10,7 +10,7 @@ STREAMS = 50
 
 
 async def liar(raid: Raid) -> None:
-    """Sends a hello as a queue manager, opens streams, fetches, and commits ids never received."""
+    """Poses as a queue manager: opens streams, fetches, and commits ids that it never received."""
     rng = raid.rng
     while True:
         enemy = await raid.connect()

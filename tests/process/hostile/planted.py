@@ -44,7 +44,7 @@ def events() -> None:
     def refresh_once(context: Context, jobs: Jobs) -> None:
         last[:] = [jobs]
         if is_over:
-            is_over.clear()  # Events were written since then, too late for the check.
+            is_over.clear()  # Events were written after the check, which is too late.
         else:
             refresh(context, jobs)
 
@@ -75,7 +75,7 @@ def stall() -> None:
 def ack_any(
     queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
 ) -> list[tuple[int, int]]:
-    """Acknowledges leased messages at the positions of handles, for any owner of the leases."""
+    """Acknowledges messages by the positions in handles, whoever holds the leases."""
     exceptions = []
     for at, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(handles)):
         lease = queue.leases.get(arrival)
@@ -94,7 +94,7 @@ def rob() -> None:
 
 
 def bloat() -> None:
-    """Keeps replies that peers do not fetch without limit."""
+    """Stores an unlimited number of replies that peers do not fetch."""
     UnreadReplies.block = lambda self, connection: None  # type: ignore[method-assign]
     UnreadReplies.count_made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
     Unsent.room_bytes = lambda self, now_ms: ENDLESS_BYTES  # type: ignore[method-assign]
@@ -102,7 +102,7 @@ def bloat() -> None:
 
 
 def grow() -> None:
-    """Makes requests that add rows without a put ignore that the store is full."""
+    """Lets requests other than puts add rows even if the store is full."""
     growth.check = lambda broker, message: None
 
 

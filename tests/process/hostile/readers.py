@@ -1,4 +1,4 @@
-"""Attackers that request much data and read none of it."""
+"""Attackers that request large amounts of data and never read them."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ async def _put_large(raid: Raid, enemy: Enemy, count: int) -> None:
 
 
 async def browsers(raid: Raid) -> None:
-    """Browses one message of 4 MB repeatedly over many connections that do not read."""
+    """Repeatedly browses one message of 4 MB over many connections that do not read."""
     await _put_large(raid, await raid.client("browser"), 1)
     while True:
         enemies = [await raid.client("browser") for _ in range(DEAF)]

@@ -9,7 +9,7 @@ from qmgr_protocol.frame import encode
 from tests.fuzz.hostile_maker import OPERATIONS
 from tests.process.hostile.enemy import Raid
 
-MUTE = 2_100  # number above listen.connections_max
+MUTE = 2_100  # number of sockets above listen.connections_max
 DRIP_S = 0.5
 
 
@@ -45,7 +45,7 @@ async def storm(raid: Raid) -> None:
 
 
 async def dead(raid: Raid) -> None:
-    """Sends a window of requests and closes at once, so that no peer receives the replies."""
+    """Sends a window of requests and closes immediately, so that no peer receives the replies."""
     while True:
         enemy = await raid.client("dead")
         kind = raid.rng.choice(OPERATIONS)

@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple, TypeAlias
 
-Windows: TypeAlias = dict[str, list[list[float]]]  # milliseconds of each operation, by kind
+Windows: TypeAlias = dict[str, list[list[float]]]  # milliseconds per operation, by kind of window
 
 TICK_S = 0.005
-SAMPLES_MIN = 100  # minimum number of samples per window, for a meaningful p99
+SAMPLES_MIN = 100  # minimum number of samples per window that gives a meaningful p99
 WINDOWS_MIN = 2
 
 
@@ -26,12 +26,12 @@ class Mark(NamedTuple):
 class Watch:
     """Latencies by window. A window is calm or under attack.
 
-    Operations that overlap a kill of the daemon are not counted. If other programs kept this
-    process or the daemon waiting for a processor, that time is subtracted.
+    Operations that overlap a kill of the daemon are not counted. The time that this process or the
+    daemon waited for a processor is subtracted.
     """
 
     def __init__(self, windows: Windows | None = None) -> None:
-        """Begins with optional earlier measurements.
+        """Begins with the given earlier measurements, if any.
 
         Args:
             windows: Earlier measurements, to which new ones are added.
@@ -40,12 +40,12 @@ class Watch:
         self.longest_ms, self.longest_what = 0.0, ""
         self.operations = 0
         self.rss_max_mib = 0
-        self.definitions_mib = 0  # the part of the memory that the definitions of the store use
+        self.definitions_mib = 0  # part of the memory that the definitions of the store use
         self._now: list[float] | None = None
         self._lag_s = 0.0  # total delay caused by other programs
         self._daemon: Path | None = None
         self._waited_ns = 0  # waiting time of the current daemon
-        self._epoch = 0  # odd while the daemon is down, or has just restarted
+        self._epoch = 0  # odd number while the daemon is down or has just restarted
 
     @property
     def is_disturbed(self) -> bool:
@@ -116,7 +116,7 @@ class Watch:
         return mib
 
     def median_p99_ms(self, kind: str) -> float:
-        """Returns the median p99 of the windows of type *kind*; 0 if there are too few."""
+        """Returns the median p99 of the windows of type *kind*; 0 if there are too few windows."""
         found = [p99(window) for window in self.windows[kind] if len(window) >= SAMPLES_MIN]
         return median(found) if len(found) >= WINDOWS_MIN else 0.0
 

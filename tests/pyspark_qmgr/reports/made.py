@@ -118,7 +118,7 @@ def empty(spark: SparkSession) -> dict[str, DataFrame]:
 
 
 def rows(found: DataFrame, *columns: str) -> list[Any]:
-    """Returns the sorted rows of *found*, as values for one column and tuples for several."""
+    """Returns the sorted rows of *found*: values if there is one column, and tuples otherwise."""
     taken = found.select(*columns) if columns else found
     plain = [tuple(row) for row in taken.collect()]
     told = sorted(plain, key=lambda row: [(value is None, str(value)) for value in row])

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
-    """Returns the arrivals in the given hours. Other hours have no row."""
+    """Returns the arrivals in the given hours. All other hours have no row."""
     rows = [
         ("QM", "Q", made.START + timedelta(hours=hour), count, 0, 0, 0)
         for hour, count in arrived.items()
@@ -29,7 +29,7 @@ def test_hour_is_held_against_that_hour_of_all_other_days(spark: SparkSession) -
     """In five days, the fourth hour of the third day has unusually many arrivals."""
     arrived = {day * 24 + hour: 10 * hour + 7 * (day % 2) for day in range(5) for hour in range(24)}
     arrived[2 * 24 + 3] = 400
-    del arrived[1 * 24 + 3]  # An hour without arrivals counts as well.
+    del arrived[1 * 24 + 3]  # An hour without arrivals also counts.
     found = anomalies(hours(spark, arrived)).where("what = 'arrived'")
     assert found.columns == [column.name for column in COLUMNS]
     told = {(row.hour.day, row.hour.hour): row for row in found.collect()}

@@ -62,7 +62,7 @@ def test_figure_is_well_formed_and_has_the_colours_of_the_page(plot: Plot) -> No
 
 @pytest.mark.parametrize("plot", [BARS, POINTS, LINES])
 def test_name_is_drawn_as_it_is(plot: Plot) -> None:
-    """The figure interprets a name neither as markup nor as a formula."""
+    """The figure does not interpret a name as markup or as a formula."""
     assert HOSTILE in words(drawn(plot, rows()))
 
 

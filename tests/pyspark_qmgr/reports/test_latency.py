@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 def message(
     arrival: int, put: float, wait: float, work: float, **more: object
 ) -> list[dict[str, object]]:
-    """Returns the history of a message that is created a second before its put, and consumed."""
+    """Returns the history of a message that was created one second before its put, and consumed."""
     of = {"arrival": arrival, "created_at": made.at(put - 1), **more}
     return [
         of | {"event": "put", "at": put},

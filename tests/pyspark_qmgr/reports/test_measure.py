@@ -43,7 +43,7 @@ def test_share_of_nothing_is_null(spark: SparkSession) -> None:
 )
 @given(st.lists(st.integers(-1_000, 10**9), min_size=1, max_size=300))
 def test_percentiles_of_few_values_are_exact(spark: SparkSession, values: list[int]) -> None:
-    """The percentile is the smallest value that this percentage of values does not exceed."""
+    """A percentile is the smallest value such that this percentage of the values is not greater."""
     numbers = spark.createDataFrame([(float(value),) for value in values], "v double")
     found = numbers.agg(*measure.percentiles("v", "v")).collect()[0]
     ranked = sorted(values)

@@ -13,7 +13,7 @@ VOID = {"meta", "img", "link", "br"}
 
 
 class Parsed(HTMLParser):
-    """A browser's view of a page: balanced elements with their texts and attributes."""
+    """A page as a browser parses it: balanced elements with their text and attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

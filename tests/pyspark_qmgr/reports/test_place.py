@@ -12,9 +12,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_frame_and_text_take_the_place_of_what_was_there(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_frame_and_text_replace_existing_files(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, str(tmp_path / "a" / "b"))
     for count in (5, 3):
         place.write_frame("x.parquet", spark.range(count))
@@ -25,7 +23,7 @@ def test_frame_and_text_take_the_place_of_what_was_there(
     assert place.shown("page.html") == str(tmp_path / "a/b/page.html")
 
 
-def test_frame_that_fails_leaves_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_failed_frame_leaves_the_existing_file(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, str(tmp_path))
     place.write_frame("x.parquet", spark.range(5))
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_rates_are_those_of_the_whole_time_and_of_the_best_minute(spark: SparkSession) -> None:
-    puts = [{"event": "put", "at": n * 10} for n in range(12)]  # the last put is at 110 s
+    puts = [{"event": "put", "at": n * 10} for n in range(12)]  # The last put is at 110 s.
     served = [{"event": "settled", "at": at} for at in (1, 2, 3, 61, 62, 120)]
     history = made.history(
         spark,
@@ -59,7 +59,7 @@ def test_time_to_drain_counts_what_comes_meanwhile(spark: SparkSession) -> None:
         [("QM", "Q", 8)], "queue_manager string, queue string, depth long"
     )
     found = rates(made.history(spark, events), depths)
-    # one message per second is served, 0.2 per second arrive
+    # One message per second is served, and 0.2 per second arrive.
     assert made.rows(found, "drain_ms") == [8 / (1 - 0.2) * 1000]
 
 

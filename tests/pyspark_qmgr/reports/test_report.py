@@ -1,4 +1,4 @@
-"""The rules for every report: its texts, its columns, and empty input."""
+"""Tests of the rules that every report follows for its texts, its columns, and empty input."""
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession

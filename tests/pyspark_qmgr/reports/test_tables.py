@@ -57,7 +57,7 @@ def lived(directory: Path) -> list[str]:
 
 @pytest.mark.long
 def test_reports_tell_what_was_lived(spark: SparkSession, tmp_path: Path) -> None:
-    """History that is in both snapshots counts once."""
+    """History that appears in both snapshots counts once."""
     tables = Tables(spark, find(lived(tmp_path)))
     latency, rates, redelivery = named(["latency", "rates", "redelivery"])
     found = latency.make(tables)[""]

@@ -18,7 +18,7 @@ def test_tasks_are_reported_while_they_run(spark: SparkSession) -> None:
             seen.set()
 
     with watched(spark, tell):
-        # The block lasts until a check falls into a job. The test has its own time limit.
+        # The block lasts until a check runs during a job. The test has its own time limit.
         while not seen.is_set():
             spark.range(0, 400_000, numPartitions=4).selectExpr("sum(sqrt(id))").collect()
     assert max(total for _, total in told) in range(1, 5)

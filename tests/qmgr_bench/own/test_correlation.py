@@ -38,7 +38,7 @@ def test_gets_are_to_be_flat() -> None:
 
 
 def test_growth_is_that_within_each_turn() -> None:
-    """The growth does not change if the machine becomes ten times slower between turns."""
+    """The growth does not change if the machine becomes ten times slower between two turns."""
     times = {100: [GetBurst(9, us, 9, 1) for us in (10, 100, 100)], 500: [GetBurst(9, 1, 9, 1)] * 3}
     high = {1_000: [GetBurst(9, us, 9, 3) for us in (12, 120, 90)]}
     assert growth(times | high, "hit_cpu_us") == 1.2

@@ -27,7 +27,7 @@ def test_each_subscriber_gets_and_acknowledges_each_publication(tmp_path: Path) 
         assert host.depth("SYSTEM.PUBLICATIONS") == 0
 
 
-def test_subscription_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+def test_unknown_subscription_is_a_failure(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "get") as wire:
         receiver = CrowdReceiver(wire, [name_of(7)], 16)
         with pytest.raises(LoadFailed, match="unexpected answer for a subscriber"):

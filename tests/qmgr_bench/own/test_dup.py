@@ -1,4 +1,4 @@
-"""The check for duplicates needs no lookups, unlike the search that it replaces (A6, A7)."""
+"""Tests that the check for duplicates makes no lookups, unlike the earlier search (A6, A7)."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_growth_lookups_and_duplicates_are_judged() -> None:
 
 
 def test_growth_is_that_within_each_turn() -> None:
-    """The growth does not change if the disk becomes ten times slower between turns."""
+    """The growth does not change if the disk becomes ten times slower between two turns."""
     times = {100: [PutBurst(3, 1)] * 3, 10: [PutBurst(us, 1) for us in (10, 100, 100)]}
     assert growth(times | {1_000: [PutBurst(us, 1) for us in (12, 120, 90)]}) == 1.2
 
@@ -54,7 +54,7 @@ def test_search_takes_a_time() -> None:
 
 
 def _settle(wire: Wire, sender: UidSender, frame: bytes, count: int) -> None:
-    """Sends *count* puts and waits for their answers."""
+    """Sends *count* puts, and waits for the answers."""
     wire.sock.sendall(frame)
     while count:
         count -= sender.take(wire.sock.recv(65_536))

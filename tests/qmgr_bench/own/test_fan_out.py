@@ -64,5 +64,5 @@ def test_fan_out_is_measured_over_one_connection_and_over_many(
     assert all(one.ratio == 1 for one in found if one.connections == EACH)
     assert (absent.started, failing.started, other.started) == ([], [1], [])
     assert failing.stops == 1
-    assert notes == ["failing failed in TOPIC and is left out: it does not start"]
+    assert notes == ["failing failed in TOPIC and is skipped: it does not start"]
     assert list(tmp_path.iterdir()) == []

@@ -25,7 +25,7 @@ from qmgr_protocol.record import decode
 
 
 def test_growth_is_that_within_each_turn() -> None:
-    """The growth does not change if the machine becomes ten times slower between turns."""
+    """The growth does not change if the machine becomes ten times slower between two turns."""
     times = {100: [StepBurst(us, 2, 1) for us in (10, 100, 100)], 500: [StepBurst(1, 1, 1)] * 3}
     high = {1_000: [StepBurst(us, 3, 4) for us in (12, 120, 90)]}
     assert growth(times | high, "next_cpu_us") == 1.2

@@ -18,7 +18,7 @@ def host(tmp_path: Path) -> Host:
 def test_frame_made_beforehand_is_the_frame_but_for_its_id(host: Host) -> None:
     with host, Wire(host.address, "test") as wire:
         frame, id_at = template(wire, 3, "Q", [b"record"])
-        number = 2**40  # an id whose encoding needs eight bytes
+        number = 2**40  # an id that is encoded in eight bytes
         ID.pack_into(frame, id_at, number)
         assert frame == wire.connection.send(m.Put(3, number, 0, "Q", [b"record"]))
 

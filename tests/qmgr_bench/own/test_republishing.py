@@ -8,7 +8,7 @@ from qmgr_bench.setting import Setting
 
 @pytest.mark.process
 def test_republish_goes_to_those_that_failed_and_publishing_again_to_all(tmp_path: Path) -> None:
-    """C4, C6, C7, C11, C21: The test counts deliveries at the subscribers."""
+    """C4, C6, C7, C11, C21: the test counts the deliveries to the subscribers."""
     once, again = republishing(Setting(tmp_path, 0.1, 1, 0.05))
     assert (once.way, once.subscribers, once.failing) == ("republish", 50, FAILING)
     for found in (once, again):

@@ -10,7 +10,7 @@ from qmgr_bench.target import Bars, Result, Target, at_most
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a row for tests."""
+    """A prepared result of a row."""
 
     depth: int
 

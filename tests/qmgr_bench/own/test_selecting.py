@@ -21,7 +21,7 @@ def test_one_of_a_hundred_matches_and_it_is_the_last() -> None:
 
 @pytest.mark.process
 def test_selecting_is_measured_beside_getting(tmp_path: Path) -> None:
-    # The work uses much more processor time than a clock tick.
+    # The work uses far more processor time than one clock tick.
     found = select(Setting(tmp_path, 0.1, 1, 0.1))
     assert (found.depth, found.matching) == (10_000, 100)
     assert min(found.looked_at_per_s, found.cpu_us, found.turn_longest_ms, found.get_cpu_us) > 0

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_bench.own.table import COUNTS, Tables, WayOf, table
+from qmgr_bench.own.table import COUNTS, MethodMedians, Tables, table
 from qmgr_bench.own.table_ways import DECODER, LEAN_SPARK, LONG_SPARK, SPARK
 from qmgr_bench.setting import Setting
 
-ONE = WayOf(SPARK, 1_000, 300_000, 260_000, 3.8, 1.5, 1.2, 3.0)
+ONE = MethodMedians(SPARK, 1_000, 300_000, 260_000, 3.8, 1.5, 1.2, 3.0)
 
 
 def test_targets_are_about_spark_on_one_core_with_payload() -> None:

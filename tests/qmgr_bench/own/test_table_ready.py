@@ -1,4 +1,4 @@
-"""Ready batches have the requested number of rows, in the columns of the table."""
+"""Tests that ready batches have the requested number of rows, in the columns of the table."""
 
 from collections.abc import Iterator
 from pathlib import Path

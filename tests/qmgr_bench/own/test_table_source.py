@@ -26,5 +26,5 @@ def test_database_that_is_not_asked_for_is_left_out(tmp_path: Path) -> None:
     with postgres(Setting(tmp_path, 0.1, 1, note=notes.append)) as found:
         assert found is None
     assert notes == [
-        "TABLE: leaving out PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
+        "TABLE: skipping PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
     ]

@@ -10,7 +10,7 @@ from qmgr_bench.setting import Setting
 
 
 class Sums:
-    """A replacement for a session that returns prepared results."""
+    """A replacement for a session, which returns prepared results."""
 
     def __init__(self, *answers: list[int]) -> None:
         self.answers = [*answers]

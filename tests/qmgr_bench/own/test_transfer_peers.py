@@ -48,4 +48,4 @@ def test_peers_are_held_against_ours_of_the_same_rounds(
     assert [target.reached for target in small.targets()] == [True, True]
     assert "256 B" in small.targets()[0].what
     assert "1 KiB" in large.targets()[0].what
-    assert notes == ["failing failed in TRANSFER and is left out: it does not"]
+    assert notes == ["failing failed in TRANSFER and is skipped: it does not"]

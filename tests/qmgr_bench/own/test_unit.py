@@ -37,7 +37,7 @@ def test_units_are_measured_beside_the_same_work_without(tmp_path: Path) -> None
         assert 0 < one.p50_ms <= one.p99_ms
         assert 0 < one.plain_p50_ms <= one.plain_p99_ms
         assert min(one.server_cpu_us, one.plain_cpu_us, one.generator_cpu_us) > 0
-        rates = one.messages_per_s, one.plain_messages_per_s  # The rates are whole numbers.
+        rates = one.messages_per_s, one.plain_messages_per_s  # The rates are integers.
         rounded = 0.01 + sum(0.5 / rate for rate in rates)
         assert one.ratio == pytest.approx(rates[0] / rates[1], rel=rounded)
         assert one.units_per_s == pytest.approx(one.messages_per_s / one.messages, abs=1)

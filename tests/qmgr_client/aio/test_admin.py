@@ -1,4 +1,4 @@
-"""The administration methods, with a real daemon."""
+"""Tests of the administration methods with a real daemon."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The base class of the administration methods."""
+"""Tests of the base class of the administration methods."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Browses: pages, and the position at which the next page begins."""
+"""Tests of browses: their pages, and the position at which the next page begins."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ async def test_limit_ends_it() -> None:
     ("order", "place"), [(m.PHYSICAL, [4, 7]), (m.LOGICAL, [4, 7, 0, m.LOGICAL])]
 )
 async def test_goes_on_behind_a_message(order: int, place: list[int]) -> None:
-    """E39: In logical order, the position contains the order."""
+    """E39: In logical order, a position states the order."""
     after = decode(delivery(b"x", 7), "Q", 0)
     pages = Pages(([], None))
     assert [x async for x in browse(pages, "Q", None, after, ANY, False, (order, False))] == []
@@ -58,7 +58,7 @@ async def test_goes_on_behind_a_message(order: int, place: list[int]) -> None:
 
 @pytest.mark.parametrize(("began", "goes_on"), [(m.LOGICAL, m.PHYSICAL), (m.PHYSICAL, m.LOGICAL)])
 async def test_browse_goes_on_in_the_order_in_which_it_began(began: int, goes_on: int) -> None:
-    """E39: A position in one order is meaningless in the other order."""
+    """E39: A position from one order has no meaning in the other order."""
     pages = Pages(([delivery(b"x", 7)], None), ([], None))
     (after,) = [x async for x in browse(pages, "Q", 1, None, ANY, False, (began, False))]
     _ = [x async for x in browse(pages, "Q", 1, after, ANY, False, (began, False))]

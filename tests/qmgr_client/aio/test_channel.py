@@ -1,4 +1,4 @@
-"""Sending of requests and puts: names are checked, and puts wait for room."""
+"""Tests that requests and puts are sent with checked names, and that puts wait for space."""
 
 import asyncio
 from pathlib import Path

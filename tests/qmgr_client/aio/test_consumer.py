@@ -1,4 +1,4 @@
-"""Consumers on the event loop."""
+"""Tests of consumers on the event loop."""
 
 import asyncio
 import gc
@@ -102,7 +102,7 @@ async def test_close_ends_the_loop_of_another_task(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: Path) -> None:
-    """The application could no longer settle the message."""
+    """The application could no longer settle such a message."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(greeted(listener))
         manager = connect(listener.address)
@@ -121,7 +121,7 @@ async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: P
 
 
 async def test_first_lease_starts_before_the_application_has_its_message(tmp_path: Path) -> None:
-    """An application that the message crashes at once may not send any further data."""
+    """If the message crashes the application, the client may not be able to send again."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(greeted(listener))
         async with connect(listener.address) as manager:

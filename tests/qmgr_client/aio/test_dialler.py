@@ -1,4 +1,4 @@
-"""Dialling: back-off, time limits and the texts of failures."""
+"""Tests of dialling: back-off, time limits and error messages."""
 
 import asyncio
 import errno

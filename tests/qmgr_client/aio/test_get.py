@@ -1,4 +1,4 @@
-"""The requests that gets, settles and browses send to the queue manager."""
+"""Tests of the requests that gets, settles and browses send to the queue manager."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -21,7 +21,7 @@ MESSAGE: Message = decode(delivery(b"x"), "Q", 3, Home(STORE, 1))
 
 
 async def heard_of(directory: Path, kind: type[Any], verb: Any, answer: Any = None) -> Any:
-    """Returns the message of *kind* that *verb* sends. The answer is *answer*."""
+    """Returns the message of *kind* that *verb* sends. The message is answered with *answer*."""
     async with listening(directory) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:

@@ -1,4 +1,4 @@
-"""The handle that puts groups on the event loop, with a keeper on a real socket."""
+"""Tests of the handle that puts groups on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.qmgr_client.keeper import Keeper
 def put(keeper: Keeper, queue: str = "OUT") -> list[Any]:
     """Returns the number and the last-message flag of each message on *queue*.
 
-    A message without a group is 0.
+    A message without a group is shown as 0.
     """
     groups = [keeper.fields[body].group for body in keeper.ready.get(queue, [])]
     return [(group[1], group[2]) if group else 0 for group in groups]
@@ -51,7 +51,7 @@ async def test_group_of_ones_own_id(tmp_path: Path) -> None:
         async with manager.group("OUT", group_id="ac" * 24) as group:
             await group.put(b"c", last=True)
         assert ids(keeper) == [77, 1, int("ac" * 24, 16)]
-        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: to use a text"):
+        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: to use text"):
             manager.group("OUT", group_id=b"short")
 
 
@@ -83,7 +83,7 @@ async def test_put_that_is_refused_uses_up_no_number(tmp_path: Path) -> None:
 
 
 async def test_put_that_would_break_a_group_is_refused(tmp_path: Path) -> None:
-    """E15, E16, E17: In logical order, the errors 2241, 2185 and 2245 are raised."""
+    """E15, E16, E17: Puts in logical order raise the errors 2241, 2185 and 2245."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             await group.put(b"a")
@@ -95,11 +95,11 @@ async def test_put_that_would_break_a_group_is_refused(tmp_path: Path) -> None:
                 with pytest.raises(RequestError, match="INCONSISTENT_UNIT"):
                     await group.put(b"d", unit=unit)
         assert put(keeper) == [(1, False)]
-        assert group.warning == ErrorCode.INCOMPLETE_GROUP  # the warning of close()
+        assert group.warning == ErrorCode.INCOMPLETE_GROUP  # close() logs this warning.
 
 
 async def test_unit_that_is_backed_out_leaves_the_handle_before_it(tmp_path: Path) -> None:
-    """E24: After 1, 2 (committed) and 3, 4 (backed out), the next number is 3."""
+    """E24: After 1, 2 (committed) and 3, 4 (backed out), the next put is 3."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
             async with manager.unit_of_work() as unit:
@@ -113,7 +113,7 @@ async def test_unit_that_is_backed_out_leaves_the_handle_before_it(tmp_path: Pat
 
 
 async def test_unit_that_is_lost_leaves_the_handle_before_it(tmp_path: Path) -> None:
-    """E24: A lost unit restores the position of the handle."""
+    """E24: When a unit is lost, the handle returns to its earlier position."""
     async with working(tmp_path) as (manager, keeper, listener):
         async with manager.group("OUT") as group:
             unit = await manager.unit_of_work().__aenter__()

@@ -1,4 +1,4 @@
-"""One group in several units of work, with a keeper on a real socket."""
+"""Tests of one group in several units of work, with a keeper on a real socket."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ RUN: Any = {"status_queue": "STATUS", "name": "load"}
 
 
 class Killed(Exception):
-    """The exception that interrupts a run."""
+    """Raised to interrupt a run."""
 
 
 def items(count: int, killed_at: int = 0) -> Iterator[bytes]:
@@ -48,7 +48,7 @@ def whole(count: int) -> list[tuple[bytes, int, bool]]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 async def test_group_is_put_in_units(tmp_path: Path, count: int) -> None:
-    """E25: A complete group leaves no status message."""
+    """E25: A complete group leaves no status message behind."""
     async with working(tmp_path) as (manager, keeper, _):
         done = await manager.put_group("OUT", items(count), batch=3, **RUN)
         assert (done.group_id, done.put, done.skipped) == ((1).to_bytes(24, "big"), count, 0)
@@ -59,7 +59,7 @@ async def test_group_is_put_in_units(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("killed_at", range(2, 9))
 async def test_run_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) -> None:
-    """E25, E27: A resumed run puts only the missing messages. STATUS ends empty."""
+    """E25, E27: A resumed run puts only the missing messages. STATUS is empty at the end."""
     async with working(tmp_path) as (manager, keeper, _):
         with pytest.raises(Killed):
             await manager.put_group("OUT", items(8, killed_at), batch=2, **RUN)
@@ -171,7 +171,7 @@ async def fill(manager: QueueManager, keeper: Keeper, count: int) -> None:
 
 
 class Work:
-    """A handler that records its work in the unit and fails at one number."""
+    """A handler that records its work in the unit, and that fails at one number."""
 
     def __init__(self, killed_at: int = 0) -> None:
         self.killed_at = killed_at
@@ -195,7 +195,7 @@ async def test_group_is_read_in_units(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("killed_at", range(1, 7))
 async def test_reader_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) -> None:
-    """E26: The first get is in physical order, by id and number, and later gets are logical."""
+    """E26: The first get is in physical order, by id and number. Later gets are logical."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 6)
         with pytest.raises(Killed):
@@ -216,7 +216,7 @@ async def test_reader_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) 
 
 
 class Cutting(Work):
-    """A handler that cuts the connection once after each of some numbers."""
+    """A handler that cuts the connection once after each of the given numbers."""
 
     def __init__(self, listener: Listener, cut_at: tuple[type, bool], *numbers: int) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class Cutting(Work):
 async def test_reader_goes_on_over_lost_connections(
     tmp_path: Path, kind: type, is_done: bool
 ) -> None:
-    """E26: Messages of lost units are processed again, and no work is committed twice."""
+    """E26: The messages of a lost unit are processed again, and no work is committed twice."""
     async with working(tmp_path) as (manager, keeper, listener):
         await fill(manager, keeper, 6)
         work = Cutting(listener, (kind, is_done), 1, 4)
@@ -258,7 +258,7 @@ async def test_unit_of_a_reader_that_is_always_lost_ends_the_run(tmp_path: Path)
 
 
 async def test_unit_that_took_too_long_is_not_read_again(tmp_path: Path) -> None:
-    """A repeated handler would take as long again, so the caller receives the error."""
+    """Repeating the handler would take as long again, so the caller receives the error."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 6)
         keeper.refuse_commits = [ErrorCode.UNIT_BACKED_OUT, ErrorCode.STORE_FULL]
@@ -282,7 +282,7 @@ async def test_group_of_which_the_next_is_late_is_left_half_read(tmp_path: Path)
 
 @pytest.mark.parametrize("due", [0, 6])
 async def test_group_that_another_consumer_read_on_is_reported(tmp_path: Path, due: int) -> None:
-    """Otherwise the status would block this reader from all other groups."""
+    """Otherwise, the status message would block this reader from all other groups."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 5)
         keeper.ready["IN"].pop()

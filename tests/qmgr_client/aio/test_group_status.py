@@ -1,4 +1,4 @@
-"""Runs that compete for a group, with a real daemon."""
+"""Tests of runs that compete for a group, with a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ LOAD = GroupRun("put_group", "Q", "load")
 
 
 class Killed(Exception):
-    """The exception that interrupts a run."""
+    """Raised to interrupt a run."""
 
 
 @asynccontextmanager
@@ -55,14 +55,14 @@ async def depth(manager: QueueManager, queue: str) -> int:
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, units: int) -> None:
-    """E25: The other run is refused in its first unit. Each message is put once."""
+    """E25: The first unit of the other run is refused. Each message is put once."""
     async with two(tmp_path) as (one, other):
         has_found, is_ahead, is_refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def ahead() -> AsyncIterator[bytes]:
             await has_found.wait()
             for index, item in enumerate(items(10)):
-                if index == 2 * units + 1:  # This number of units is committed.
+                if index == 2 * units + 1:  # number of units that are committed
                     is_ahead.set()
                     await is_refused.wait()
                 yield item
@@ -87,7 +87,7 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
 
 
 async def test_put_that_another_call_continues_raises(tmp_path: Path) -> None:
-    """E25: The later call continues the group and puts no message twice."""
+    """E25: The later call continues the group, and puts no message twice."""
     async with two(tmp_path) as (one, other):
 
         async def slow() -> AsyncIterator[bytes]:
@@ -136,7 +136,7 @@ async def test_one_of_two_reads_that_found_no_status_goes_on(tmp_path: Path) -> 
 
 
 async def test_name_of_a_put_is_another_one_for_a_read(tmp_path: Path) -> None:
-    """E25, E26: A read does not skip messages because of the status of a put."""
+    """E25, E26: A read does not skip messages because of the status message of a put."""
     async with two(tmp_path) as (one, other):
         with pytest.raises(Killed):
             await one.put_group("Q", items(10, 6), **RUN)
@@ -166,7 +166,7 @@ async def test_name_is_another_one_on_another_queue(tmp_path: Path) -> None:
 
 
 async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> None:
-    """E25: The backout of the unit releases the claim."""
+    """E25: The backout of the unit releases the claim on the group."""
     async with two(tmp_path) as (one, other):
         unit = one.unit_of_work()
         await unit.__aenter__()
@@ -193,7 +193,7 @@ async def test_first_unit_that_does_not_end_is_reported(
 
 
 async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
-    """The first call fails, not only a later call with the same name."""
+    """The first call fails, and not only a later call with the same name."""
     async with two(tmp_path) as (one, _):
         await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
         why = r"STATUS cannot store the status of .*: qmctl queue alter STATUS --dedup-retention 0"
@@ -225,7 +225,7 @@ async def test_name_that_is_still_remembered_is_reported(
 
 async def test_two_statuses_are_reported_with_the_commands_that_remove_them(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
-        for number in (2, 4):  # A run never puts two statuses.
+        for number in (2, 4):  # A run never puts two status messages.
             async with one.unit_of_work() as unit:
                 await RunStatus(one, "STATUS", LOAD)._put(unit, GroupStatus(A, number), None)
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""The requests of the methods for groups. The handles have separate tests."""
+"""Tests of the requests that the methods for groups send. The handles have separate tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Administration of message groups."""
+"""Tests of the administration of message groups."""
 
 from pathlib import Path
 

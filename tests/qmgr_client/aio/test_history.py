@@ -1,4 +1,4 @@
-"""The methods for history, with a real daemon."""
+"""Tests of the methods for history, with a real daemon."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Waiting for the end of a job."""
+"""Tests of waiting for the end of a job."""
 
 from collections.abc import Sequence
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Administration of links."""
+"""Tests of the administration of links."""
 
 from pathlib import Path
 

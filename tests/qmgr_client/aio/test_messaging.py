@@ -1,4 +1,4 @@
-"""Putting and getting with asyncio and a real daemon."""
+"""Tests of putting and getting with asyncio and a real daemon."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ async def bodies(manager: QueueManager, queue: str = "Q") -> list[bytes]:
     return [message.body async for message in manager.browse(queue)]
 
 
-async def test_message_goes_there_and_back(tmp_path: Path) -> None:
+async def test_message_makes_a_round_trip(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         assert manager.name == "QM1"
         await manager.admin.queue_create("Q")

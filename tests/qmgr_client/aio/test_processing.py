@@ -1,4 +1,4 @@
-"""Processing blocks, with a real daemon. The end of a block settles its message."""
+"""Tests of processing blocks with a real daemon. The end of a block settles its message."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -87,7 +87,7 @@ async def test_end_of_the_program_is_no_failure(
 
 
 async def test_cancelled_work_waits_for_nothing(tmp_path: Path) -> None:
-    """A silent connection does not delay the end of a program."""
+    """A silent connection does not delay the exit of a program."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:

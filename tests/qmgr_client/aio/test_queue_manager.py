@@ -1,4 +1,4 @@
-"""The methods of the asyncio client, with a real daemon."""
+"""Tests of the methods of the asyncio client, with a real daemon."""
 
 import asyncio
 from pathlib import Path
@@ -149,7 +149,7 @@ def test_invalid_address_is_refused() -> None:
 
 
 async def test_no_put_is_taken_while_the_client_closes(tmp_path: Path) -> None:
-    """Otherwise callers that continue to put would keep the client open."""
+    """Otherwise, callers that continue to put would keep the client open."""
     async with serve(tmp_path):
         manager = connect(address_of(tmp_path))
         await manager.open()

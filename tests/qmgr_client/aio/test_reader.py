@@ -1,4 +1,4 @@
-"""The reader of groups on the event loop, with a keeper on a real socket."""
+"""Tests of the reader of groups on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ async def fill(manager: QueueManager, keeper: Keeper) -> None:
 
 
 def asked(keeper: Keeper) -> list[tuple[int, bool, int, int]]:
-    """Returns the order, all_available, number and reader of each get."""
+    """Returns the order, all_available flag, number and reader of each get."""
     return [(x.order, x.all_available, x.number, x.reader) for x in keeper.gets]
 
 
@@ -81,7 +81,7 @@ async def test_get_in_physical_order_names_the_member(tmp_path: Path) -> None:
 
 
 async def test_reader_keeps_to_its_choice_of_units(tmp_path: Path) -> None:
-    """E17: A change raises 2245 in logical order and causes a warning in physical order."""
+    """E17: A change raises 2245 in logical order, but only causes a warning in physical order."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:
@@ -124,7 +124,7 @@ async def test_message_that_cannot_join_the_unit_is_given_back(tmp_path: Path) -
 
 
 async def test_connection_that_is_lost_ends_the_current_group(tmp_path: Path) -> None:
-    """The rest of the group is available to any reader, even if units of work read the start."""
+    """The rest of the group is available to any reader, even if a unit of work read its start."""
     async with working(tmp_path) as (manager, keeper, listener):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:

@@ -1,4 +1,4 @@
-"""Requests and replies on the event loop, with a real daemon."""
+"""Tests of requests and replies on the event loop, with a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -169,7 +169,7 @@ async def test_reply_to_a_queue_has_the_correlation_id_of_its_request(address: s
 
 
 async def answered(manager: QueueManager) -> Message:
-    """Sends requests until a reply arrives. Earlier replies may be lost with a connection."""
+    """Sends requests until a reply arrives. Earlier replies may be lost with their connection."""
     while True:
         try:
             return await manager.request("ASKED", b"x", 200)

@@ -1,4 +1,4 @@
-"""The session of a client with a full, silent, late or closed socket."""
+"""Tests of a client's session whose socket is full, silent, late or closed."""
 
 import asyncio
 import time
@@ -70,11 +70,11 @@ async def test_loop_that_was_held_up_reads_before_it_judges(tmp_path: Path) -> N
             asking = asyncio.create_task(manager.admin.status())
             request = await talk.hear(m.Status)
             talk.say(m.Ok(request.request_id, {}))
-            time.sleep(1.0)  # The answer waits in the socket.
+            time.sleep(1.0)  # The answer is waiting in the socket.
             assert not await asking
             talk.say(m.Pong())
             asking = asyncio.create_task(manager.admin.status())
-            request = await talk.hear(m.Status)  # This request arrives on the same connection.
+            request = await talk.hear(m.Status)  # This request is sent on the same connection.
             talk.say(m.Ok(request.request_id, {}))
             assert not await asking
 

@@ -1,4 +1,4 @@
-"""Settling leased messages, and the errors for mistakes of the caller."""
+"""Tests of settling leased messages, and of the errors for mistakes of the caller."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Subscriptions on the event loop: lost connections and ends."""
+"""Tests of subscriptions on the event loop: lost connections, and ends of subscriptions."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ async def subscribed(talk: Talk, name: str) -> m.Subscribe:
 
 
 async def consumed(talk: Talk, name: str, *items: bytes) -> int:
-    """Answers the consumer of the subscription *name* and delivers *items*."""
+    """Answers the Consume of the subscription *name*, and delivers *items*."""
     request = await talk.hear(m.Consume)
     assert request.queue == name
     talk.say(m.Ok(request.request_id, [3, 30_000]))
@@ -45,7 +45,7 @@ async def refused(talk: Talk, code: int = ErrorCode.SUBSCRIPTION_UNKNOWN) -> Non
 
 
 async def ended(talk: Talk, name: str) -> None:
-    """Answers the end of a consumer and of its subscription."""
+    """Answers a Cancel and the Unsubscribe after it."""
     cancel = await talk.hear(m.Cancel)
     talk.say(m.Ended(cancel.request_id, ErrorCode.CANCELLED))
     request = await talk.hear(m.Unsubscribe)

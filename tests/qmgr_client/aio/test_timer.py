@@ -1,4 +1,4 @@
-"""The timer of a session. sansio/test_core.py tests the due times of the core."""
+"""Tests of a session's timer. sansio/test_core.py tests the due times of the core."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,7 @@ async def test_lease_of_what_the_application_keeps_is_started(tmp_path: Path) ->
 
 
 async def test_short_lease_is_renewed_before_the_tick_of_heartbeats(tmp_path: Path) -> None:
-    """The tick of heartbeats comes only once a second, after the end of the lease."""
+    """Heartbeats need a tick only once a second, which would be after the end of the lease."""
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:

@@ -1,4 +1,4 @@
-"""The methods for topics: their requests, and their effects on a real daemon."""
+"""Tests of the methods for topics: their requests, and their effects on a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
 
 
 async def test_publication_comes_to_all_who_subscribed(manager: QueueManager) -> None:
-    """C1, C4: Each subscription receives a copy, and all copies have one UID."""
+    """C1, C4: Each subscription receives a copy, and all copies have the same UID."""
     await manager.admin.subscription_create("flights/+/UA", "A:s")
     await manager.admin.subscription_create("flights/#", "B:s", where="priority > 4")
     assert (await manager.publish("ships/1", b"x")).subscriptions == 0
@@ -41,7 +41,7 @@ async def test_publication_comes_to_all_who_subscribed(manager: QueueManager) ->
 
 
 async def test_many_are_published_at_once(manager: QueueManager) -> None:
-    """C1: Publications with equal bodies are distinct."""
+    """C1: Publications with equal bodies are distinct publications."""
     await manager.admin.subscription_create("a/#", ":s")
     results = await manager.publish_many("a/b", [b"x", b"x", Outgoing(b"y", priority=9)])
     assert len({result.uid for result in results}) == 3  # type: ignore[union-attr]

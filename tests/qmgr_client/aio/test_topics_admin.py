@@ -1,4 +1,4 @@
-"""Administration of topics and subscriptions, with a real daemon."""
+"""Tests of the administration of topics and subscriptions, with a real daemon."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ async def finished(manager: QueueManager, row: JobRow) -> JobRow:
 
 
 async def fail(manager: QueueManager, subscription: str, count: int) -> None:
-    """Gets the next message and releases it as failed, *count* times."""
+    """Gets the next message, and releases it as failed, *count* times."""
     for _ in range(count):
         message = await manager.get(subscription, wait_ms=5_000)
         assert message is not None
@@ -107,7 +107,7 @@ async def test_failed_publication_is_parked_and_republished_to_its_subscription_
         "IDLE:s": "ready",
     }
     async with manager.consume("BAD:s") as consumer:
-        await manager.admin.status()  # Now the consumer is open.
+        await manager.admin.status()  # The consumer is open now.
         job = await finished(manager, await manager.admin.republish(uid=row["uid"]))
         assert (job["kind"], job["done"], job["by"]) == ("republish", 1, "ops")
         again = await anext(consumer)
@@ -128,7 +128,7 @@ async def test_failed_publication_is_parked_and_republished_to_its_subscription_
 
 
 async def test_parked_publications_are_selected(manager: QueueManager) -> None:
-    """C9, C14: A UID, a subscription or a selector selects parked publications."""
+    """C9, C14: A UID, a subscription or a selector can select parked publications."""
     for name in ("A:s", "B:s"):
         await manager.admin.subscription_create("a/#", name, redelivery_limit=0)
     first = (await manager.publish("a/1", b"x", headers={"n": 1})).uid
@@ -153,7 +153,7 @@ async def test_parked_publications_are_selected(manager: QueueManager) -> None:
     assert (away["done"], away["skipped"]) == (0, 1)
     rows = [row async for row in manager.admin.republish_list(subscription="B:s")]
     assert [row["awaits_return"] for row in rows] == [True, False]
-    returned = await manager.get("B:s", wait_ms=5_000)  # C16
+    returned = await manager.get("B:s", wait_ms=5_000)  # C16: the copies wait for the consumer.
     assert returned is not None
     assert (returned.topic, returned.republished) == ("a/1", True)
 
@@ -166,7 +166,7 @@ async def test_republish_waits_for_the_end_of_its_job(manager: QueueManager) -> 
     for name in ("A:s", "AWAY:s"):
         await fail(manager, name, 3)
     async with manager.consume("A:s") as consumer:
-        # At ten per second, the job still runs when the call returns.
+        # At ten messages per second, the job is still running when the call returns.
         job = await manager.admin.republish(rate=10, wait=True)
         assert (job["state"], job["done"], job["skipped"]) == ("done", 3, 3)
         assert [(await anext(consumer)).republished for _ in range(3)] == [True] * 3
@@ -190,7 +190,7 @@ async def test_list_of_what_is_parked_has_pages(
 
 
 async def test_healthy_has_a_suspended_subscription_go_on(manager: QueueManager) -> None:
-    """C14: Its parked publications are also sent if the topic has republish="healthy"."""
+    """C14: If the topic has republish="healthy", parked publications are also delivered again."""
     await manager.admin.topic_set("a", republish="healthy", redelivery_limit=0)
     await manager.admin.subscription_create("a", ":s", depth_max=1, overflow="suspend")
     await manager.publish("a", b"1")

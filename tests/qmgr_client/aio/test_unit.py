@@ -1,4 +1,4 @@
-"""Units of work on the event loop, with a keeper on a real socket."""
+"""Tests of units of work on the event loop, with a keeper on a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def working(directory: Path) -> AsyncIterator[tuple[QueueManager, Keeper, 
 
 
 async def test_leaving_the_block_commits(tmp_path: Path) -> None:
-    """G20: The put becomes visible and the message is deleted at the same time."""
+    """G20: When the put becomes visible, the message that the unit got is deleted."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.unit_of_work() as unit:
             message = await unit.get("IN", wait_ms=1_000)
@@ -254,7 +254,7 @@ async def test_unit_whose_beginning_is_cancelled_is_backed_out(tmp_path: Path) -
 
 
 async def test_put_that_is_cancelled_may_be_part_of_it(tmp_path: Path) -> None:
-    """The commit counts a cancelled put that the queue manager has accepted."""
+    """The commit counts a cancelled put if the queue manager has accepted it."""
     async with working(tmp_path) as (manager, keeper, listener):
         async with manager.unit_of_work() as unit:
             listener.gate.clear()

@@ -1,4 +1,4 @@
-"""Workers on the event loop, with a real daemon: their messages, stops and lost connections."""
+"""Tests of workers on the event loop: their messages, stops and lost connections."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
 
 
 class Hands:
-    """The function of a worker. It waits for the test and records its current and past messages."""
+    """The function of a worker. It waits for the test, and records the messages it works on."""
 
     def __init__(self) -> None:
         self.begun: list[bytes] = []
@@ -101,7 +101,7 @@ async def test_stop_finishes_what_is_worked_on_and_gives_the_rest_back(
         manager.stop_work()
     else:
         os.kill(os.getpid(), stop)
-    while (await counted(manager))[1] > 2:  # Prefetched messages return to the queue at once.
+    while (await counted(manager))[1] > 2:  # Prefetched messages return to the queue immediately.
         assert not working.done()
     hands.may_end.set()
     await working
@@ -223,7 +223,7 @@ async def test_work_that_is_cut_off_is_not_begun_twice(
     await hands.have(begun=1)
     manager._session.drop()
     while (await counted(manager))[1] < 1:
-        pass  # Wait for the redelivery.
+        pass  # The test waits for the redelivery.
     await manager.put("Q", b"next")
     await hands.have(begun=concurrency)
     hands.may_end.set()
@@ -235,7 +235,7 @@ async def test_work_that_is_cut_off_is_not_begun_twice(
 
 
 async def test_message_that_was_released_inside_is_worked_on_again(manager: QueueManager) -> None:
-    """A message can be processed again even while the function that released it still runs."""
+    """A message can be processed again while the function that released it is still running."""
     begun: list[int] = []
     again = asyncio.Event()
 
@@ -283,7 +283,7 @@ async def test_message_that_cannot_be_read_becomes_a_dead_letter(
 
 
 async def test_lease_is_kept_for_as_long_as_the_work_takes(manager: QueueManager) -> None:
-    """No other consumer receives a message whose lease is renewed."""
+    """No other consumer receives a message while its lease is renewed."""
     hands = Hands()
 
     @worker("Q", lease_ms=1_200)

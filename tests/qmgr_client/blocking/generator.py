@@ -58,7 +58,7 @@ INTERNAL = {
     "take_over",
     "work_until",
 }  # Only modules of this package use these methods.
-BUILT_ANYWHERE = {"Processing", "UnitOfWork"}  # Any thread can create them.
+BUILT_ANYWHERE = {"Processing", "UnitOfWork"}  # Any thread can create objects of these classes.
 ENDED_BY_CLOSE = {"cancel"}  # These methods do nothing after the client is closed.
 STARTS_AND_ENDS = {  # These methods start and end the thread of the client.
     "open": "self._thread.start(self._aio.open())",
@@ -71,7 +71,7 @@ DUNDERS = {
     "__anext__": "__next__",
 }
 ITEMS = "Iterable[bytes | Outgoing]"
-PARAMETERS = {  # for each type: the blocking type, and the argument for the asyncio method
+PARAMETERS = {  # for each type: the blocking type, and the argument that the asyncio method gets
     "UnitOfWork | None": ("UnitOfWork | None", "asyncio_object({})"),
     "Iterable[Message]": ("Iterable[Message]", "collected({})"),
     ITEMS: (ITEMS, "collected({})"),
@@ -166,7 +166,7 @@ def formatted(text: str) -> str:
 
 
 class Module:
-    """The text of one blocking module."""
+    """The source text of one blocking module."""
 
     def __init__(self, module: str, source: str, wrapped: dict[str, str]) -> None:
         self._module = module
@@ -174,7 +174,7 @@ class Module:
         self._wrapped = wrapped
 
     def text(self) -> str:
-        """Returns the text of the module. It may contain unused imports."""
+        """Returns the source text of the module, which may contain unused imports."""
         parts = [HEADER.format(module=self._module), self._docstring(self._tree, "")]
         parts += self._imports()
         for node in self._tree.body:
@@ -202,7 +202,7 @@ class Module:
             yield "from qmgr_client.blocking.unit import UnitOfWork"
 
     def _names(self) -> list[str]:
-        """Returns the names of the constants and classes of the asyncio module."""
+        """Returns the names of the constants and classes in the asyncio module."""
         names: list[str] = []
         for node in self._tree.body:
             if isinstance(node, ast.Assign):
@@ -217,7 +217,7 @@ class Module:
         return f'{indent}"""{text}"""'
 
     def _type(self, node: ast.expr | None) -> str:
-        """Returns an annotation as text with the names of the blocking classes."""
+        """Returns an annotation as text, with the names of the blocking classes."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
         text = "None" if node is None else ast.unparse(node)
@@ -262,7 +262,7 @@ class Module:
         return re.sub(r"^AsyncGenerator\[(.*), None\]$", r"Iterator[\1]", text)
 
     def _parameters(self, node: FunctionNode) -> str:
-        """Returns the parameters with their blocking types."""
+        """Returns the parameters, with their blocking types."""
         arguments = deepcopy(node.args)
         for argument in (*arguments.args, *arguments.kwonlyargs):
             if (kind := self._type(argument.annotation)) in PARAMETERS:
@@ -270,7 +270,7 @@ class Module:
         return ast.unparse(arguments)
 
     def _arguments(self, arguments: ast.arguments) -> str:
-        """Returns the arguments for the asyncio function."""
+        """Returns the arguments for the call of the asyncio function."""
 
         def passed(argument: ast.arg) -> str:
             _, pattern = PARAMETERS.get(self._type(argument.annotation), ("", "{}"))
@@ -320,7 +320,7 @@ def _protocol(node: FunctionNode, name: str, call: str) -> list[str]:
 
 
 def _reworded(paragraph: str, indent: str) -> str:
-    """Returns a paragraph of a docstring reworded without asyncio, and filled if it has changed."""
+    """Returns a docstring's paragraph, reworded without asyncio, and filled again if it changed."""
     text = paragraph
     for pattern, replacement in PROSE:
         text = re.sub(pattern, replacement, text)

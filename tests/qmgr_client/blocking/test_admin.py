@@ -1,4 +1,4 @@
-"""The administration methods without asyncio, with a real daemon in a thread."""
+"""Tests of the administration methods without asyncio, with a real daemon in a thread."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Calls from the caller's thread to the client's thread and back."""
+"""Tests of calls from the caller's thread to the client's thread and back."""
 
 import asyncio
 import threading
@@ -96,7 +96,7 @@ def test_interrupt_ends_the_task(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, PAGE - 1, PAGE, PAGE + 1])
-def test_pages_are_all_there(call: Caller, count: int) -> None:
+def test_all_pages_exist(call: Caller, count: int) -> None:
     async def numbers() -> AsyncGenerator[int, None]:
         for number in range(count):
             yield number
@@ -117,7 +117,7 @@ def test_items_are_collected_on_the_callers_thread() -> None:
 
 @pytest.mark.parametrize("items", [b"body", "text", [b"x"], (b"x",), 7, None])
 def test_lists_and_invalid_items_are_passed_on(items: Any) -> None:
-    """The asyncio client refuses invalid items with a hint."""
+    """The asyncio client refuses invalid items, and its error contains a hint."""
     assert collected(items) is items
 
 
@@ -136,7 +136,7 @@ def test_items_of_a_conversation_are_taken_a_batch_at_a_time(call: Caller) -> No
 
 
 def test_iterator_begins_on_the_thread_of_the_caller(call: Caller) -> None:
-    """Only there may it call the client."""
+    """The iterator may call the client only on that thread."""
     threads: list[int] = []
 
     class Items:

@@ -1,4 +1,4 @@
-"""The generator of the blocking client, which has the methods of the asyncio client."""
+"""Tests that the generator gives the blocking client all methods of the asyncio client."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Groups without asyncio: callbacks run on the caller's thread and may call the client."""
+"""Tests of groups without asyncio. Callbacks run on the caller's thread and may call the client."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def working(tmp_path: Path) -> Iterator[tuple[Client, Keeper]]:
 
 
 def test_handles(working: tuple[Client, Keeper]) -> None:
-    """E4, E15: Handles number messages and report warnings."""
+    """E4, E15: Handles assign numbers to messages, and report warnings."""
     client, keeper = working
     with client.group("IN") as group:
         group.put(b"1")

@@ -1,4 +1,4 @@
-"""History without asyncio, with a real daemon in a thread."""
+"""Tests of history without asyncio, with a real daemon in a thread."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Processing blocks without asyncio. The end of a block settles its message."""
+"""Tests of processing blocks without asyncio. The end of a block settles its message."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The methods of the blocking client, with a real daemon in a thread."""
+"""Tests of the methods of the blocking client, with a real daemon in a thread."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def test_message_goes_there_and_back(client: Client) -> None:
+def test_message_makes_a_round_trip(client: Client) -> None:
     result = client.put("Q", b"apples", headers={"customer": "ann"})
     assert client.name == "QM1"
     message = client.get("Q")
@@ -182,7 +182,7 @@ def _put_until_closed(client: Client) -> None:
 
 
 def test_fork_has_to_connect_again(client: Client) -> None:
-    """A fork does not have the client's thread, so a call would never return."""
+    """A forked process does not have the client's thread, so a call would never return."""
     child = os.fork()
     if child == 0:
         try:
@@ -197,7 +197,7 @@ def test_fork_has_to_connect_again(client: Client) -> None:
 
 
 def test_callback_may_not_wait_for_the_client(client: Client) -> None:
-    """The callback runs on the thread that must process the answer."""
+    """The callback runs on the thread that would have to process the answer."""
     errors: list[str] = []
     over = threading.Event()
 
@@ -270,7 +270,7 @@ def test_loop_that_goes_on_after_a_close_ends(client: Client, iteration: str) ->
 
 
 def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
-    """The loop ends. Its current message cannot be acknowledged and is redelivered."""
+    """The loop ends. The ack of its current message fails, and the message is redelivered."""
     raised: list[str] = []
     begun, closed = threading.Event(), threading.Event()
     with Server(tmp_path) as server:
@@ -301,7 +301,7 @@ def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
 
 
 def test_loop_over_a_client_that_an_operator_closed_raises(client: Client, tmp_path: Path) -> None:
-    """Only a close by the application ends a loop without an error."""
+    """A loop ends without an error only if the application itself closes the client."""
     consumer = client.consume("Q")
     with connect(f"unix:{tmp_path}/qmgrd.sock", name="operator") as operator:
         rows = operator.admin.connection_list()

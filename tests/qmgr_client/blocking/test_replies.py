@@ -1,4 +1,4 @@
-"""Requests and replies without asyncio between threads of one program."""
+"""Tests of requests and replies without asyncio, between threads of one program."""
 
 import threading
 from collections.abc import Iterator

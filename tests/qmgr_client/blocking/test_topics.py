@@ -1,4 +1,4 @@
-"""Topics without asyncio, with a real daemon in a thread."""
+"""Tests of topics without asyncio, with a real daemon in a thread."""
 
 from collections.abc import Iterator
 from pathlib import Path

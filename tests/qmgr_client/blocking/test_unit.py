@@ -1,4 +1,4 @@
-"""Units of work without asyncio, with a keeper on a real socket."""
+"""Tests of units of work without asyncio, with a keeper on a real socket."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Workers in threads with a real daemon, and stops of workers in a separate program."""
+"""Tests of workers in threads with a real daemon, and of stop signals in a separate program."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_worker_processes_as_many_at_a_time_as_its_concurrency(client: Client) -> None:
-    """All runs wait for each other. With fewer threads, no run would continue."""
+    """All runs of the function wait for each other. With fewer threads, all would wait for ever."""
     meeting = threading.Barrier(3, timeout=30)
     done: list[bytes] = []
 
@@ -74,7 +74,7 @@ def exiting() -> None:
 def test_failure_is_logged_and_recorded(
     client: Client, caplog: pytest.LogCaptureFixture, fail: Callable[[], object], text: str
 ) -> None:
-    """An exception of a function does not stop the client's thread."""
+    """An exception in a function does not stop the client's thread."""
 
     @worker("Q")
     def bill(message: Message) -> None:

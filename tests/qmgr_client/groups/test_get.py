@@ -1,4 +1,4 @@
-"""The state of a reader, beyond the conversations in tests/conversations/group_get."""
+"""Tests of a reader's state, in addition to tests/conversations/group_get."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_refusal_leaves_the_reader_where_it_is() -> None:
 
 
 def test_get_that_brings_nothing_is_no_cause_to_warn() -> None:
-    """E15: Only a returned message can cause a warning."""
+    """E15: Only a get that returns a message can cause a warning."""
     state = GroupGetState()
     state.logical(None)
     state.got(Group(A, 1), None, logical=True)

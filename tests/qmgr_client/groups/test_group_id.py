@@ -1,4 +1,4 @@
-"""Group ids in the forms that callers can pass."""
+"""Tests of group ids in each form that callers can pass."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ def test_text_is_taken_as_by_qmctl(group_id: bytes | str) -> None:
 @pytest.mark.parametrize(
     ("group_id", "why"),
     [
-        (b"A", "the group id b'A' is 1 bytes, not 24: to use a text"),
+        (b"A", "the group id b'A' is 1 bytes, not 24: to use text"),
         ("x" * 300, "the group id .{80} is a text of 300 bytes exceeds the limit of 24 bytes"),
         (b"x" * 300, "the group id .{80} is 300 bytes, not 24"),
         ("", "is an empty text"),
-        (7, "is of type int: pass 24 bytes or a text"),
+        (7, "is of type int: pass 24 bytes or a str"),
     ],
 )
 def test_invalid_group_id_is_refused(group_id: Any, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The position of a handle after ends of units of work and after refusals."""
+"""Tests of a handle's position after the end of a unit of work, and after refusals."""
 
 from qmgr_client.groups.place import GroupPosition, HandlePosition
 from qmgr_client.sansio.units import Unit
@@ -7,7 +7,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 def test_backout_brings_back_the_place_before_the_first_step() -> None:
-    """E24: tests/conversations/group_put has further tests of this behaviour."""
+    """E24: The conversations in tests/conversations/group_put show more of this behaviour."""
     places, unit = HandlePosition(), Unit(1)
     places.move(GroupPosition(A, 1))
     places.move(GroupPosition(A, 2, unit))

@@ -1,4 +1,4 @@
-"""The state of a handle that puts, beyond the conversations in tests/conversations/group_put."""
+"""Tests of a putting handle's state, in addition to tests/conversations/group_put."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_inconsistency_within_a_group_is_the_first_warning() -> None:
 
 
 def test_refusal_carries_mqs_number() -> None:
-    """E15, E16, E17: The errors have the reason codes of the table."""
+    """E15, E16, E17: The errors have the reason codes in the table."""
     state = GroupPutState()
     state.logical(A, None, last=False, persistent=True)
     found = []

@@ -1,4 +1,4 @@
-"""The status message of an unfinished group."""
+"""Tests of the status message of an unfinished group."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def message(body: bytes) -> Message:
 
 
 def test_status_that_is_put_can_be_read() -> None:
-    """E25: A status message can be decoded without loss."""
+    """E25: An encoded status message is decoded to the same status."""
     status = GroupStatus(GROUP, 999_999_999)
     outgoing = group_status.outgoing(RUN, status)
     assert outgoing.correlation_id == b"k"

@@ -1,4 +1,4 @@
-"""The leases of the application's messages: their starts and renewals."""
+"""Tests of the leases of the application's messages: when they start and are renewed."""
 
 import pytest
 

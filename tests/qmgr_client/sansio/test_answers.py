@@ -1,4 +1,4 @@
-"""The routing of answers. Requests of different kinds may have equal ids."""
+"""Tests of the routing of answers. Requests of different kinds may have equal ids."""
 
 from qmgr_client.message import NOWHERE
 from qmgr_client.sansio.answers import row
@@ -37,7 +37,7 @@ def test_home_is_that_of_the_welcome() -> None:
 
 
 def test_type_checker_refuses_a_handler_of_another_message() -> None:
-    """The ignored error is what this test checks: mypy reports an ignore that is not needed."""
+    """This test checks the ignored error: mypy reports each ignore comment that is not needed."""
 
     def handler(message: m.Ok, now_ms: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The credit and the buffer of one consumer. See also test_consumers.py."""
+"""Tests of the credit and the buffer of one consumer. See also test_consumers.py."""
 
 from qmgr_client.sansio.consumer import ConsumerState, HeldLease, place_of
 from qmgr_client.sansio.read_ahead import FIRST_MESSAGES

@@ -1,4 +1,4 @@
-"""Consumers: credit, lost connections and ends of leases."""
+"""Tests of consumers: credit, lost connections and ends of leases."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def is_renewal(message: m.Message) -> bool:
 
 
 class Consuming:
-    """A scripted pair with one consumer that has a prefetch of 8."""
+    """A scripted pair with one consumer, which has a prefetch of 8."""
 
     def __init__(
         self, prefetch: int = 8, bytes_max: int = 1_000_000, *, auto_renew: bool = False
@@ -50,14 +50,14 @@ class Consuming:
             self.pair.core.settle(message, m.ACK)
 
     def wait(self, ms: int) -> None:
-        """Lets time pass. The queue manager still sends heartbeats."""
+        """Lets time pass, while the queue manager still sends heartbeats."""
         pair = self.pair
         pair.say(m.Pong())
         pair.now_ms += ms
         pair.core.poll(pair.now_ms)
 
     def settles(self) -> list[m.Settle]:
-        """Returns the settles without the renewals."""
+        """Returns the settles that are not renewals."""
         return [x for x in self.pair.hear_all(m.Settle) if not is_renewal(x)]
 
     def renewed(self) -> list[int]:
@@ -256,7 +256,7 @@ def test_leases_go_on_by_themselves_until_settled() -> None:
 
 
 def test_leases_of_a_consumer_that_has_ended_go_on_until_settled() -> None:
-    """The application may process a message after the end of the consumer."""
+    """The application may still process a message after its consumer has ended."""
     consuming = Consuming(auto_renew=True)
     consuming.deliver(2)
     first, second = consuming.take(2)
@@ -465,7 +465,7 @@ GROUP, OTHER = b"g" * 24, b"o" * 24
 
 
 class Ordered(Consuming):
-    """A consumer in pinned order that receives messages of groups."""
+    """A consumer in pinned order, which receives messages of groups."""
 
     def __init__(self, groups: tuple[int, bool] = (m.PINNED, False)) -> None:
         self.pair = Scripted().connect()
@@ -522,13 +522,13 @@ def test_later_messages_are_dropped_until_the_settle_is_answered() -> None:
     (first,) = consuming.take()
     consuming.pair.core.settle(first, m.REJECT)
     consuming.members(3)
-    consuming.answer_settles()  # the reject and the return of 3
+    consuming.answer_settles()  # These are the reject and the return of 3.
     consuming.members(2, 3)
     assert consuming.numbers() == [2, 3]
 
 
 def test_dropped_message_is_returned_unread() -> None:
-    """A dropped message may be a redelivery, so it must return to the queue."""
+    """A dropped message may be a redelivery, so the client must return it to the queue."""
     consuming = Ordered()
     consuming.members(1)
     (first,) = consuming.take()
@@ -546,7 +546,7 @@ def test_message_that_returns_unread_drops_the_later_ones_of_its_group() -> None
     (reject,) = consuming.settles()
     consuming.members(2)
     consuming.pair.say(m.Settled(reject.settle_id))
-    consuming.members(3)  # sent before the return of 2 was received
+    consuming.members(3)  # sent before the queue manager received the return of 2
     consuming.answer_settles()
     consuming.members(2, 3)
     assert consuming.numbers() == [2, 3]
@@ -572,7 +572,7 @@ def test_redelivered_message_stays_when_its_older_lease_is_released() -> None:
 
 @pytest.mark.parametrize("polled", [False, True])
 def test_member_whose_lease_is_over_unseen_takes_those_behind_along(polled: bool) -> None:
-    """If the lease of 2 ended in the buffer, 3 must not be delivered before 2."""
+    """If the lease of 2 ended in the buffer, 3 must not reach the application before 2."""
     consuming = Ordered()
     consuming.members(1, 2)
     consuming.take()
@@ -673,7 +673,7 @@ def test_message_in_work_over_two_lost_connections_is_settled_under_its_latest_l
 
 
 def test_another_message_at_the_same_place_is_another_message() -> None:
-    """The store was restored to an earlier state in the meantime."""
+    """In the meantime, the store was restored to an earlier state."""
     consuming = Consuming()
     consuming.deliver(1)
     (in_work,) = consuming.take(1)

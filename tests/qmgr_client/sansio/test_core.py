@@ -1,4 +1,4 @@
-"""The core: handshake, heartbeats, goodbyes and the errors of an ended client."""
+"""Tests of the core: handshake, heartbeats, goodbyes, and the errors of a client that has ended."""
 
 import ast
 from itertools import pairwise
@@ -42,16 +42,16 @@ def test_welcome_makes_it_ready() -> None:
 def test_each_connection_resumes_the_session_of_the_last_welcome() -> None:
     pair = Scripted().connect(session=b"first")
     assert pair.hello.session == b""
-    pair.cut().connect(session=b"second")  # The store is a different one.
+    pair.cut().connect(session=b"second")  # This is a different store.
     assert pair.hello.session == b"first"
-    pair.cut().connect()  # The queue manager has an older version.
+    pair.cut().connect()  # This queue manager has an older version.
     assert pair.hello.session == b"second"
     pair.cut().connect()
     assert pair.hello.session == b""
 
 
 def test_session_that_another_connection_resumed_is_over() -> None:
-    """A reconnect would fence the other connection, and so on, without end."""
+    """Reconnecting would fence the other connection, which would reconnect in turn, without end."""
     pair = Scripted().connect()
     pair.say(m.Goaway(ErrorCode.SESSION_FENCED, "a newer connection has resumed this session"))
     assert pair.latest(Failed).error.code == ErrorCode.SESSION_FENCED
@@ -174,7 +174,7 @@ def test_late_and_strange_answers_are_ignored() -> None:
 
 def test_operation_of_a_newer_queue_manager_is_ignored() -> None:
     pair = Scripted().connect()
-    pair.core.receive(b"\x00\x00\x00\x04\x92\xcc\xc8\x01", pair.now_ms)  # operation 200 is unknown
+    pair.core.receive(b"\x00\x00\x00\x04\x92\xcc\xc8\x01", pair.now_ms)  # Operation 200 is unknown.
     assert pair.pump() == []
     assert pair.core.is_open
 
@@ -240,7 +240,7 @@ def test_core_reads_no_clock_rolls_no_die_and_waits_for_nothing() -> None:
 
 
 def ticked(pair: Scripted, now_ms: int) -> list[Any]:
-    """Ticks the core at its due times until *now_ms*. Returns the messages that it sends."""
+    """Ticks the core at each due time until *now_ms*. Returns the messages that the core sends."""
     while (due_ms := pair.core.next_due_ms) <= now_ms:
         assert due_ms > pair.now_ms, "the next due time is in the past"
         pair.now_ms = due_ms
@@ -269,7 +269,7 @@ def test_connection_does_not_expire_before_a_late_shell_has_read_it() -> None:
 
 
 def consuming(pair: Scripted, lease_ms: int, *, auto_renew: bool) -> int:
-    """Opens a consumer that receives two messages. Returns its ticket."""
+    """Opens a consumer, which receives two messages. Returns its ticket."""
     ticket = pair.core.consume("Q", 10, auto_renew=auto_renew)
     opening = pair.hear(m.Consume)
     items = [delivery(b"x", arrival, 100 + arrival) for arrival in (1, 2)]
@@ -293,7 +293,7 @@ def test_lease_of_what_the_application_keeps_starts_after_a_few_milliseconds() -
 
 
 def test_short_leases_are_renewed_in_time() -> None:
-    """Renewals are in time even though heartbeats need a tick only once a second."""
+    """Renewals are on time even though heartbeats need a tick only once a second."""
     pair = Scripted().connect()
     ticket = consuming(pair, 200, auto_renew=True)
     assert pair.core.next_message(ticket, pair.now_ms) is not None

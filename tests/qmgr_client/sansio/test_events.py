@@ -1,4 +1,4 @@
-"""Events of the core."""
+"""Tests of events of the core."""
 
 from typing import get_args
 

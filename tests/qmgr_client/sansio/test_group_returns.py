@@ -1,4 +1,4 @@
-"""The messages that an ordered consumer drops after a message of the same group returned."""
+"""Tests that an ordered consumer drops the messages of a group after one of them returned."""
 
 import pytest
 from hypothesis import given

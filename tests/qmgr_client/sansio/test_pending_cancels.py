@@ -1,4 +1,4 @@
-"""Credits and cancels: their number in transit is limited although they have no answers."""
+"""Tests that only a limited number of credits and cancels, which have no answers, is in transit."""
 
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m

@@ -1,4 +1,4 @@
-"""Puts: every put has exactly one result, for all positions of a connection loss."""
+"""Tests that each put has exactly one result, wherever the connection is cut."""
 
 import pytest
 
@@ -349,7 +349,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
 
 
 def test_publication_reports_its_matching_subscriptions() -> None:
-    """C4: The result of a publication has the number of matching subscriptions."""
+    """C4: The result of a publication states the number of matching subscriptions."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights/JFK") for i in range(4)]
     assert pair.hear(m.Put).queue == "/flights/JFK"
@@ -378,7 +378,7 @@ def test_refused_publication_matches_nothing() -> None:
 
 
 def test_publication_above_a_gap_reports_its_matching_subscriptions() -> None:
-    """A stamp answers a put above a gap at once."""
+    """A stamp answers a put above a gap immediately."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
     pair.hear(m.Put)
@@ -399,7 +399,7 @@ def test_publication_with_its_own_uid_reports_its_matching_subscriptions() -> No
 
 
 def test_matching_subscriptions_are_unknown_if_the_answer_was_lost() -> None:
-    """The number is reported only once. The answer to a resume does not contain it."""
+    """The queue manager reports the number only once, and not in the answer to a resume."""
     pair = started()
     stored, lost = pair.put(b"stored", "/flights"), pair.put(b"lost", "/flights")
     pair.hear(m.Put)

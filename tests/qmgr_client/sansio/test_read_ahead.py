@@ -1,4 +1,4 @@
-"""The number of messages to prefetch for an application."""
+"""Tests of the number of messages that a client prefetches for an application."""
 
 from qmgr_client.sansio.read_ahead import FAST_MS, FIRST_MESSAGES, SLOW_MS, ReadAhead
 

@@ -1,4 +1,4 @@
-"""Requests: each one has one answer, and is repeated after a reconnect."""
+"""Tests that each request has one answer, and is repeated after a reconnect."""
 
 import pytest
 

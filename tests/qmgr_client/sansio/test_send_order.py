@@ -1,4 +1,4 @@
-"""The order of messages at the far end of the connection."""
+"""Tests of the order in which messages arrive at the far end of the connection."""
 
 from qmgr_protocol import messages as m
 from tests.qmgr_client.scripted import Scripted

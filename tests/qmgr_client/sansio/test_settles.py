@@ -1,4 +1,4 @@
-"""Acks and releases: each has exactly one result, for all positions of a connection loss."""
+"""Tests that each ack or release has exactly one result, wherever the connection is cut."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The times at which a shell must tick the core."""
+"""Tests of the times at which a shell must tick the core."""
 
 from qmgr_client.sansio.consumers import Consumers
 from qmgr_client.sansio.tick_times import POLL_MAX_MS, TickTimes

@@ -1,4 +1,4 @@
-"""Units of work in the core: counts of steps, commits and lost connections."""
+"""Tests of units of work in the core: numbers of steps, commits and lost connections."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ RECORD = records.encode(records.Fields(b"x"))
 
 
 class Working:
-    """A scripted pair with a unit that has begun and an open producer."""
+    """A scripted pair with a unit of work that has begun, and with an open producer."""
 
     def __init__(self) -> None:
         self.pair = Scripted().connect()
@@ -99,7 +99,7 @@ def test_message_of_a_unit_that_is_over_may_be_anothers() -> None:
 
 
 def test_unit_is_committed_with_what_it_is_known_to_hold() -> None:
-    """G20: A commit contains the numbers of its steps, so a unit is never committed in part."""
+    """G20: A commit states the number of its steps, so a unit is never committed in part."""
     working = Working()
     pair = working.pair
     put = working.put(None, None)
@@ -349,7 +349,7 @@ def test_unit_that_nobody_waits_for_any_more_is_backed_out() -> None:
 
 
 def test_put_that_nobody_waits_for_counts() -> None:
-    """The commit must count a put whose caller no longer waits for the result."""
+    """The commit must count a put even if its caller no longer waits for the result."""
     working = Working()
     ticket = working.put()
     working.pair.pump()
@@ -430,7 +430,7 @@ class Cut:
         self.keeper.ready["IN"] = [b"in"]
         self.core = ClientCore("test", PRODUCER)
         self.results: dict[int, Any] = {}
-        self.left = [sent_max, heard_max]  # bytes until the cut, to and from the keeper
+        self.left = [sent_max, heard_max]  # bytes to and from the keeper until the cut
         self.cuts = 0
         self._connect()
 
@@ -455,7 +455,7 @@ class Cut:
         self._note()
 
     def _carry(self, byte: bytes) -> bool:
-        """Carries a byte to the keeper and the answers back. Returns False after the cut."""
+        """Carries a byte to the keeper, and the answers back. Returns False after the cut."""
         self.left[0] -= 1
         if self.left[0] < 0:
             return False
@@ -485,7 +485,7 @@ class Cut:
 
 
 def work(world: Cut) -> bool:
-    """Moves a message from IN to OUT. Returns whether the commit was reported."""
+    """Moves a message from IN to OUT. Returns whether the client reported a commit."""
     core = world.core
     try:
         unit = world.result(core.begin_unit())
@@ -509,7 +509,7 @@ def sound(result: Any) -> Any:
 
 @pytest.mark.parametrize("side", ["sent_max", "heard_max"])
 def test_cut_at_any_byte_leaves_all_or_nothing(side: str) -> None:
-    """G20: For each position of the cut, the unit is done once or not at all, as reported."""
+    """G20: Wherever the cut is, the unit is applied once or not at all, and the report is true."""
     outcomes_seen, size = set(), 0
     while True:
         world = Cut(**{side: size})
@@ -528,7 +528,7 @@ def test_cut_at_any_byte_leaves_all_or_nothing(side: str) -> None:
 
 
 def test_unit_knows_whether_it_is_over_and_undone() -> None:
-    """E24: Handles of groups need this state to restore their positions."""
+    """E24: The handles of groups need this state to restore their positions."""
     committed, backed_out, lost = Working(), Working(), Working()
     committed.commit()
     assert not committed.unit.is_over

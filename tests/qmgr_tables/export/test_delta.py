@@ -1,4 +1,4 @@
-"""A Delta table, as deltalake reads it."""
+"""Tests of a Delta table, as deltalake reads it."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ def test_several_snapshots_of_a_store_are_each_told_once(tmp_path: Path) -> None
 
 
 def test_an_export_beside_this_one_is_seen(snapshot: Path, tmp_path: Path) -> None:
-    """deltalake accepts a transaction twice, so the sink checks the table before a commit."""
+    """deltalake accepts a transaction twice, so the sink checks the table before each commit."""
     run(snapshot, tmp_path, format=DELTA, queues="MANY")
 
     def meanwhile(rows: int) -> AbstractContextManager[Callable[[int], object]]:

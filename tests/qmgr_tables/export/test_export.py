@@ -1,4 +1,4 @@
-"""Exports as a whole: each row is exported once, even if exports are repeated or killed."""
+"""Tests of whole exports: each row is exported once, even if exports are repeated or killed."""
 
 import os
 import random
@@ -41,7 +41,7 @@ from tests.qmgrd.snapshot.shot import managed
 
 TINY = Sizes(file_bytes=5_000, group_bytes=3_000, group_rows=7)
 OLD = Path(__file__).parents[1] / "data"
-# This program kills itself with SIGKILL at its nth file operation.
+# This program kills itself with SIGKILL at its n-th file operation.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -183,13 +183,13 @@ def test_options_hold_for_a_directory(snapshot: Path, tmp_path: Path) -> None:
         ExportRefused, match=r"include_body is none, but the export was created with False"
     ):
         run(snapshot, tmp_path)
-    # Queues may be added later. Each continues from its own position.
+    # Queues may be added later. Each queue continues from its own position.
     run(snapshot, tmp_path, includePayload="false")
     assert rows_of(tmp_path / "messages") == rows_read(snapshot, includePayload="false")
 
 
 def test_each_option_is_known_to_hold_or_not() -> None:
-    """For each new option, _NOT_KEPT or this test must state whether the next run may change it."""
+    """For each option, _NOT_KEPT or this test must state whether the next run may change it."""
     assert set(Options._fields) - _NOT_KEPT == {
         "queues",
         "queues_pattern",
@@ -266,7 +266,7 @@ def test_other_tables_are_whole_by_snapshot(tmp_path: Path, table: str, format: 
 
 
 def two_snapshots(directory: Path) -> tuple[Path, Path]:
-    """Returns two snapshots of a store with rows in most tables."""
+    """Returns two snapshots of a store that has rows in most tables."""
     directory.mkdir(parents=True)
     with managed(directory / "store") as manager:
         fill(manager)
@@ -296,7 +296,7 @@ def test_queues_may_be_in_one_snapshot_alone(tmp_path: Path) -> None:
     assert [row["body"] for row in rows_of(tmp_path / "out/messages")] == [b"2"]
 
 
-def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
+def test_invalid_values_are_reported(snapshot: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionInvalid, match=r"queue ALLL not found in .*; did you mean ALL"):
         run(snapshot, tmp_path, queues="ALLL")
     (tmp_path / "file").write_text("")
@@ -306,7 +306,7 @@ def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_killed_at_each_step_it_is_whole_in_the_end(tmp_path: Path) -> None:
-    """The export is killed at its first step, then at its second step, until it finishes."""
+    """The export is killed at its first step, then at the second, and so on until it finishes."""
     with life(tmp_path / "qm", "A", "B") as store:
         store.app.put("A", *(random.Random(n).randbytes(500) for n in range(90)))
         store.app.put("B", b"x")
@@ -339,7 +339,7 @@ def test_killed_at_random_it_is_whole_in_the_end(
 
 
 def kill_until_done(path: Path, directory: Path, format: str, chance: random.Random) -> int:
-    """Kills exports until one finishes. The output must match the output of a single run."""
+    """Kills exports until one finishes. The output must match that of a single run."""
     whole, out = directory / "whole", directory / "out"
     run(path, whole, sizes=SMALL, format=format)
     words = [sys.executable, "-c", KILLED, str(path), str(out), format, "0"]
@@ -361,7 +361,7 @@ def kill_until_done(path: Path, directory: Path, format: str, chance: random.Ran
 
 
 class Span(NamedTuple):
-    """Rows of an invented journal, in the form in which table history plans them."""
+    """Rows of a scripted journal, in the form in which table history plans them."""
 
     snapshot: StoredSnapshot
     first: int

@@ -1,4 +1,4 @@
-"""The texts of failures of an export."""
+"""Tests of the error messages of an export."""
 
 import errno
 import os

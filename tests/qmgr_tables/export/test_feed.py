@@ -1,4 +1,4 @@
-"""The feeds to export."""
+"""Tests of the feeds that can be exported."""
 
 from pathlib import Path
 

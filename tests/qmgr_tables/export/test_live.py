@@ -1,4 +1,4 @@
-"""History exported from a daemon: each event once, with the cursor never ahead of the files."""
+"""Tests of history from a daemon: each event once, and the cursor never ahead of the files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_files_that_are_ahead_of_the_store_are_seen(daemon: Daemon, tmp_path: Pa
 
 
 def test_the_cursor_goes_on_to_what_is_in_the_files(daemon: Daemon, tmp_path: Path) -> None:
-    """If a run was killed before it moved the cursor, the next run moves it."""
+    """If a run was killed before it moved the cursor, the next run moves the cursor."""
     put(daemon, 3)
     run(daemon, tmp_path / "out")
     with connect(daemon.unix) as client:

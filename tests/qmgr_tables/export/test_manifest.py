@@ -1,4 +1,4 @@
-"""The manifest of a directory of exported files."""
+"""Tests of the manifest of a directory of exported files."""
 
 import pytest
 

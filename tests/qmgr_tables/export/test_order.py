@@ -1,4 +1,4 @@
-"""Rows in order, and row groups that end at the same rows after a restart."""
+"""Tests that rows are in order, and that row groups end at the same rows after a restart."""
 
 from collections.abc import Iterator
 from itertools import pairwise

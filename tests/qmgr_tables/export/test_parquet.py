@@ -1,4 +1,4 @@
-"""Exported files: their paths, their sizes and their metadata."""
+"""Tests of exported files: their paths, their sizes and their metadata."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def test_names_are_those_of_queues_whatever_is_in_them(tmp_path: Path) -> None:
 
 
 def test_any_reader_of_parquet_has_every_column(snapshot: Path, tmp_path: Path) -> None:
-    """A directory with the name of a column would make pyarrow fail. The manifest is hidden."""
+    """A directory named like a column would make pyarrow fail. The manifest is hidden."""
     run(snapshot, tmp_path)
     found = pq.read_table(tmp_path / "messages")
     assert found.column_names[:-2] == MESSAGES.schema.names
@@ -115,7 +115,7 @@ def test_files_of_others_are_left_alone(snapshot: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_the_manifest_has_lost_are_not_removed(snapshot: Path, tmp_path: Path) -> None:
-    """The rows of the files may be in no snapshot any more."""
+    """The rows in these files may no longer be in any snapshot."""
     run(snapshot, tmp_path)
     manifest, before = tmp_path / "messages" / "_manifest", rows_of(tmp_path / "messages")
     whole = manifest.read_bytes()

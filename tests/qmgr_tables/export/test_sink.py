@@ -1,4 +1,4 @@
-"""An export must continue with the options with which it was created."""
+"""Tests that an export continues only with the options with which it was created."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Destinations of files. Each file is complete or absent."""
+"""Tests of the destinations of files. Each file is complete or absent."""
 
 import errno
 import os
@@ -38,7 +38,7 @@ def test_a_file_appears_under_its_name(target: Target) -> None:
     assert list(target.files()) == []
 
 
-def test_what_is_not_published_is_gone(target: Target) -> None:
+def test_unpublished_data_is_deleted(target: Target) -> None:
     with suppress(ZeroDivisionError), target.draft() as draft:
         draft.stream.write(b"abc")
         raise ZeroDivisionError
@@ -85,7 +85,7 @@ def test_a_url_that_nothing_reaches_is_refused() -> None:
 
 
 def test_a_line_that_does_not_fit_is_not_there(tmp_path: Path) -> None:
-    """With a limit on file sizes, as on a full disk, half of a line may be written."""
+    """If file sizes are limited, as on a full disk, only half of a line may be written."""
     read, write = os.pipe()
     child = os.fork()
     if not child:

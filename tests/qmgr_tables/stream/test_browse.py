@@ -1,4 +1,4 @@
-"""Messages of running queue managers, as a stream sees them."""
+"""Tests of messages in running queue managers, as a stream sees them."""
 
 import pickle
 from collections import Counter
@@ -28,7 +28,7 @@ SCHEMA = TABLES["messages"].schema
 
 def browsing(*directories: Path, **options: str) -> Browsing:
     urls = ",".join(address_of(directory) for directory in directories)
-    # By default, SYSTEM queues are also streamed.
+    # By default, SYSTEM queues are streamed as well.
     asked = {"queuesPattern": "[^S].*", "waitMs": "0", **options}
     return Browsing(parse({"url": urls, "table": "messages", **asked}))
 
@@ -47,7 +47,7 @@ def offset_of(client: Client, queue: str = "Q") -> str:
 
 
 def begun_of(client: Client) -> str:
-    """Returns the mark of a stream that starts at the latest position, in an offset."""
+    """Returns the mark, in an offset, of a stream that starts at the latest position."""
     return f"{client.admin.status()['store_id']}/0"
 
 
@@ -78,7 +78,7 @@ def rows_of(parts: list[StreamPart], source: Browsing) -> list[tuple[str, int]]:
 
 
 def ranges(source: Browsing, start: Offsets, end: Offsets) -> list[list[tuple[str, int, int]]]:
-    """Returns the ranges of each task: queue, arrival before the range, last arrival."""
+    """Returns the ranges of each task: queue, arrival before the range, and last arrival."""
     found = []
     for part in source.parts(start, end, source._options.of):
         assert isinstance(part, Ranges)
@@ -252,7 +252,7 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
         with pytest.raises(DataLost, match="none of these has store 0000 any more: name the"):
             browsing(tmp_path).ends(start, wait=False)
         source = browsing(tmp_path, failOnDataLoss="false")
-        # If the store existed again, the stream would continue from this position.
+        # If the store appears again, the stream continues from this position.
         assert source.ends(start, wait=False) == {offset_of(client): 1, "0000/7": 5}
         with pytest.raises(DataLost, match="none of these has store 0000 of the checkpoint"):
             read(source, {"0000/7": 1}, {"0000/7": 2})
@@ -264,7 +264,7 @@ def test_task_that_meets_another_store_says_so(tmp_path: Path) -> None:
         source, name = browsing(tmp_path), offset_of(client)
         (part,) = source.parts({name: 0}, {name: 3}, source._options.of)
     with served(tmp_path / "other") as client:
-        # queues with a different id, with the same id, and without that name
+        # queues with a different id, with the same id, and without this name
         for queue in ("Q", "R", "S"):
             moved = part._replace(  # type: ignore[attr-defined]
                 address=address_of(tmp_path / "other"),
@@ -419,7 +419,7 @@ def sizes(source: Browsing, name: str) -> list[Any]:
 def test_each_message_that_stays_comes_exactly_once_whatever_happens(
     tmp_path: Path, seed: int
 ) -> None:
-    """Tasks run again at random, and the result of either the first or the second run counts."""
+    """Tasks run again at random, and either the first or the second result counts."""
     chance = Random(seed)
     traffic = RandomTraffic(tmp_path, seed)
     rows_max = chance.choice([None, 7, 40])

@@ -1,4 +1,4 @@
-"""A connection to a queue manager that may be unavailable: waits, retries and errors."""
+"""Tests of a connection to a queue manager that may be unavailable: waits, retries and errors."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""History over the protocol: complete and in order, across restarts. Losses are reported."""
+"""Tests that history read over the protocol is complete and ordered, and losses are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

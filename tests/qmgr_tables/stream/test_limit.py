@@ -1,4 +1,4 @@
-"""The size of a batch."""
+"""Tests of the size of a batch."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qmgr_tables.stream.limit import admitted
 from qmgr_tables.stream.source import Offsets
 
-EVENTS, BYTES = 10, 100  # number of events and bytes of each row
+EVENTS, BYTES = 10, 100  # number of events in each row, and of bytes
 
 
 def sizes(_: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
@@ -57,7 +57,7 @@ def test_what_is_gone_is_in_no_offset_any_more() -> None:
 
 
 def test_place_behind_the_last_row_is_come_to_also_where_there_is_none() -> None:
-    """Only the arrival numbers remain of messages that were consumed."""
+    """Messages that were consumed leave only their arrival numbers."""
 
     def sparse(_: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         yield from ((seq, 1, BYTES) for seq in (3, 8) if after < seq <= until)
@@ -70,7 +70,7 @@ def test_place_behind_the_last_row_is_come_to_also_where_there_is_none() -> None
 
 
 def test_who_has_nothing_left_keeps_nobody_from_a_share() -> None:
-    """A busy queue that is emptied repeatedly has the longest backlog each time."""
+    """A busy queue that becomes empty repeatedly has the longest backlog each time."""
 
     def emptied(name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         if name.startswith("quiet"):
@@ -102,7 +102,7 @@ def test_who_has_no_share_is_not_asked() -> None:
 def test_where_there_are_fewer_rows_than_queues_these_take_turns(
     rows: int | None, size: int | None
 ) -> None:
-    """Some queues have far longer backlogs, which never end."""
+    """Some queues always have far longer backlogs than the others."""
     start = dict.fromkeys("abcde", 0)
     ends = {"a": 3, "b": 10**6, "c": 10**5, "d": 2, "e": 10**6}
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Queue managers that stop and return. They delay no other, and none is forgotten."""
+"""Tests of queue managers that stop and return. None delays the others or is forgotten."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Status(NamedTuple):
 
 
 class Fleet:
-    """Queue managers by address. None is unavailable. ``waits`` has the requested waits."""
+    """Queue managers by address, all of them available. ``waits`` contains the requested waits."""
 
     def __init__(self, **found: Status | None) -> None:
         self.found = found
@@ -41,7 +41,7 @@ class Fleet:
 
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allows requests to unavailable queue managers without a pause."""
+    """Allows requests to unavailable queue managers, without a pause between them."""
     monkeypatch.setattr(stream_managers, "REST_S", 0.0)
     monkeypatch.setattr(stream_managers, "REST_DIALS", 0)
 
@@ -87,7 +87,7 @@ def test_all_are_asked_and_where_they_are_is_known() -> None:
     assert fleet.waits == [("a", 0), ("b", 0)]
     assert (managers.find("s2"), managers.away) == (("b", TWO), {})
     assert len(fleet.waits) == 2
-    fleet.found |= {"a": TWO, "b": Status("s3", 1)}  # Store s2 moved to another address.
+    fleet.found |= {"a": TWO, "b": Status("s3", 1)}  # Store s2 has moved to another address.
     managers.states(wait=True)
     assert fleet.waits[2:] == [("a", None), ("b", None)]
     assert managers.find("s2") == ("a", TWO)

@@ -1,4 +1,4 @@
-"""The options of streams: values, defaults and errors."""
+"""Tests of the options of streams: values, defaults and errors."""
 
 import pytest
 
@@ -90,8 +90,14 @@ def test_snapshots_take_no_cursor() -> None:
         ),
         ({**URL, "cursr": "x"}, "option 'cursr' is unknown for streams; did you mean cursor?"),
         ({**URL, "onDamaged": "skip"}, "option 'onDamaged' is unknown for streams; "),
-        ({**URL, "includePayload": "false"}, "includePayload: history has no bodies and states; o"),
-        ({**URL, "maxBodyBytes": "1"}, "option maxBodyBytes: history has no bodies and states"),
+        (
+            {**URL, "includePayload": "false"},
+            "includePayload: history has neither bodies nor states; o",
+        ),
+        (
+            {**URL, "maxBodyBytes": "1"},
+            "option maxBodyBytes: history has neither bodies nor states",
+        ),
         (
             {**URL, "table": "queues"},
             "table: queues cannot be streamed, only history, messages; read",

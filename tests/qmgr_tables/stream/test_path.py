@@ -1,4 +1,4 @@
-"""Snapshots as a stream sees them while more snapshots are taken."""
+"""Tests of snapshots as a stream sees them, while more snapshots are taken."""
 
 import shutil
 from pathlib import Path

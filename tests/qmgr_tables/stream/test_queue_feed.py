@@ -1,4 +1,4 @@
-"""Messages over the protocol in the order of arrival, in pages and across restarts."""
+"""Tests of messages read over the protocol, in order of arrival, in pages and across restarts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,7 +91,7 @@ def test_pages_come_in_the_order_of_arrival_and_end_where_they_are_reported_to(
         (page,) = pages(feed, "Q", 1, 5)
         assert list(page.delays) == [0, 2]  # The delayed messages have arrivals 2 and 4.
         assert all(0 < ms <= 60_000 for ms in page.delays.values())
-        for message in client.get_many("Q", 3):  # The messages have arrivals 9, 7 and 5.
+        for message in client.get_many("Q", 3):  # These messages have the arrivals 9, 7 and 5.
             client.ack(message)
         assert arrivals(pages(feed, "Q", messages_max=4)) == [[1, 2, 3, 4], [6, 8, 10]]
         assert arrivals(pages(feed, "Q", 0, 5, 4)) == [[1, 2, 3, 4]]
@@ -102,7 +102,7 @@ def test_pages_come_in_the_order_of_arrival_and_end_where_they_are_reported_to(
 def test_more_that_expired_than_a_page_looks_at_is_skipped(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
         client.admin.queue_create("Q")
-        # The daemon does not remove all expired messages at once.
+        # The daemon does not remove all expired messages in one turn.
         client.put_many("Q", [Outgoing(b"", expiry_ms=1)] * 2_500)
         client.put("Q", b"there")
         assert arrivals(pages(feed, "Q", messages_max=7))[-1][-1] == 2_501

@@ -1,4 +1,4 @@
-"""The three kinds of sources of a stream have the whole interface."""
+"""Tests that the three kinds of sources of a stream have the complete interface."""
 
 import inspect
 

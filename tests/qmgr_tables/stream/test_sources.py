@@ -1,4 +1,4 @@
-"""The choice of the source of a stream."""
+"""Tests of the choice of a stream's source."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Journals of running queue managers, as a stream sees them."""
+"""Tests of the journals of running queue managers, as a stream sees them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> int:
-    """Creates *count* events, with one row of history each. Returns the last row."""
+    """Creates *count* events, each with one row of history. Returns the last row."""
     for _ in range(count):
         client.put("Q", b"x")
     last: int = client.admin.history_show()["next"] - 1
@@ -226,7 +226,7 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
         with pytest.raises(DataLost, match="none of these has store 0000 any more: name the"):
             journals(tmp_path).ends({store: 0, "0000": 5}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
-        # If the store existed again, the stream would continue from this position.
+        # If the store appears again, the stream continues from this position.
         assert source.ends({store: 0, "0000": 5}, wait=False) == {store: 1, "0000": 5}
         with pytest.raises(DataLost, match="none of these has store 0000 of the checkpoint"):
             source.parts({"0000": 1}, {"0000": 2}, source._options.of)

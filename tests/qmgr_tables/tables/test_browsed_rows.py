@@ -1,4 +1,4 @@
-"""A browsed message has the same row as in a snapshot taken at the same moment."""
+"""Tests that a browsed message has the same row as in a snapshot taken at the same moment."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +68,7 @@ def fill(manager: Manager) -> Client:
     app.put("ALL", b"long delay", delay_ms=315_360_000_000)
     app.put_records("ALL", *(record(b"%05d" % number) for number in range(200)))
     app.release(*app.get("ALL"))
-    app.get("ALL", 3)  # The messages stay leased.
+    app.get("ALL", 3)  # The messages remain leased.
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
     app.ask(m.QueueCreate, "FAR@NYC")
     fill_times(app)
@@ -139,7 +139,7 @@ def test_damaged_record_has_what_lies_next_to_it(manager: Manager, tmp_path: Pat
     found = browsed(app, "Q")
     expected = photographed(manager, tmp_path / "shot")["Q"]
     assert [row["state"] for row in expected] == ["damaged", "ready", "damaged"]
-    # The persistence is stored in the record, which cannot be read.
+    # The persistence is part of the record, which cannot be read.
     assert found == [
         row | {"persistent": row["persistent"] and known}
         for row, known in zip(expected, (None, True, None), strict=True)

@@ -1,4 +1,4 @@
-"""The table of dead letters."""
+"""Tests of the table of dead letters."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ def test_columns_are_those_of_messages_with_why_first() -> None:
     assert TABLES["deadletters"].time == "dead_at"
 
 
-def test_only_dead_letters_are_there(snapshot: Path, office: Path) -> None:
-    """Parked messages and messages that only failed are not in the table."""
+def test_table_has_only_dead_letters(snapshot: Path, office: Path) -> None:
+    """The table contains neither parked messages nor messages that only failed."""
     found = rows(f"{snapshot},{office}", table="deadletters")
     assert [(row["queue_manager"], row["dead_queue"]) for row in found] == [
         ("OFFICE", "FAILS"),
@@ -42,7 +42,7 @@ def test_bodies_can_be_left_out(office: Path, options: dict[str, str]) -> None:
 
 
 def test_they_are_chosen_by_when_they_died(office: Path) -> None:
-    """The time of their put on the dead letter queue does not count."""
+    """The time when they were put on the dead letter queue does not matter."""
     (one, *_) = rows(office, table="deadletters")
     at = f"{one['dead_at'].timestamp():.6f}"
     assert rows(office, table="deadletters", until=at) == []

@@ -1,4 +1,4 @@
-"""The table of UIDs. Each UID is read once with any number of parts."""
+"""Tests of the table of UIDs. Each UID is read once, for any number of parts."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def test_on_a_transmission_queue_each_target_has_its_own(office: Path) -> None:
 
 def test_every_message_of_a_queue_has_its_uid(office: Path) -> None:
     here = [key for key, row in uids(office).items() if row["state"] == "here"]
-    references = {"A:bad", "B:late"}  # The publications of these subscriptions have the UID.
+    references = {"A:bad", "B:late"}  # The publications of these subscriptions have this UID.
     found = [row for row in rows(office) if row["queue"] not in references]
     assert sorted((queue, uid) for queue, _, uid in here) == sorted(
         (row["queue"], row["message_id"]) for row in found
@@ -109,7 +109,7 @@ def test_subscriptions_have_none_and_small_queues_are_put_together() -> None:
 
 
 def test_remembered_uid_whose_message_came_again_is_reported_once(tmp_path: Path) -> None:
-    """The old row stays in the schedule, but the index refers to the message."""
+    """The old row stays in the schedule, but the index points to the message."""
     with managed(tmp_path / "store") as manager:
         app = manager.connect()
         app.ask(m.QueueCreate, "Q", {"dedup_retention_ms": 60_000})
@@ -129,5 +129,5 @@ def test_damaged_highest_is_null(office: Path) -> None:
 
 
 def test_what_expires_in_a_thousand_years_does_not_stretch_the_time(snapshot: Path) -> None:
-    """TIMES has a message with an unlimited expiry."""
+    """TIMES has a message with an extremely late expiry time."""
     assert uids(snapshot, rowsPerPartition="1", queues="TIMES") == uids(snapshot, queues="TIMES")

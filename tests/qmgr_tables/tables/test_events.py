@@ -1,4 +1,4 @@
-"""The table of events."""
+"""Tests of the table of events."""
 
 from pathlib import Path
 

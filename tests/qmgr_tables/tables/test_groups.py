@@ -1,4 +1,4 @@
-"""The table of message groups."""
+"""Tests of the table of message groups."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The table of history. Each row of each store is read once, even if snapshots overlap."""
+"""Tests of the table of history. Each row is read once, even if snapshots overlap."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +23,7 @@ def keep_accounts(manager: Manager) -> None:
 
 
 def happen(manager: Manager, count: int) -> None:
-    """Puts and consumes *count* messages, with one row of history each."""
+    """Puts and consumes *count* messages, each with one row of history."""
     app = manager.connect()
     for _ in range(count):
         app.put("Q", b"a", b"b")

@@ -1,4 +1,4 @@
-"""Rows of history as Arrow batches. The expansion by column equals an expansion by row."""
+"""Tests of history rows as Arrow batches. Expanding by column or by row gives the same result."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.history import Happening, HistoryMalformed, Open
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.tables import history_batch
-from qmgr_tables.tables.history_batch import SCHEMA, Whose, batches, events_in
+from qmgr_tables.tables.history_batch import SCHEMA, HistorySource, batches, events_in
 from tests.qmgrd.core.past import tell
 
-WHOSE = Whose("QM1", "5" * 32, "20260101-000000-1")
+SOURCE = HistorySource("QM1", "5" * 32, "20260101-000000-1")
 AT_US = 1_700_000_000_000_000
 
 
@@ -30,7 +30,7 @@ def row_of(*sections: Open, turn: int = 7) -> bytes:
 
 
 def rows(data: list[tuple[int, bytes]], **options: Any) -> list[dict[str, Any]]:
-    return [row for batch in batches(data, WHOSE, **options) for row in batch.to_pylist()]
+    return [row for batch in batches(data, SOURCE, **options) for row in batch.to_pylist()]
 
 
 some = st.none() | st.integers(0, 2**31 - 1)
@@ -106,7 +106,9 @@ def test_events_of_a_row_are_numbered_through() -> None:
     assert found[3]["put_at"] == found[0]["at"]
     assert found[0]["created_at"].microsecond == 1
     assert {row["turn"] for row in found} == {7}
-    assert {(row["queue_manager"], row["store_id"], row["snapshot_id"]) for row in found} == {WHOSE}
+    assert {(row["queue_manager"], row["store_id"], row["snapshot_id"]) for row in found} == {
+        SOURCE
+    }
 
 
 def test_number_of_an_event_does_not_depend_on_what_is_wanted() -> None:
@@ -140,24 +142,24 @@ def test_timestamps_that_are_no_times_are_reported_in_the_uid_alone() -> None:
 def test_batches_have_the_very_schema_and_are_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_batch, "BATCH_ROWS", 10)
     data = row_of(Open((history.PUT, AT_US, "Q", 1, "", "", 0), [happening(i) for i in range(6)]))
-    found = list(batches([(seq, data) for seq in range(1, 6)], WHOSE))
+    found = list(batches([(seq, data) for seq in range(1, 6)], SOURCE))
     assert [batch.num_rows for batch in found] == [12, 12, 6]
     for batch in found:
         assert batch.schema.equals(SCHEMA, check_metadata=True)
         batch.validate(full=True)
     some = pa.schema([SCHEMA.field("number"), SCHEMA.field("event")])
-    (batch,) = batches([(1, data)], WHOSE, some)
+    (batch,) = batches([(1, data)], SOURCE, some)
     assert batch.schema == some
     assert batch.num_rows == 6
-    assert list(batches([], WHOSE)) == []
-    assert list(batches([(1, data)], WHOSE, wants=lambda _: False)) == []
+    assert list(batches([], SOURCE)) == []
+    assert list(batches([(1, data)], SOURCE, wants=lambda _: False)) == []
 
 
-EMPTY = [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]  # a section without messages
+EMPTY = [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]  # This section has no messages.
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", pack([2, 1, 1]), pack([1, 7, 0, EMPTY])])
-def test_what_is_no_row_is_named(data: bytes) -> None:
+def test_invalid_row_is_named(data: bytes) -> None:
     with pytest.raises(HistoryMalformed, match=r"^row 9 of history: "):
         rows([(9, data)])
 

@@ -1,4 +1,4 @@
-"""The table of links."""
+"""Tests of the table of links."""
 
 import json
 from pathlib import Path

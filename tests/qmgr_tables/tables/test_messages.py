@@ -1,4 +1,4 @@
-"""The table of messages: its batches."""
+"""Tests of the batches of the table of messages."""
 
 import time
 from collections.abc import Callable

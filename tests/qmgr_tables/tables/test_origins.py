@@ -1,4 +1,4 @@
-"""The table of origins."""
+"""Tests of the table of origins."""
 
 from pathlib import Path
 

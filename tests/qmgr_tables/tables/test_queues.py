@@ -1,4 +1,4 @@
-"""The table of queues."""
+"""Tests of the table of queues."""
 
 import json
 from dataclasses import fields
@@ -14,7 +14,7 @@ from tests.qmgrd.core.harness import WALL_US
 
 
 def test_each_counter_is_a_column() -> None:
-    """A new counter becomes a new column at the end."""
+    """A new counter becomes a new column at the end of the table."""
     names = [column.name for column in COLUMNS]
     assert [field.name for field in fields(Counters) if field.name not in names] == []
 

@@ -1,4 +1,4 @@
-"""The tables by name, and the stability of their columns."""
+"""Tests of how tables are found by name, and that their columns are stable."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_columns_are_added_at_the_end_and_never_changed(pytestconfig: pytest.Con
 
 
 def _laid_out(now: Promised) -> str:
-    """Returns JSON with a line for each column."""
+    """Returns JSON that has one line for each column."""
     tables = []
     for name, table in now.items():
         columns = ",\n".join(f"   {json.dumps(column)}" for column in table["columns"])

@@ -1,4 +1,4 @@
-"""The table of parked publications."""
+"""Tests of the table of parked publications."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables whose rows are read by snapshot."""
+"""Tests of tables whose rows are read snapshot by snapshot."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of snapshots."""
+"""Tests of the table of snapshots."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ def test_snapshot_shows_what_it_has(office: Path) -> None:
     assert (row["snapshot_id"], row["turn"]) == (manifest["snapshot_id"], manifest["turn"])
     assert row["data_bytes"] == (office / DATA).stat().st_size
     assert row["queues"] == len(manifest["queues"])
-    # The parked messages are counted in addition.
+    # The parked messages count in addition.
     assert row["messages"] == manifest["messages"] + 2
     assert row["at"].timestamp() * 1_000_000 == manifest["wall_us"]
 

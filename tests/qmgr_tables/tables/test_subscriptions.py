@@ -1,4 +1,4 @@
-"""The table of subscriptions."""
+"""Tests of the table of subscriptions."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""UIDs in bulk. Each column of each row matches the stored bytes."""
+"""Tests of UIDs in bulk. Each column of each row matches the stored bytes."""
 
 from typing import Any
 

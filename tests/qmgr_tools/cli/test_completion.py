@@ -17,11 +17,11 @@ Tab = Callable[..., list[str]]
 
 
 OUT_OF_TIME = 1
-TABS = 5  # attempts, because a busy machine may be too slow for one Tab
+TABS = 5  # number of attempts, because a busy machine may be too slow for one Tab
 
 
 def asked(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs qmctl like a shell that asks for completions."""
+    """Runs qmctl in the way a shell does to get completions."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("QMCTL_")}
     for _ in range(TABS):
         done = subprocess.run(QMCTL, env=clean | environment, capture_output=True, text=True)
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def tab(daemon: Daemon, home: dict[str, str]) -> Tab:
-    """A function that returns bash's completions for words, of which the last is incomplete."""
+    """A function that returns bash's completions for words, the last of which is incomplete."""
 
     def offered(*words: str, **environment: str) -> list[str]:
         done = asked(
@@ -181,7 +181,7 @@ def test_only_what_begins_so_is_offered(tab: Tab, queue: str) -> None:
 
 @pytest.mark.process
 def test_bash_is_given_the_piece_that_it_replaces(tab: Tab, queue: str, way: str) -> None:
-    """Bash replaces the piece of the word that begins with the @."""
+    """Bash replaces only the piece of the word that begins with the @."""
     assert tab("put", queue, "@") == [f"@{way}"]
     assert tab("put", queue, "@", "L") == [f"@{way}"]
     assert f"@{way}" in tab("queue", "show", "@")
@@ -282,11 +282,11 @@ def test_who_does_not_answer_is_not_waited_for(home: dict[str, str]) -> None:
             | {"QMCTL_CONNECT": f"127.0.0.1:{server.getsockname()[1]}"}
             | {"COMP_WORDS": "qmctl\nget\n", "COMP_CWORD": "2", "_QMCTL_COMPLETE": "complete_bash"}
         )
-    # If the client had given up before the alarm, the code would be 0.
+    # If the client had given up before the alarm, the exit code would be 0.
     assert (done.returncode, done.stdout, done.stderr) == (OUT_OF_TIME, "", "")
 
 
-def test_what_is_no_name_is_left_out() -> None:
+def test_invalid_name_is_skipped() -> None:
     """zsh evaluates completions, so invalid names must be omitted."""
     bad = ["$(reboot)", "`reboot`", "a b", "'", "", "@", "A@", "A@B@C", "x" * 65, None, 1]
     assert _names(["OK", *bad, "@NYC", "OK@NYC"]) == ["OK", "@NYC", "OK@NYC"]
@@ -415,4 +415,4 @@ def test_bash_is_told_to_offer_files_by_the_script_alone(home: dict[str, str]) -
 @pytest.mark.process
 @pytest.mark.parametrize("at", ["x", "", "-1", "²"])
 def test_place_that_is_no_number_is_no_bug(at: str, tab: Tab) -> None:
-    tab("que", COMP_CWORD=at)  # The fixture asserts that there is no error.
+    tab("que", COMP_CWORD=at)  # The fixture asserts that no error occurs.

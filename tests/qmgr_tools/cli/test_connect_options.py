@@ -1,4 +1,4 @@
-"""The connection options in suggested commands."""
+"""Tests of the connection options in suggested commands."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_choices_of_the_doctor_go_there(capsys: pytest.CaptureFixture[str]) -> N
     assert "run qmctl link doctor at EWR\n" in shown  # The user types this command at EWR.
 
 
-def test_failure_goes_there_too() -> None:
+def test_failure_is_also_written_to_stderr() -> None:
     with connect_options.in_use("-c a:1"):
         failure = Failure(Exit.FAILED, "cannot", "why", "see: qmctl queue ls")
     assert str(failure) == "cannot -- why -- see: qmctl -c a:1 queue ls"

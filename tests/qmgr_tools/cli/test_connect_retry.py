@@ -1,4 +1,4 @@
-"""Commands that start before the daemon listens."""
+"""Tests of commands that start before the daemon listens."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ from tests.qmgr_tools.conftest import Qmctl
 
 
 class Dial:
-    """A connect function that fails a number of times, then returns "open"."""
+    """A connect function that fails several times, and then returns "open"."""
 
     def __init__(self, failures: int) -> None:
         self.left = failures
@@ -102,7 +102,7 @@ def test_script_that_asks_whether_a_daemon_is_down_has_its_answer_in_3_s(
     qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(connect_retry.ENVIRONMENT)
-    with socket.socket() as place:  # reserves the port without listening
+    with socket.socket() as place:  # This reserves the port without listening.
         place.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{place.getsockname()[1]}"
         ended = qmctl("-c", address, "--json", "status")

@@ -1,4 +1,4 @@
-"""The target of a job in a dry run. test_move.py and test_dlq.py test its refusals."""
+"""Tests of the target of a job in a dry run. test_move.py and test_dlq.py test refusals."""
 
 import pytest
 

@@ -99,7 +99,7 @@ def test_leased_messages_are_not_promised(qm: Qmctl, queue: str, daemon: Daemon)
 
 
 @pytest.mark.process
-def test_what_would_be_refused_is_refused(qm: Qmctl, queue: str, way: str) -> None:
+def test_dry_run_refuses_what_the_daemon_would_refuse(qm: Qmctl, queue: str, way: str) -> None:
     qm("put", f"{queue}@{way}", "x")
     qm("put", queue, "x")
     for words in (

@@ -34,7 +34,7 @@ def test_who_is_interrupted_knows(error: BaseException, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("words", [["connection", "close", "x"], ["get", "Q", "--count", "x"]])
-def test_what_is_no_number_is_said_in_few_words(words: list[str], qmctl: Qmctl) -> None:
+def test_invalid_number_is_reported_briefly(words: list[str], qmctl: Qmctl) -> None:
     ended = qmctl(*words)
     assert ended.code == Exit.USAGE
     assert len(ended.err.partition(" -- ")[0]) < 60

@@ -153,7 +153,7 @@ def test_control_characters_reach_no_terminal(text: str, line: str) -> None:
     assert one_line(text) == line
 
 
-def test_what_is_too_long_to_read_loses_its_middle() -> None:
+def test_too_long_text_loses_its_middle() -> None:
     failure = Failure(Exit.USAGE, "x" * 100_000, f"{'y' * 100_000} is not a valid name")
     assert [len(part) < 700 for part in failure.parts] == [True, True]
     assert failure.parts[1].endswith("yy is not a valid name")

@@ -46,13 +46,13 @@ def find(*path: str) -> Any:
 
 
 def examples(text: str | None) -> list[list[str]]:
-    """Returns the words of each example in a help, without the name of the program."""
+    """Returns the words of each example in a help text, without the name of the program."""
     lines = [line.strip() for line in (text or "").splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("qmctl ")]
 
 
 def called(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Returns the commands that *words* call. The commands are replaced and do nothing."""
+    """Returns the commands that *words* call. The commands are replaced by ones that do nothing."""
     seen: list[tuple[str, ...]] = []
     with monkeypatch.context() as patch:
         for path in LEAVES:

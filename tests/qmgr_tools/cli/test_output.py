@@ -13,7 +13,7 @@ ROWS: list[output.Row] = [{"queue": "A", "ready": 12, "bytes": 2048}, {"queue": 
 
 
 class Terminal(io.StringIO):
-    """A buffer for the output on a terminal."""
+    """A buffer that behaves like the output to a terminal."""
 
     def isatty(self) -> bool:
         """Returns true, like a terminal."""
@@ -112,7 +112,7 @@ def test_text_is_folded_to_the_terminal_and_numbers_are_not(terminal: Terminal) 
     ]
 
 
-def test_what_is_copied_stays_on_one_line(terminal: Terminal) -> None:
+def test_copied_text_stays_on_one_line(terminal: Terminal) -> None:
     columns = (output.whole("uid"), output.text("queue"), output.text("kind"))
     uid = "WAREHOUSE.1795265697240073"
     with redirect_stdout(terminal):

@@ -1,4 +1,4 @@
-"""The output of --dry-run about the messages that a command would affect."""
+"""Tests of the output of --dry-run, which shows the messages that a command would affect."""
 
 import pytest
 

@@ -7,7 +7,7 @@ from qmgr_tools.cli import progress
 
 
 class Terminal(io.StringIO):
-    """A buffer for the output on a terminal."""
+    """A buffer that behaves like the output to a terminal."""
 
     def isatty(self) -> bool:
         """Returns true, like a terminal."""

@@ -1,17 +1,33 @@
 """The remedies that qmctl adds to the daemon's errors."""
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import pytest
 
 from qmgr_config.model import Config
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.cli import remedy
+from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue import attributes, missing, system
 from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import Job
+from qmgrd.core.jobs.jobs import RUNNING_MAX
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now
+from qmgrd.core.limits.work import WorkId
 from qmgrd.core.queue.group import intervention_errors
-from qmgrd.core.queue.group.admission import taken
+from qmgrd.core.queue.group.admission import number_taken_error
 from qmgrd.core.queue.group.held_groups import Member
+from tests.group_player import group_id, member
 from tests.memory_store import MemoryStore
+from tests.qmgrd.core.far import Far, message
+from tests.qmgrd.core.harness import Client, Manager, record
+from tests.qmgrd.core.link.test_link import Nyc
+
+LINK = {"addresses": ["h:1"]}
 
 
 def from_peers(name: str, *, is_known: bool, has_link: bool = False) -> RequestError:
@@ -31,52 +47,287 @@ def undeletable(name: str) -> RequestError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (missing.no_queue("FIGS", ["ORDERS"]), "create it with: qmctl queue create FIGS"),
-        (
-            missing.no_queue("ORDER", ["ORDERS"]),
-            "did you mean ORDERS? if not, create it with: qmctl queue create ORDER",
-        ),
-        (missing.no_queue("@EWR", []), "create it with: qmctl link create EWR HOST:PORT"),
-        (
-            missing.no_target("A", "B"),
-            "create it with: qmctl queue create B; or name another target with: qmctl queue alter "
-            "A --alias-of QUEUE",
-        ),
-        (missing.no_subscription("A:a", ["A.a"]), "see: qmctl sub ls"),
-        (missing.no_subscription("A:s", ["B:s"]), "did you mean B:s? see: qmctl sub ls"),
-        (missing.no_template("APP", []), "see: qmctl template ls"),
-        (missing.no_link("NYC"), "create it with: qmctl link create NYC HOST:PORT"),
-        (missing.no_link("NYC", leads_here=True), "to end these links: qmctl link disallow NYC"),
-        (attributes.put_inhibited("Q"), "allow them with: qmctl queue alter Q --no-put-inhibit"),
-        (attributes.get_inhibited("Q"), "allow them with: qmctl queue alter Q --no-get-inhibit"),
-        (
-            undeletable("SYSTEM.DEAD.LETTERS"),
-            "empty it with: qmctl queue purge SYSTEM.DEAD.LETTERS",
-        ),
-        (
-            undeletable("SYSTEM.PUBLICATIONS"),
-            "each publication is deleted after its last subscriber",
-        ),
-        (
-            taken("Q", Member(b"a group", 1), "exists"),
-            "check whether it was put before: qmctl group show Q 'a group'",
-        ),
-        (
-            intervention_errors.no_reader("Q", 4),
-            "start a consumer of groups; see: qmctl connection ls",
-        ),
-        (from_peers("EWR", is_known=False), "qmctl link allow EWR"),
-        (from_peers("EWR", is_known=True), f"qmctl link allow EWR --store-id {'0b' * 16}"),
-        (from_peers("EWR", is_known=True, has_link=True), "qmctl link start EWR --accept"),
-    ],
-    ids=lambda value: value.text[:40] if isinstance(value, RequestError) else "",
-)
-def test_error_of_the_daemon_has_a_command(error: RequestError, expected: str) -> None:
+def refusal(app: Client, kind: Callable[..., Any], *fields: Any) -> RequestError:
+    """Returns the error that answers a request."""
+    with pytest.raises(RequestError) as caught:
+        app.ask(kind, *fields)
+    return caught.value
+
+
+def put_refusal(app: Client, queue: str, record: bytes) -> RequestError:
+    """Returns the error for a put of *record*."""
+    (refused,) = app.put_records(queue, record)
+    return RequestError(refused.code, refused.text)
+
+
+def arrival_refusal(app: Client, queue: str) -> RequestError:
+    """Returns the error for a put to *queue* by another queue manager."""
+    far = Far(app.manager)
+    far.open()
+    (blocked,) = [x for x in far.send(1, message(1), queue=queue) if type(x) is m.Blocked]
+    return RequestError(blocked.code, blocked.text)
+
+
+def full_of_jobs(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q")
+    jobs = app.manager.turns.broker.jobs
+    jobs.running.update({number: Job(number, {}) for number in range(RUNNING_MAX)})
+    with pytest.raises(RequestError) as caught:
+        jobs.check_room()
+    return caught.value
+
+
+def put_to_inhibited_topic(app: Client) -> RequestError:
+    app.ask(m.TopicSet, "a b", {"put_inhibit": True})
+    return put_refusal(app, "/a b/c", member("m1"))
+
+
+def too_large(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q", {"message_max_bytes": 100})
+    return put_refusal(app, "Q", record(bytes(200)))
+
+
+def not_transferred(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q", {"transfer_in": False})
+    return arrival_refusal(app, "Q")
+
+
+def not_forwarded(app: Client) -> RequestError:
+    create_link(app)
+    return arrival_refusal(app, "Q@NYC")
+
+
+def unknown_group(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q")
+    return refusal(app, m.GroupShow, "Q", group_id("A"))
+
+
+def ended_group(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q")
+    assert app.put_records("Q", member("A1!")) == []
+    return put_refusal(app, "Q", member("A2"))
+
+
+def leased_member(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q")
+    assert app.put_records("Q", member("A1"), member("A2")) == []
+    assert len(app.get("Q")) == 1
+    return refusal(app, m.GroupAlter, "Q", group_id("A"), "skip", 2)
+
+
+def create_link(app: Client) -> None:
+    app.send(m.LinkCreate(1_000, "NYC", LINK))
+    app.manager.turn()
+    app.hear()
+
+
+def subscription(app: Client) -> RequestError:
+    app.ask(m.Subscribe, "a", "app:s")
+    return refusal(app, m.QueueDelete, "app:s")
+
+
+def transmission_queue(app: Client) -> RequestError:
+    create_link(app)
+    return refusal(app, m.QueueDelete, "@NYC")
+
+
+def existing_link(app: Client, attributes: dict[str, Any]) -> RequestError:
+    create_link(app)
+    return refusal(app, m.LinkCreate, "NYC", attributes)
+
+
+def answered_by(app: Client, name: str, store_id: bytes) -> RequestError:
+    """Returns the reason for which a link refuses the queue manager that answers."""
+    create_link(app)
+    link = app.manager.turns.broker.catalogue.links["NYC"]
+    Nyc(app.manager).answer(name, store_id)
+    code, _, text = link.error.partition(": ")
+    return RequestError(ErrorCode[code], text)
+
+
+def not_acceptable(app: Client, name: str, *, invalid: bool = False) -> RequestError:
+    """Returns the error for accepting the peer of a link that refused the peer."""
+    create_link(app)
+    nyc = Nyc(app.manager)
+    (*_, opening) = [None, *nyc.answer(name)]
+    if invalid:
+        nyc.say(m.Ok(opening.request_id, "invalid"))
+    return refusal(app, m.LinkStart, "NYC", True)
+
+
+def too_many_peers() -> RequestError:
+    app = Manager(link={"inbound": "defined", "peers_max": 1}).connect()
+    app.ask(m.LinkAllow, "A")
+    return refusal(app, m.LinkAllow, "B")
+
+
+def set_aside(app: Client, kind: str, key: Any, request: Callable[..., Any]) -> RequestError:
+    """Returns the error for a request about the work that is set aside."""
+    manager = app.manager
+    manager.turns.set_aside(WorkId(kind, key), "a test", manager.now(), is_mark=False)
+    return refusal(app, request, 1)
+
+
+def damaged_message(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", b"body")
+    key = keys.message(app.manager.queue("Q").id, keys.LANE_READY, 4, 1)
+    return set_aside(app, "message", key, m.AsideRetry)
+
+
+def replaced_row(app: Client) -> RequestError:
+    key = keys.SPACE_QUEUE + b"Q"
+    context = app.manager.turns.broker.context
+
+    def move(broker: Broker) -> None:
+        rows.put(context.tx, key, b"old")
+        context.aside.move(context, "row", key, "a test")
+        rows.put(context.tx, key, b"new")
+
+    app.manager.turns.intake.event(0, move)
+    app.manager.turn()
+    return refusal(app, m.AsideRetry, 1)
+
+
+def needed_job(app: Client) -> RequestError:
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", *[b"body"] * 5_000)
+    app.send(m.QueueDelete(1_000, "Q", True))
+    app.manager.turn()
+    (job_id,) = app.manager.turns.broker.jobs.running
+    return set_aside(app, "job", job_id, m.AsideDrop)
+
+
+class Case(NamedTuple):
+    """An error of the daemon, and the remedy that qmctl shows for the error."""
+
+    error: RequestError | Callable[[Client], RequestError]
+    remedy: str
+
+    def made(self) -> RequestError:
+        if isinstance(self.error, RequestError):
+            return self.error
+        return self.error(Manager().connect("app"))
+
+
+# At least one case for each entry of the table. The daemon's own code writes each text.
+CASES = [
+    Case(
+        missing.unknown_queue_error("FIGS", ["ORDERS"]), "create it with: qmctl queue create FIGS"
+    ),
+    Case(
+        missing.unknown_queue_error("ORDER", ["ORDERS"]),
+        "did you mean ORDERS? if not, create it with: qmctl queue create ORDER",
+    ),
+    Case(
+        missing.unknown_queue_error("@EWR", []), "create it with: qmctl link create EWR HOST:PORT"
+    ),
+    Case(
+        missing.unknown_target_error("A", "B"),
+        "create it with: qmctl queue create B; or name another target with: qmctl queue alter "
+        "A --alias-of QUEUE",
+    ),
+    Case(lambda app: refusal(app, m.ConnectionClose, 99), "see: qmctl connection ls"),
+    Case(lambda app: refusal(app, m.CursorDelete, "lake"), "see: qmctl history show"),
+    Case(lambda app: refusal(app, m.AsideRetry, 1), "see: qmctl aside ls"),
+    Case(lambda app: refusal(app, m.JobCancel, 1), "see: qmctl job ls"),
+    Case(full_of_jobs, "wait for one to end, or cancel one: qmctl job cancel"),
+    Case(subscription, "delete it with: qmctl sub delete app:s"),
+    Case(transmission_queue, "delete the link with: qmctl link delete NYC"),
+    Case(
+        lambda app: refusal(app, m.QueueCreate, "@NYC"),
+        "create the link with: qmctl link create NYC HOST:PORT",
+    ),
+    Case(
+        undeletable("SYSTEM.DEAD.LETTERS"), "empty it with: qmctl queue purge SYSTEM.DEAD.LETTERS"
+    ),
+    Case(
+        undeletable("SYSTEM.PUBLICATIONS"), "each publication is deleted after its last subscriber"
+    ),
+    Case(not_forwarded, "to forward them: qmctl link alter NYC --transit"),
+    Case(
+        attributes.put_inhibited_error("Q"), "allow them with: qmctl queue alter Q --no-put-inhibit"
+    ),
+    Case(put_to_inhibited_topic, "see: qmctl topic show 'a b/c'"),
+    Case(
+        attributes.get_inhibited_error("Q"), "allow them with: qmctl queue alter Q --no-get-inhibit"
+    ),
+    Case(too_large, "split it, or raise the limit with: qmctl queue alter Q --message-max SIZE"),
+    Case(not_transferred, "to accept them: qmctl queue alter Q --transfer-in"),
+    Case(unknown_group, "see: qmctl group ls Q"),
+    Case(
+        number_taken_error("Q", Member(b"a group", 1), "exists"),
+        "check whether it was put before: qmctl group show Q 'a group'",
+    ),
+    Case(ended_group, "begin another group; see: qmctl group show Q A"),
+    Case(
+        leased_member,
+        "skip it after the lease ends: pause the group until then (qmctl group pause Q A), or "
+        "close the connection of a client that hangs (qmctl connection ls)",
+    ),
+    Case(
+        intervention_errors.no_reader_error("Q", 4),
+        "start a consumer of groups; see: qmctl connection ls",
+    ),
+    Case(missing.unknown_subscription_error("A:a", ["A.a"]), "see: qmctl sub ls"),
+    Case(missing.unknown_subscription_error("A:s", ["B:s"]), "did you mean B:s? see: qmctl sub ls"),
+    Case(lambda app: refusal(app, m.TopicDelete, "a"), "see: qmctl topic ls"),
+    Case(missing.unknown_template_error("APP", []), "see: qmctl template ls"),
+    Case(missing.unknown_link_error("NYC"), "create it with: qmctl link create NYC HOST:PORT"),
+    Case(
+        missing.unknown_link_error("NYC", leads_here=True),
+        "to end these links: qmctl link disallow NYC",
+    ),
+    Case(lambda app: refusal(app, m.LinkDisallow, "NYC"), "see: qmctl link ls"),
+    Case(
+        lambda app: not_acceptable(app, "BOS"),
+        "correct the address with: qmctl link alter NYC HOST:PORT",
+    ),
+    Case(
+        lambda app: not_acceptable(app, "NYC", invalid=True),
+        "see: qmctl link show NYC; fix that, then start it: qmctl link start NYC",
+    ),
+    Case(damaged_message, "delete the item: qmctl aside delete 1"),
+    Case(replaced_row, "delete what exists, or the item: qmctl aside delete 1"),
+    Case(
+        lambda app: set_aside(app, "history", 0, m.AsideDrop),
+        "leave it set aside, or retry it: qmctl aside retry 1",
+    ),
+    Case(needed_job, "retry its item; see: qmctl aside ls"),
+    Case(
+        lambda app: existing_link(app, {"addresses": ["h:2"]}),
+        "alter it with: qmctl link alter NYC h:2",
+    ),
+    Case(
+        lambda app: existing_link(app, LINK | {"transit": True}),
+        "alter it with: qmctl link alter NYC",
+    ),
+    Case(lambda _: too_many_peers(), "disallow some with: qmctl link disallow MANAGER"),
+    Case(
+        lambda app: answered_by(app, "BOS", b"B" * 16),
+        "correct the address with: qmctl link alter NYC HOST:PORT",
+    ),
+    Case(from_peers("EWR", is_known=False), "qmctl link allow EWR"),
+    Case(from_peers("EWR", is_known=True), f"qmctl link allow EWR --store-id {'0b' * 16}"),
+    Case(from_peers("EWR", is_known=True, has_link=True), "qmctl link start EWR --accept"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.remedy)
+def test_error_of_the_daemon_has_a_command(case: Case) -> None:
+    error = case.made()
     assert "qmctl" not in error.text
-    assert remedy.of(error) == expected
+    assert remedy.of(error) == case.remedy
+
+
+def test_each_remedy_has_a_case() -> None:
+    used = set[tuple[ErrorCode, str]]()
+    for error in [case.made() for case in CASES]:
+        entries = remedy.TABLE.get(ErrorCode(error.code), ())
+        matching = [entry for entry in entries if entry.pattern.match(error.text)]
+        used |= {(ErrorCode(error.code), entry.pattern.pattern) for entry in matching[:1]}
+    all_ = {(code, x.pattern.pattern) for code, entries in remedy.TABLE.items() for x in entries}
+    assert all_ - used == set()
 
 
 def test_hint_of_the_daemon_comes_before_the_catalogue() -> None:

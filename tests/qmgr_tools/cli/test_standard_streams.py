@@ -12,7 +12,7 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, Ended, Qmctl
 
 @pytest.fixture
 def started(daemon: Daemon) -> Callable[..., Ended]:
-    """Runs qmctl as a process with streams that a shell *closes*, as in ">&-"."""
+    """Runs qmctl as a process, with the streams in *closes* closed, as by ">&-"."""
 
     def call(*words: str, closes: str = "", **environment: str) -> Ended:
         done = subprocess.run(
@@ -65,7 +65,7 @@ def test_input_that_is_closed_is_empty(queue: str, started: Callable[..., Ended]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_what_the_encoding_lacks_is_escaped(
+def test_characters_missing_in_the_encoding_are_escaped(
     encoding: str, queue: str, qm: Qmctl, started: Callable[..., Ended]
 ) -> None:
     qm("put", queue, "5 \u20ac", "--header", "k=\u2192")

@@ -1,4 +1,4 @@
-"""JSON on stderr, and the option --json."""
+"""Tests of JSON on stderr, and of the option --json."""
 
 import json
 

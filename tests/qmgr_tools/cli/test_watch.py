@@ -16,7 +16,7 @@ FAST = "100ms"
 
 @contextmanager
 def watching(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """Yields a qmctl that watches, ends it with Ctrl-C, and checks the exit code."""
+    """Yields a qmctl process that watches, then ends it with Ctrl-C and checks its exit code."""
     with subprocess.Popen(
         [*QMCTL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -60,7 +60,7 @@ def test_time_that_is_none_is_wrong_usage(said: str, why: str, qmctl: Qmctl) -> 
     assert why in ended.err
 
 
-def test_daemon_that_never_was_there_is_a_failure(qmctl: Qmctl) -> None:
+def test_daemon_that_never_ran_is_a_failure(qmctl: Qmctl) -> None:
     ended = qmctl("-c", "unix:/nowhere/qmgrd.sock", "status", "--watch")
     assert (ended.code, ended.out) == (5, "")
 
@@ -89,7 +89,7 @@ def test_json_is_a_document_a_line(
 
 
 @pytest.mark.process
-def test_what_changes_is_seen(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+def test_changes_are_shown(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     words = ["queue", "show", queue, "--watch", FAST, "-o", "json"]
     with watching("-c", daemon.unix, *words) as process:
         assert json.loads(line_of(process))["depth"] == 0

@@ -7,7 +7,7 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 @pytest.fixture
 def two(qmctl: Qmctl) -> Qmctl:
-    """A function that runs qmctl with the contexts ewr and nyc, of which nyc is current."""
+    """A function that runs qmctl with the contexts ewr and nyc. The current context is nyc."""
     qmctl("context", "create", "nyc", "nyc.example:7470", "--use")
     qmctl("context", "create", "ewr", "unix:/run/ewr.sock")
     return qmctl
@@ -91,7 +91,7 @@ def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
 
 
 @pytest.mark.parametrize(("name", "address"), [("a b", "h:1"), ("", "h:1"), ("a", "h")])
-def test_what_cannot_be_is_wrong_usage(name: str, address: str, qmctl: Qmctl) -> None:
+def test_invalid_values_are_usage_errors(name: str, address: str, qmctl: Qmctl) -> None:
     assert qmctl("context", "create", name, address).code == 2
     assert qmctl("context", "ls", "-o", "json").json == []
 

@@ -11,7 +11,7 @@ from qmgr_tools.context.file import Contexts, change, load, path_of
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """An environment with a separate config directory."""
+    """An environment with a separate configuration directory."""
     return {"XDG_CONFIG_HOME": str(tmp_path)}
 
 
@@ -27,7 +27,7 @@ def add(environment: dict[str, str], name: str, address: str = "h:1") -> None:
         contexts.current = name
 
 
-def test_what_is_written_is_read_again(environment: dict[str, str]) -> None:
+def test_written_values_are_read_back(environment: dict[str, str]) -> None:
     add(environment, "nyc", "h:1")
     add(environment, "ewr", "unix:/s")
     assert load(environment) == Contexts({"nyc": "h:1", "ewr": "unix:/s"}, "ewr")
@@ -83,7 +83,7 @@ def test_link_to_the_file_stays_one(environment: dict[str, str], file: Path) -> 
     assert '"nyc"' in elsewhere.read_text()
 
 
-def test_changes_at_the_same_time_are_all_there(environment: dict[str, str]) -> None:
+def test_simultaneous_changes_are_all_stored(environment: dict[str, str]) -> None:
     names = [f"c{number}" for number in range(8)]
     spawn = multiprocessing.get_context("spawn")
     started = [spawn.Process(target=add, args=(environment, name)) for name in names[:2]]
@@ -158,9 +158,7 @@ def test_file_of_a_thousand_brackets_is_told(environment: dict[str, str], file: 
 
 
 @pytest.mark.parametrize("kind", ["pipe", "endless", "huge"])
-def test_what_is_no_file_of_ours_is_not_read_for_good(
-    kind: str, environment: dict[str, str], file: Path
-) -> None:
+def test_foreign_file_is_not_read(kind: str, environment: dict[str, str], file: Path) -> None:
     file.parent.mkdir()
     if kind == "pipe":
         os.mkfifo(file)

@@ -15,7 +15,7 @@ def address(connect: str | None, data_dir: Path | None, environment: dict[str, s
 
 @pytest.fixture
 def known(tmp_path: Path) -> dict[str, str]:
-    """An environment with the contexts nyc and ewr, of which nyc is current."""
+    """An environment with the contexts nyc and ewr. The current context is nyc."""
     environment = {"XDG_CONFIG_HOME": str(tmp_path)}
     with context_file.change(environment) as contexts:
         contexts.addresses = {"nyc": "nyc:1", "ewr": "ewr:2", "odd": "nowhere"}
@@ -29,7 +29,7 @@ def failure(connect: str | None = None, data_dir: Path | None = None, said: str 
     return refusal.value
 
 
-def test_without_a_word_there_is_the_default() -> None:
+def test_default_applies_without_an_option() -> None:
     assert address(None, None, {}) == DEFAULT
     assert address(None, None, {ENVIRONMENT: ""}) == DEFAULT
 
@@ -56,7 +56,7 @@ def test_unix_socket_is_an_address() -> None:
         ("", '"" is not host:port'),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, why: str) -> None:
+def test_invalid_address_is_refused(text: str, why: str) -> None:
     found = failure(connect=text)
     assert str(found) == f"--connect is not a valid address -- {why} -- use HOST:PORT or unix:/PATH"
     assert found.exit_code is Exit.USAGE

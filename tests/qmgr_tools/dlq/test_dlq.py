@@ -1,4 +1,4 @@
-"""G19: qmctl dlq against a real daemon, which lists and retries dead letters."""
+"""G19: Tests that qmctl dlq lists and retries the dead letters of a real daemon."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_show_has_header_attempts_and_body(qm: Qmctl, queue: str, bad: str) -> N
 
 
 def test_retry_restores_the_original(qm: Qmctl, queue: str, bad: str) -> None:
-    """G19: A retry restores the message with its attributes to its original queue."""
+    """G19: A retry returns the message, with its attributes, to its original queue."""
     uid = uids(qm, bad)[1]
     ended = qm("dlq", "retry", uid, "--queue", bad)
     assert (ended.code, ended.out, ended.err) == (0, f"moved back 1 message from {bad}\n", "")
@@ -187,7 +187,7 @@ def test_dead_letters_of_a_group_are_named_by_text_or_digits(
     assert qm("dlq", "delete", "--group", "N2", *there, "--yes").out.startswith("deleted 1 message")
     assert [row["group"] for row in qm("dlq", "ls", *there, "-o", "json").json] == ["N1"]
     ended = qm("dlq", "retry", "--group", "N1", "--all")
-    assert (ended.code, "exactly one way" in ended.err) == (2, True)
+    assert (ended.code, "exactly one method" in ended.err) == (2, True)
 
 
 def test_what_an_operator_skipped_says_so(qm: Qmctl, queue: str) -> None:

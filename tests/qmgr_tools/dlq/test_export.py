@@ -1,4 +1,4 @@
-"""qmctl dlq export against a real daemon."""
+"""Tests of qmctl dlq export against a real daemon."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The preview of a retry of dead letters. test_dlq.py also tests the messages that stay."""
+"""Tests of the preview of a retry. test_dlq.py also tests the messages that remain."""
 
 import pytest
 

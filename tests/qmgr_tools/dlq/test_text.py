@@ -1,4 +1,4 @@
-"""The text of dead letters with valid and invalid notes."""
+"""Tests of the text that shows dead letters with valid and invalid notes."""
 
 import re
 
@@ -66,7 +66,7 @@ def test_row_and_object_have_what_the_note_says() -> None:
 
 
 @pytest.mark.parametrize("note", [None, {}, {"attempts": "x"}, {"code": "x"}])
-def test_what_is_no_dead_letter_is_shown_as_that(
+def test_message_that_is_not_a_dead_letter_is_shown_as_such(
     note: dict[str, object] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = dlq_text.as_object(message(note))

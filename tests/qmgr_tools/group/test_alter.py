@@ -1,4 +1,4 @@
-"""qmctl group pause, resume, skip, reassign and close against a real daemon."""
+"""Tests of qmctl group pause, resume, skip, reassign and close against a real daemon."""
 
 import pytest
 
@@ -120,7 +120,7 @@ def test_closed_group_ends_with_its_highest_message(qm: Qmctl, queue: str) -> No
     assert (refused.code, "(GROUP_ENDED)" in refused.err) == (6, True)
 
 
-def test_what_is_leased_is_not_skipped(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+def test_leased_member_is_not_skipped(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     put(qm, queue, "N1", 1)
     with connect(daemon.unix, name="gate") as client, client.reader(queue) as reader:
         assert reader.get() is not None
@@ -214,7 +214,7 @@ def test_people_type_the_group_to_go_on(
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "skip", "reassign", "close"])
-def test_group_that_is_not_there_is_looked_for(verb: str, qm: Qmctl, queue: str) -> None:
+def test_unknown_group_gets_a_suggestion_to_search(verb: str, qm: Qmctl, queue: str) -> None:
     put(qm, queue, "N1", 1)
     ended = qm("group", verb, queue, "NN1", *(["--yes"] if verb in ("skip", "close") else []))
     assert (ended.code, ended.out) == (3, "")

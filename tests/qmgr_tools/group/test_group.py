@@ -1,4 +1,4 @@
-"""qmctl group ls and show against a real daemon."""
+"""Tests of qmctl group ls and show against a real daemon."""
 
 import re
 
@@ -20,7 +20,7 @@ def put(qm: Qmctl, queue: str, group: str, number: int, *words: str) -> Ended:
 
 @pytest.fixture
 def flights(qm: Qmctl, queue: str) -> str:
-    """A queue with three groups. N1 is complete, N2 lacks its second message, one is open."""
+    """A queue with three groups: N1 is complete, N2 lacks its second message, and one is open."""
     put(qm, queue, "N1", 1)
     put(qm, queue, "N1", 2, "--last")
     put(qm, queue, "N2", 1)
@@ -107,7 +107,7 @@ def test_members_are_shown_from_a_number_on(qm: Qmctl, queue: str) -> None:
     assert [row["number"] for row in found["members"]] == [1_001]
 
 
-def test_group_that_is_not_there_is_looked_for(qm: Qmctl, flights: str) -> None:
+def test_unknown_group_gets_a_suggestion_to_search(qm: Qmctl, flights: str) -> None:
     ended = qm("group", "show", flights, "n1")
     assert (ended.code, ended.out) == (3, "")
     assert "(GROUP_UNKNOWN)" in ended.err
@@ -118,7 +118,7 @@ def test_group_that_is_not_there_is_looked_for(qm: Qmctl, flights: str) -> None:
 def test_tables_fit_a_terminal_of_80_columns(
     qm: Qmctl, queue: str, daemon: Daemon, on_terminal: OnTerminal
 ) -> None:
-    """An id of 48 digits wraps, but put times do not."""
+    """A group id of 48 digits wraps, but put times do not."""
     digits = "0f" * 24
     for number, words in ((1, []), (2, ["--expiry", "10min"]), (3, ["--last"])):
         put(qm, queue, digits, number, *words)
@@ -136,7 +136,7 @@ def test_tables_fit_a_terminal_of_80_columns(
 
 
 def lines_of(ended: Ended) -> list[str]:
-    """Returns the lines on a terminal without colours."""
+    """Returns the lines that a terminal without colours shows."""
     return re.sub(r"\x1b\[[0-9;]*m", "", ended.out).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""qmctl job against a real daemon."""
+"""Tests of qmctl job against a real daemon."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_purge_is_listed_with_what_it_did(qm: Qmctl, queue: str) -> None:
 
 
 def test_listing_says_what_each_number_is_of(qm: Qmctl, queue: str) -> None:
-    """A selector can select fewer messages than the total. A purge counts delayed messages."""
+    """A selector may select fewer messages than the total. A purge counts delayed messages."""
     qm("queue", "create", f"{queue}.TO")
     qm("put", queue, "--lines", stdin=b"a\nbb\n")
     qm("put", queue, "c", "--delay", "1h")
@@ -45,7 +45,7 @@ def test_listing_is_filtered_by_columns(qm: Qmctl, queue: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["show", "cancel"])
-def test_job_that_is_not_there_is_not_found(verb: str, qm: Qmctl) -> None:
+def test_unknown_job_is_not_found(verb: str, qm: Qmctl) -> None:
     ended = qm("job", verb, "12345")
     assert ended.code == 3
     assert "(JOB_UNKNOWN)" in ended.err

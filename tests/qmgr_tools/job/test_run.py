@@ -1,4 +1,4 @@
-"""The output about a job that a command started."""
+"""Tests of the output about a job that a command has started."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_end_says_so_where_anybody_may_open_links(
 
 
 @pytest.mark.process
-def test_what_is_allowed_is_listed_with_the_store_it_is_pinned_to(at: Qmctl) -> None:
+def test_allowed_peer_is_listed_with_its_pinned_store(at: Qmctl) -> None:
     said = at("link", "allow", "FRA").out
     assert said == "allowed links from FRA; the first connection pins the store\n"
     row = at("link", "allow", "EWR", "--store-id", STORE, "-o", "json").json
@@ -99,7 +99,7 @@ def test_what_is_allowed_is_listed_with_the_store_it_is_pinned_to(at: Qmctl) -> 
         (["disallow", "FRA"], 3, "LINK_UNKNOWN"),
     ],
 )
-def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
+def test_invalid_request_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
     ended = at("link", *words)
     assert (ended.code, ended.out) == (code, "")
     assert error in ended.err

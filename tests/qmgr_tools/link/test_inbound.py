@@ -1,4 +1,4 @@
-"""The tables of inbound links. test_link.py tests them with a daemon."""
+"""Tests of the tables of inbound links. test_link.py tests them with a daemon."""
 
 import pytest
 
@@ -17,7 +17,7 @@ ROW = {
 }
 
 
-def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_peer_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     inbound.show([ROW])
     header, row = capsys.readouterr().out.splitlines()
     assert header.split("\t")[4:7] == ["BLOCKED AT", "BLOCKED QUEUE", "TRIES LEFT"]
@@ -37,7 +37,7 @@ def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("count", "words"), [(0, ""), (1, ""), (3, "2 more inbound links are not shown\n")]
 )
-def test_what_is_left_off_is_counted(
+def test_omitted_rows_are_counted(
     capsys: pytest.CaptureFixture[str], count: int, words: str
 ) -> None:
     inbound.note_left_out({"inbound": [ROW], "inbound_count": count})

@@ -61,7 +61,7 @@ INBOUND_KEYS = {
 @pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
     """The shared daemon, which accepts any store of OWN."""
-    qm("link", "disallow", "OWN")  # The daemon remembers the store of an earlier test.
+    qm("link", "disallow", "OWN")  # The daemon may remember the store of an earlier test.
     qm("link", "allow", "OWN")
     return daemon
 
@@ -92,7 +92,7 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     assert qm("link", "ls", "--sort", "link").out == listed
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
     while at("link", "show", peer.name, "-o", "json").json["waiting"]:
-        pass  # Wait until the peer has sent its commit id.
+        pass  # The test waits until the peer has sent its commit id.
     stopped = at("link", "stop", peer.name).out
     assert stopped.startswith(f"stopped link {peer.name}; it holds 0 messages")
 
@@ -141,7 +141,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["create", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
         (["create", "NYC"], 2, "ADDRESS is missing"),
         (["create", "NYC", "h:1", "--passive"], 2, "addresses and --passive exclude each other"),
-        (["create", "OWN", "h:1"], 6, "name the link after the queue manager that it leads to"),
+        (["create", "OWN", "h:1"], 6, "name the link after the other queue manager"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
         (["alter", "NYC"], 2, "no address and no option"),
         (["alter", "NYC", "--connections", "17"], 2, "at most 16"),
@@ -153,7 +153,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["delete", "NYC", "-y"], 3, "LINK_UNKNOWN"),
     ],
 )
-def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
+def test_invalid_request_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
     ended = at("link", *words)
     assert (ended.code, ended.out) == (code, "")
     assert error in ended.err
@@ -198,7 +198,7 @@ def test_nothing_is_accepted_of_a_link_that_is_not_refused(at: Qmctl) -> None:
 
 @pytest.fixture
 def refused(at: Qmctl, daemon: Daemon) -> str:
-    """A link with a message that is refused because another queue manager answers."""
+    """A link with a message that is refused, because a different queue manager answers."""
     at("link", "create", "NYC", daemon.tcp, "--stopped")
     at("queue", "create", "Q@NYC")
     at("put", "Q@NYC", "x")
@@ -231,7 +231,7 @@ def test_link_that_is_refused_for_its_address_names_alter(
 
 @pytest.fixture
 def changed(at: Qmctl, peer: Daemon, tmp_path: Path) -> Iterator[str]:
-    """A link with a message that is refused because its peer now has another store."""
+    """A link with a message that is refused, because the peer now has a different store."""
     (tmp_path / "other").mkdir()
     other = Daemon(peer.name, tmp_path / "other")
     at("link", "create", peer.name, peer.tcp)
@@ -307,7 +307,7 @@ def test_blocked_link_says_by_what_and_that_it_tries_again(
     at("queue", "create", f"{queue}@{peer.name}")
     uids = [at("put", f"{queue}@{peer.name}", x).out.split()[-1] for x in ("a", "b")]
     wait_for_state(at, "blocked", peer.name)
-    # The link retries each second. The values of one row are consistent.
+    # The link retries every second, but the values within one row are consistent.
     while not (row := at("link", "show", peer.name, "-o", "json").json)["blocked_uid"]:
         assert row["state"] != "waiting"
     cause = [row[key] for key in ("blocked_uid", "blocked_queue", "blocked_behind")]

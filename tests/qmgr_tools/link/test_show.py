@@ -1,4 +1,4 @@
-"""qmctl link ls and show against a daemon."""
+"""Tests of qmctl link ls and show against a daemon."""
 
 import pytest
 

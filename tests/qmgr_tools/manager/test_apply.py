@@ -40,7 +40,7 @@ def test_example_is_applied_once(own: Qmctl) -> None:
 
 
 def test_example_does_not_stand_in_the_way_of_the_readme() -> None:
-    """After the example is applied, the session of the README still works."""
+    """After the example has been applied, the commands in the README still work."""
     session = (EXAMPLE.parents[2] / "README.md").read_text()
     made = set(re.findall(r"^\$ qmctl .*queue create (\S+)", session, re.MULTILINE))
     found = definitions.read(EXAMPLE)

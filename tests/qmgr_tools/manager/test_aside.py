@@ -1,4 +1,4 @@
-"""qmctl aside against a real daemon."""
+"""Tests of qmctl aside against a real daemon."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_items_are_listed_retried_and_dropped(damaged: Qmctl) -> None:
     assert damaged("aside", "ls", "-o", "json").json == []
 
 
-def test_item_that_is_not_there_is_told(damaged: Qmctl) -> None:
+def test_unknown_item_is_reported(damaged: Qmctl) -> None:
     ended = damaged("aside", "delete", "9", "--yes")
     assert (ended.code, "no item with this number is set aside" in ended.err) == (3, True)
     assert "ASIDE_UNKNOWN" in damaged("aside", "retry", "9").err

@@ -93,9 +93,7 @@ def test_what_a_unit_holds_is_told_before_it_is_cut(qm: Qmctl, queue: str, daemo
     ("number", "code", "why"),
     [("999999", 3, "the connection does not exist or is already closed"), ("0", 2, "'ID'")],
 )
-def test_connection_that_is_not_there_is_refused(
-    number: str, code: int, why: str, qm: Qmctl
-) -> None:
+def test_unknown_connection_is_refused(number: str, code: int, why: str, qm: Qmctl) -> None:
     ended = qm("connection", "close", number, "--yes")
     assert (ended.code, ended.out) == (code, "")
     assert why in ended.err

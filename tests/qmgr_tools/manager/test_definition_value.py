@@ -1,4 +1,4 @@
-"""The checks of values in a file of definitions."""
+"""Tests of the checks of values in a file of definitions."""
 
 from typing import Any
 

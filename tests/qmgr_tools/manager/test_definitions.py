@@ -48,7 +48,7 @@ GIVEN = st.fixed_dictionaries({}, optional={name: values(name) for name in QUEUE
     st.dictionaries(st.builds("alias-{}".format, NAMES), NAMES.map(str.upper), max_size=2),
     st.dictionaries(NAMES, st.sampled_from(["", "6a" * 16]), max_size=2),
 )
-def test_what_is_written_is_read(
+def test_written_values_are_read_back(
     links: Any, templates: Any, queues: Any, aliases: Any, inbound: Any
 ) -> None:
     found = Definitions(links, templates, queues, aliases, inbound)

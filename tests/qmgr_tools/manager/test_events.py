@@ -1,4 +1,4 @@
-"""qmctl events against a real daemon."""
+"""Tests of qmctl events against a real daemon."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 
 
 def expire(qm: Qmctl, queue: str) -> None:
-    """Causes the event "message expired", and waits until it is listed."""
+    """Causes the event "message expired", and waits until qmctl lists it."""
     assert qm("put", queue, "x", "--expiry", "1ms").code == 0
     qm("queue", "show", queue)
     while qm("queue", "show", queue, "-o", "json").json["expired"] == 0:
@@ -27,7 +27,7 @@ def expire(qm: Qmctl, queue: str) -> None:
 
 @contextmanager
 def following(daemon: Daemon, queue: str, *words: str) -> Iterator[IO[bytes]]:
-    """Yields a process of `events --follow` for *queue* with a pipe as output."""
+    """Yields a process that runs `events --follow` for *queue*, with a pipe as output."""
     process = subprocess.Popen(
         [*QMCTL, "events", "--follow", "--where", f"queue = '{queue}'", *words],
         stdout=subprocess.PIPE,

@@ -50,7 +50,7 @@ def test_reason_of_mq_may_stand_for_two() -> None:
         ("MQRC_NO_MSG_AVAILABLE", "is not an error"),
     ],
 )
-def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
+def test_unknown_code_gets_suggestions(said: str, better: str) -> None:
     with pytest.raises(Failure) as failure:
         find(said)
     assert better in str(failure.value)
@@ -65,7 +65,7 @@ def test_shell_completes_names() -> None:
         "QUEUE_IS_SYSTEM",
         "QUEUE_IS_SUBSCRIPTION",
     ]
-    assert names("queue_f") == ["queue_full"]  # The shell needs the spelling of the typed text.
+    assert names("queue_f") == ["queue_full"]  # A completion must keep the user's spelling.
     assert names("queue-f") == ["queue-full"]
     assert names("4") == []
     assert names("") == list(ErrorCode.__members__)
@@ -97,7 +97,7 @@ def test_json_has_the_documented_keys(qmctl: Qmctl) -> None:
     assert [key for key in rows[0] if key not in said] == []
 
 
-def test_what_is_unknown_ends_so(qmctl: Qmctl) -> None:
+def test_unknown_name_has_its_exit_code(qmctl: Qmctl) -> None:
     ended = qmctl("explain", "NONSENSE")
     assert ended.code == Exit.USAGE
     assert ended.err.startswith("error: cannot explain NONSENSE -- the code does not exist")

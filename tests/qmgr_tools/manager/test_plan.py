@@ -40,7 +40,7 @@ def test_all_is_made_in_an_order_that_works() -> None:
     ]
 
 
-def test_what_is_other_is_altered() -> None:
+def test_different_attributes_are_altered() -> None:
     wanted = Definitions(
         {"NYC": nyc("h:2", connections=4)}, {"A*": {}}, {"Q": {"exclusive": True}}, {"S": "R"}
     )

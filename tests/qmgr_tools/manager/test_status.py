@@ -54,7 +54,7 @@ def test_people_read_units(qm: Qmctl) -> None:
 
 
 def test_daemon_that_starts_is_waited_for(qmctl: Qmctl, tmp_path: Path) -> None:
-    """The data directory is empty until the daemon listens."""
+    """Until the daemon listens, the data directory is empty."""
     starting = Daemon("LATER", tmp_path / "later")
     starting.data_dir.mkdir()
     words = [*QMCTL, "status", "--wait", "30s", "--data-dir", str(starting.data_dir)]

@@ -1,4 +1,4 @@
-"""qmctl browse against a real daemon."""
+"""Tests of qmctl browse against a real daemon."""
 
 import json
 

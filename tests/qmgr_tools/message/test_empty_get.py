@@ -1,4 +1,4 @@
-"""The failure of a get that received no message, against a real daemon."""
+"""Tests of the error of a get that received no message, against a real daemon."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 
 
 def why(qm: Qmctl, queue: str, *words: str) -> tuple[str, str]:
-    """Returns the reason and the remedy of a get that received no message."""
+    """Returns the reason and the remedy that a get without a message reports."""
     ended = qm("get", queue, *words)
     assert (ended.code, ended.out) == (7, "")
     what, why, remedy = ended.err.rstrip("\n").split(" -- ")
@@ -59,7 +59,7 @@ def test_selection_that_nothing_fits_is_named(qm: Qmctl, queue: str) -> None:
 
 
 def test_inhibited_queue_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None:
-    """The failure names the inhibit and, for a queue that does not exist, the wait."""
+    """The error names the inhibit and, for a queue that does not exist, the wait."""
     qm("queue", "alter", queue, "--get-inhibit")
     with connect(daemon.unix) as client:
         told = empty_get.failure(client, queue, 0, {})

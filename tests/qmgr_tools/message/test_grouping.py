@@ -1,4 +1,4 @@
-"""The options for groups of put, get and browse, against a real daemon."""
+"""Tests of the group options of put, get and browse, against a real daemon."""
 
 import pytest
 

@@ -146,7 +146,7 @@ def test_put_that_cannot_be_is_wrong_usage(
     assert depth(qm, queue) == (0, 0)
 
 
-def test_file_that_is_not_there_is_a_failure(qm: Qmctl, queue: str) -> None:
+def test_missing_file_is_a_failure(qm: Qmctl, queue: str) -> None:
     for words in (["--file", "/nowhere"], ["--file", "/nowhere", "--lines"]):
         ended = qm("put", queue, *words)
         assert ended.code == 1

@@ -1,4 +1,4 @@
-"""A message that is not printed is not acknowledged. See also test_message.py."""
+"""Tests that a message that is not printed is not acknowledged. See also test_message.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The rate of puts by line. test_message.py and test_publish.py test the messages."""
+"""Tests of the rate at which lines are put. test_message.py and test_publish.py test messages."""
 
 import re
 from collections.abc import Iterator

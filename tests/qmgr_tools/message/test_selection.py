@@ -1,4 +1,4 @@
-"""The options that select messages."""
+"""Tests of the options that select messages."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_each_way_to_select_is_passed_on() -> None:
         ("", "", "", "QM1"),
     ],
 )
-def test_what_selects_nothing_is_wrong_usage(given: tuple[str, str, str, str | None]) -> None:
+def test_empty_selection_is_a_usage_error(given: tuple[str, str, str, str | None]) -> None:
     with pytest.raises(Failure) as caught:
         selection.chosen(*given)
     assert caught.value.exit_code is Exit.USAGE

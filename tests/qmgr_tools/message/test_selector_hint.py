@@ -1,4 +1,4 @@
-"""The hints about a selector that selects no message."""
+"""Tests of the hints about a selector that selects no messages."""
 
 import json
 

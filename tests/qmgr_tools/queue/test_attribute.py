@@ -53,7 +53,7 @@ def test_value_is_read_as_people_write_it(name: str, text: str, value: Any) -> N
         ("overflow", "drop", "'drop' is not one of refuse, discard-oldest, dead-letter-oldest"),
     ],
 )
-def test_what_is_no_value_is_told(name: str, text: str, words: str) -> None:
+def test_invalid_value_is_reported(name: str, text: str, words: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         parse(name, text)
     assert words in caught.value.message

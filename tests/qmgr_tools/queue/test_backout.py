@@ -1,4 +1,4 @@
-"""The note about a backout queue that does not exist, which is accepted."""
+"""Tests of the note about a backout queue that does not exist yet."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""qmctl move and copy against a real daemon."""
+"""Tests of qmctl move and copy against a real daemon."""
 
 import json
 import os
@@ -120,7 +120,7 @@ def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: st
 
 
 def test_missing_queue_is_looked_for_not_the_other(qm: Qmctl, queue: str) -> None:
-    """The failure suggests a name similar to the missing one of the two queues."""
+    """If one of the two queues is missing, the error suggests a queue with a similar name."""
     for name in ("ORDERS", "SALES", "K.IN"):
         qm("queue", "create", f"{queue}.{name}")
     for source, wrong, meant in (("SALES", "ORDRES", "ORDERS"), ("SALES", "K.INN", "K.IN")):

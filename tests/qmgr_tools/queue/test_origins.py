@@ -1,4 +1,4 @@
-"""The table of origins, which is read in pages."""
+"""Tests of the table of origins, which qmctl reads in pages."""
 
 import pytest
 

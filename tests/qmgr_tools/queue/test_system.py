@@ -1,4 +1,4 @@
-"""The names of the reserved queues."""
+"""Tests of the names of the reserved queues."""
 
 from qmgr_tools.queue import system
 from qmgrd.core.catalogue import system as daemon

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def pattern(qm: Qmctl, queue: str) -> Iterator[str]:
-    """A pattern that matches names with the prefix *queue*, and has a template."""
+    """A pattern that matches names with the prefix *queue*, and that has a template."""
     pattern = f"{queue}*"
     ended = qm("template", "set", pattern, "--depth-max", "5", "--retry-initial", "1s")
     assert (ended.code, ended.err) == (0, "")

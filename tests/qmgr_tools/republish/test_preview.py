@@ -1,4 +1,4 @@
-"""A dry run shows the effect of republishing and changes nothing."""
+"""Tests that a dry run shows the effect of republishing and changes nothing."""
 
 import pytest
 

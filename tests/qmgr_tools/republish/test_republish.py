@@ -1,4 +1,4 @@
-"""qmctl republish ls and show against a real daemon."""
+"""Tests of qmctl republish ls and show against a real daemon."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 def test_list_has_each_publication_once_with_its_list(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C9, C24: A publication has one row with its UID, topic and list of subscribers."""
+    """C9, C24: Each publication has one row with its UID, topic and list of subscribers."""
     where = ["--where", f"topic = '{topic}'"]
     rows = qm("republish", "ls", *where, "-o", "json").json
     assert [(row["uid"], row["subscribers"], row["first"]) for row in rows] == [
@@ -54,7 +54,7 @@ def test_show_has_what_each_subscriber_said(
     assert shown.endswith("\none\n\n")
 
 
-def test_what_nobody_has_parked_is_not_found(qm: Qmctl, topic: str) -> None:
+def test_publication_that_is_not_parked_is_not_found(qm: Qmctl, topic: str) -> None:
     uid = qm("pub", topic, "x", "-o", "json").json["uid"]
     ended = qm("republish", "show", uid)
     assert (

@@ -1,4 +1,4 @@
-"""qmctl republish send and delete against a real daemon."""
+"""Tests of qmctl republish send and delete against a real daemon."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def there(daemon: Daemon, queue: str, topic: str, parked: list[str]) -> Iterator[Client]:
-    """A client that consumes the first subscription. The second one has no consumer."""
+    """A client that consumes from the first subscription. The second one has no consumer."""
     with connect(daemon.unix) as client, client.consume(f"{queue}:a"):
         yield client
 
@@ -50,7 +50,7 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
 def test_one_publication_is_sent(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
-    """C14: One publication can be selected."""
+    """C14: The operator can select one publication."""
     assert qm("republish", "send", parked[1]).out == "delivering 1 message again\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:a", f"{queue}:b"]}
     ended = qm("republish", "send", parked[1])
@@ -60,7 +60,7 @@ def test_one_publication_is_sent(
 def test_one_subscriber_gets_what_is_parked(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
-    """C14: One subscriber can be selected."""
+    """C14: The operator can select one subscriber."""
     row = qm("republish", "send", "--to", f"{queue}:a", "--max", "1", "-o", "json").json
     assert (row["kind"], row["done"], row["skipped"], row["total"]) == ("republish", 1, 0, 2)
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:b"], parked[1]: [f"{queue}:a"]}

@@ -82,7 +82,7 @@ def test_options_are_those_of_the_tables(qmctl: Qmctl, snapshot: Path, tmp_path:
     assert {(row["queue"], row["state"], row["body"]) for row in rows} == {("ALL", "ready", None)}
 
 
-def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path: Path) -> None:
+def test_fault_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path: Path) -> None:
     def ended(
         *more: str, path: Path | str = snapshot, to: Path = tmp_path / "out"
     ) -> tuple[int, str]:
@@ -144,7 +144,7 @@ def test_without_pyarrow_it_says_what_to_install(
 
 @pytest.mark.long
 def test_a_full_disk_is_told_and_leaves_nothing_half(snapshot: Path, tmp_path: Path) -> None:
-    """A limit on the size of files simulates a full disk."""
+    """A limit on file sizes simulates a full disk."""
     words = [*QMCTL, "export", "--path", str(snapshot), "--to", str(tmp_path)]
     limited = subprocess.run(
         words,

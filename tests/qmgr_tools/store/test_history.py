@@ -1,4 +1,4 @@
-"""qmctl history against a real daemon."""
+"""Tests of qmctl history against a real daemon."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
 pytestmark = pytest.mark.process
 
 
-def test_what_happened_is_told(qm: Qmctl, queue: str) -> None:
+def test_events_are_reported(qm: Qmctl, queue: str) -> None:
     assert qm("queue", "alter", queue, "--accounting", "on").code == 0
     assert qm("put", queue, "one", "--priority", "7").code == 0
     assert qm("get", queue).code == 0
@@ -38,7 +38,7 @@ def test_nothing_is_explained(qm: Qmctl, queue: str) -> None:
         return ended.err
 
     alter = f"qmctl queue alter {queue} --accounting on"
-    assert why("--queue", queue) == f"{queue} records no history; to record it: {alter}\n"
+    assert why("--queue", queue) == f"{queue} has no history; to record it: {alter}\n"
     assert why("--queue", "NONE").startswith("no history of NONE: queue NONE does not exist")
     assert qm("queue", "alter", queue, "--accounting", "on").code == 0
     assert qm("put", queue, "one").code == 0

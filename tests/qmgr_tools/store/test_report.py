@@ -1,4 +1,4 @@
-"""qmctl report. tests/pyspark_qmgr tests the contents of reports, and failures of one report."""
+"""Tests of qmctl report. tests/pyspark_qmgr tests the reports, and the failure of a report."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def test_reports_are_listed_with_and_without_a_word(qmctl: Qmctl) -> None:
         (["depth", "--path", "/x"], "--to is missing -- "),
     ],
 )
-def test_what_cannot_be_meant_is_refused(qmctl: Qmctl, words: list[str], said: str) -> None:
+def test_contradictory_options_are_refused(qmctl: Qmctl, words: list[str], said: str) -> None:
     ended = qmctl("report", *words)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert ended.err.startswith(f"error: cannot create reports -- {said}")
@@ -97,7 +97,7 @@ def test_report_is_made_and_told_of(
     assert ended.code == 0
     assert "MANY of QM1 is the deepest with 2,500 messages" in ended.out
     assert f"written to {to}/report.html" in ended.out.replace("\n", "")
-    assert "depth: " in ended.out  # The progress bar showed the running report and its tasks.
+    assert "depth: " in ended.out  # The progress bar has shown the running report and its tasks.
     assert (to / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in to.iterdir()) == [
         "depth.parquet",

@@ -1,4 +1,4 @@
-"""qmctl snapshot ls and verify, which need no daemon."""
+"""Tests of qmctl snapshot ls and verify, which do not need a daemon."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ empty = an_empty
 
 @pytest.fixture
 def three(empty: Path, tmp_path: Path) -> Iterator[Path]:
-    """Two sound snapshots, and one with a wrong byte."""
+    """Two intact snapshots, and one with a wrong byte."""
     for name in ("a", "b", "rotten"):
         shutil.copytree(empty, tmp_path / "all" / name)
     with (tmp_path / "all" / "rotten" / "data.mdb").open("r+b") as file:

@@ -1,4 +1,4 @@
-"""qmctl snapshot prune. tests/qmgrd/snapshot/test_prune.py tests the selection."""
+"""Tests of qmctl snapshot prune. tests/qmgrd/snapshot/test_prune.py tests the selection."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_without_options_only_leftovers_go(qmctl: Qmctl, three: Path) -> None:
     assert sorted(os.listdir(three)) == ["s0", "s1", "s2"]
 
 
-def test_what_cannot_be_read_is_told(qmctl: Qmctl, three: Path) -> None:
+def test_unreadable_data_is_reported(qmctl: Qmctl, three: Path) -> None:
     (three / "s2" / "manifest.json").write_text("{}")
     ended = qmctl("snapshot", "prune", str(three), "--keep", "1")
     assert ended.code == 0

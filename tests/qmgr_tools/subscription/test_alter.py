@@ -1,4 +1,4 @@
-"""qmctl sub create, alter, delete and healthy against a real daemon."""
+"""Tests of qmctl sub create, alter, delete and healthy against a real daemon."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_create_is_done_once(qm: Qmctl, queue: str) -> None:
         (["a", "B:x", "--where", "("], "SELECTOR_INVALID"),
     ],
 )
-def test_what_can_be_no_subscription_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
+def test_invalid_subscription_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
     ended = qm("sub", "create", *words)
     assert (ended.code, ended.out) == (2, "")
     assert why in ended.err
@@ -69,7 +69,7 @@ def test_suspended_one_goes_on_once_it_is_healthy(qm: Qmctl, queue: str, topic: 
 def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
     qm: Qmctl, daemon: Daemon, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C14: The report that a subscriber is healthy delivers its parked publications again."""
+    """C14: Once a subscriber is reported healthy, its parked publications are delivered again."""
     name = f"{queue}:a"
     note = f"note: 2 messages parked; to deliver again: qmctl republish send --to {name}\n"
     assert qm("sub", "healthy", name).err == note
@@ -87,7 +87,7 @@ def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
 def test_rm_asks_where_messages_would_be_lost(
     qm: Qmctl, queue: str, topic: str, parked: list[str]
 ) -> None:
-    """C23: A deletion also deletes the parked publications of the subscription."""
+    """C23: Deleting a subscription also deletes its parked publications."""
     name = f"{queue}:b"
     assert qm("sub", "delete", name).code == 2
     assert qm("sub", "delete", name, "--dry-run").out == (

@@ -1,4 +1,4 @@
-"""qmctl sub consume against a real daemon."""
+"""Tests of qmctl sub consume against a real daemon."""
 
 import pytest
 

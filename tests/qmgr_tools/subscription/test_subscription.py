@@ -1,4 +1,4 @@
-"""qmctl sub ls, show and lag against a real daemon."""
+"""Tests of qmctl sub ls, show and lag against a real daemon."""
 
 import re
 from typing import Any
@@ -41,7 +41,7 @@ def test_show_has_all_that_is_told_and_the_help_says_so(
 
 
 def test_lag_has_the_worst_first(qm: Qmctl, queue: str, topic: str, parked: list[str]) -> None:
-    """C24: The lag shows parked publications next to those not yet consumed."""
+    """C24: The lag lists parked publications separately from those not yet consumed."""
     rows = qm("sub", "lag", "--topic", topic, "-o", "json").json
     assert [(row["subscription"], row["behind"], row["parked"]) for row in rows] == [
         (f"{queue}:b", 2, 1),

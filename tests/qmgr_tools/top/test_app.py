@@ -1,4 +1,4 @@
-"""Keys and the mouse on a simulated terminal, with scripted samples."""
+"""Tests of keys and the mouse on a simulated terminal, with scripted samples."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ STATUS = {"name": "NYC", "boot": 1, "turn": 5, "cpu_ms": 0, "messages": 9}
 
 
 class Script:
-    """A source of the samples that a test provides."""
+    """A source of samples, which a test provides."""
 
     def __init__(self) -> None:
         self.given: asyncio.Queue[Sample | NoAnswer] = asyncio.Queue()
@@ -48,7 +48,7 @@ class Top:
         await self.pilot.pause()
 
     async def tell(self, **ready: int) -> None:
-        """Gives a sample one second later, with queues that hold *ready* messages."""
+        """Gives the app a sample one second later, in which queues hold *ready* messages."""
         self.time_ms += 1_000
         queues = [
             {

@@ -1,4 +1,4 @@
-"""Samples of a real daemon whose connection is lost and restored."""
+"""Tests of samples from a real daemon whose connection is lost and restored."""
 
 import asyncio
 from pathlib import Path
@@ -69,7 +69,7 @@ async def test_daemon_is_looked_for_where_it_listens_now(own_daemon: Daemon) -> 
 async def serve_old(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, mute: bool
 ) -> None:
-    """Answers like a queue manager without a list of connections, or does not answer."""
+    """Answers like a queue manager that cannot list connections, or does not answer."""
     wire = Connection(Side.LISTENER)
     while data := await reader.read(1 << 16):
         for message, _ in wire.receive(data, 0):

@@ -1,4 +1,4 @@
-"""The conversion of samples into rows with rates."""
+"""Tests of the conversion of samples into rows with rates."""
 
 from typing import Any
 

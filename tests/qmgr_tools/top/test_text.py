@@ -1,4 +1,4 @@
-"""The contents of the screen at different sizes."""
+"""Tests of the contents of the screen at different sizes."""
 
 from typing import Any
 

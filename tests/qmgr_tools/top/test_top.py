@@ -1,4 +1,4 @@
-"""The command qmctl top: tables for scripts, and the full screen."""
+"""Tests of the command qmctl top: tables for scripts, and the full screen."""
 
 import fcntl
 import json
@@ -97,7 +97,7 @@ def test_wrong_usage(words: list[str], qm: Qmctl) -> None:
     assert qm("top", *words).code == 2
 
 
-def test_daemon_that_is_not_there_is_an_error_at_the_start(qmctl: Qmctl) -> None:
+def test_unreachable_daemon_is_an_error_at_the_start(qmctl: Qmctl) -> None:
     assert qmctl("-c", "unix:/nowhere/s", "top", "--batch").code == 5
 
 
@@ -113,7 +113,7 @@ def test_help_and_batch_do_not_load_the_screen(daemon: Daemon) -> None:
 
 @pytest.fixture
 def screen(daemon: Daemon) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """qmctl top on a terminal of 80 columns and 24 lines."""
+    """Runs qmctl top on a terminal of 80 columns and 24 lines."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     known = {"TERM": "xterm-256color", "QMCTL_CONNECT": daemon.unix}
@@ -140,9 +140,9 @@ def test_terminal_is_filled_and_left_as_it_was(screen: tuple[int, subprocess.Pop
     while b"connections" not in shown or b"QM" not in shown:
         shown += os.read(terminal, 65_536)
     os.write(terminal, b"q")
-    with suppress(OSError):  # A terminal that all processes have closed reports EIO.
+    with suppress(OSError):  # Reading a terminal that all processes have closed raises EIO.
         while piece := os.read(terminal, 65_536):
             shown += piece
     assert process.wait(20) == 0
-    assert b"\x1b[?1049h" in shown  # to the alternate screen
-    assert b"\x1b[?1049l" in shown  # and back to the main screen
+    assert b"\x1b[?1049h" in shown  # switches to the alternate screen
+    assert b"\x1b[?1049l" in shown  # switches back to the main screen

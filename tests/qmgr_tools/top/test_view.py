@@ -1,4 +1,4 @@
-"""The rows of a view, their order, and the columns that fit."""
+"""Tests of the rows of a view, their order, and the columns that fit on the screen."""
 
 from typing import Any
 
@@ -217,7 +217,7 @@ def test_name_gives_way_before_a_column_does() -> None:
     assert 18 <= fitted.widths[0] < 64
 
 
-def test_column_that_nobody_tells_is_not_there() -> None:
+def test_column_without_values_is_not_shown() -> None:
     up = {"key": "out A", "link": "A", "error": "", "down_ms": None, "redial_ms": None}
     assert "error" not in {column.key for column in fit(LINKS, [up], 160).columns}
     down = up | {"error": "refused", "down_ms": 5, "redial_ms": 9}

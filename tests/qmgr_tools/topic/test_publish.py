@@ -1,4 +1,4 @@
-"""qmctl pub against a real daemon."""
+"""Tests of qmctl pub against a real daemon."""
 
 import pytest
 
@@ -51,9 +51,7 @@ def test_put_to_a_topic_says_for_how_many(qm: Qmctl, topic: str) -> None:
         (["a", "x", "--last"], 2, "needs a group"),
     ],
 )
-def test_what_can_be_no_publication_is_refused(
-    words: list[str], code: int, why: str, qm: Qmctl
-) -> None:
+def test_invalid_publication_is_refused(words: list[str], code: int, why: str, qm: Qmctl) -> None:
     ended = qm("pub", *words)
     assert (ended.code, ended.out) == (code, "")
     assert why in ended.err

@@ -1,4 +1,4 @@
-"""qmctl topic ls, show, set and delete against a real daemon."""
+"""Tests of qmctl topic ls, show, set and delete against a real daemon."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_what_is_set_holds_for_all_below(qm: Qmctl, queue: str, topic: str) -> N
     }
     help_ = qm("topic", "show", "--help").out
     assert [key for key in row if key not in help_] == []
-    # Omitted options stay unchanged, and "default" resets an option.
+    # Options that are not given stay unchanged, and "default" resets an option.
     words = ["topic", "set", queue, "--republish-interval", "2h", "--redelivery-limit", "default"]
     assert qm(*words, "-o", "json").json["changed"] == {
         "redelivery_limit": [3, 5],
@@ -60,6 +60,6 @@ def test_publishing_can_be_inhibited(qm: Qmctl, queue: str) -> None:
 @pytest.mark.parametrize(
     "words", [["set", "a"], ["set", "a/+", "--put-inhibit"], ["set", "a", "--republish", "never"]]
 )
-def test_what_cannot_be_set_is_refused(words: list[str], qm: Qmctl) -> None:
+def test_invalid_attribute_is_refused(words: list[str], qm: Qmctl) -> None:
     ended = qm("topic", *words)
     assert (ended.code, ended.out) == (2, "")

@@ -1,4 +1,4 @@
-"""qmctl topic who-lacks and what-lacks against a real daemon."""
+"""Tests of qmctl topic who-lacks and what-lacks against a real daemon."""
 
 import pytest
 

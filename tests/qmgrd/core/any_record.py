@@ -1,4 +1,4 @@
-"""Records of every kind for puts: plain records, records that need checks, and invalid records."""
+"""Records of every kind for puts: plain records, records that need checks, and invalid ones."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Checks a manager's memory against its store; raises if they disagree."""
+"""Checks that a manager's memory agrees with its store; raises if the two disagree."""
 
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
@@ -10,7 +10,7 @@ from tests.qmgrd.core.harness import Manager
 
 
 def audit(manager: Manager) -> None:
-    """Checks every queue between two turns."""
+    """Checks each queue between two turns."""
     rows = dict(manager.scan(b""))
     bodies = {key for key in rows if key[:1] == keys.SPACE_BODY}
     for queue in manager.turns.broker.catalogue.by_id.values():
@@ -20,7 +20,7 @@ def audit(manager: Manager) -> None:
 
 
 def _audit_units(manager: Manager) -> None:
-    """Checks that the entries of the queues for units of work match the units."""
+    """Checks that the units of work match the entries that the queues hold for them."""
     broker = manager.turns.broker
     units = [unit for session in broker.sessions.values() for unit in session.units.values()]
     lessees = {id(lessee) for unit in units for lessee in unit.lessees.values()}
@@ -81,8 +81,8 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
     known.delivered = counters.delivered  # A delivery writes nothing to the store.
-    known.maybe_before = counters.maybe_before  # A start writes nothing either.
-    # A put held by a unit of work writes nothing either.
+    known.maybe_before = counters.maybe_before  # A start also writes nothing.
+    # A put that a unit of work holds also writes nothing.
     known.next_arrival = counters.next_arrival
     assert known == counters
     return bodies
@@ -94,7 +94,7 @@ def _lane(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, byte
 
 
 def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, bytes]:
-    """Returns the entries of a lane, except entries lost in a restart and not swept yet."""
+    """Returns the entries of a lane, except those lost in a restart and not swept yet."""
     return {
         key: value
         for key, value in _lane(rows, queue, lane).items()
@@ -103,7 +103,7 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 
 
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
-    """Checks that the rows that refer to messages are exactly the rows that messages need."""
+    """Checks that the rows that refer to messages are exactly those that the messages need."""
     expected: set[bytes] = set()
     for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():
@@ -129,7 +129,7 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
             if rows.get(index_key, b"\xff")[0] == keys.LANE_REMEMBERED:
                 found.discard(index_key)
         elif keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_GROUP):
-            continue  # The sweep checks the row later, whether the message still exists or not.
+            continue  # The sweep will check the row later, whether or not the message still exists.
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"

@@ -35,7 +35,7 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
 def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
     """Returns the members on the queue, and their keys.
 
-    A delayed message that is in the index of no group does not belong to one.
+    A delayed message that is in no index of groups does not belong to a group.
     """
     found: dict[Member, bytes] = {}
     by_index = indexed(rows, queue.id)
@@ -146,7 +146,7 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
 
 
 def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
-    """Checks that no group that a reader could begin precedes the position for free groups."""
+    """Checks that the position for free groups is not after a group that a reader could begin."""
     groups, by_index = queue.groups, indexed(rows, queue.id)
     for group_id, row in known.items():
         if (
@@ -158,7 +158,7 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
         rank, arrival = keys.PLACE.unpack(row.place)
         position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
-        # Skips held groups, and groups that may have ended and are not removed yet.
+        # Held groups are skipped, and so are groups that may have ended but are not removed yet.
         if (
             due.expires_ms
             or queue.is_lost(due, arrival)

@@ -1,4 +1,4 @@
-"""A simulated queue manager with a link to the tested one. Tests choose the numbers of its puts."""
+"""A simulated peer with a link to the tested manager. Tests choose the numbers of its puts."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ STREAM = FAR_STORE + (1).to_bytes(8, "big")
 
 
 class Far:
-    """A queue manager whose link leads to the tested one."""
+    """A queue manager that has a link to the tested one."""
 
     def __init__(self, manager: Manager, name: str = "FAR", store_id: bytes = FAR_STORE) -> None:
         self.client: Client = manager.connect(name, "queue-manager", store_id)
@@ -30,7 +30,7 @@ class Far:
         return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))
 
     def committed(self) -> list[int]:
-        """Returns the commit ids received after the commit interval."""
+        """Lets the commit interval pass; returns the commit ids that arrived."""
         self.manager.turn(self.manager.config.link.commit_interval_ms)
         return [x.commit_id for x in self.client.hear() if type(x) is m.Committed]
 

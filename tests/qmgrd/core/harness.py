@@ -50,7 +50,7 @@ class Delivery(NamedTuple):
     state: int
     put_us: int
     record: bytes
-    tail: bytes = b""  # the remaining lifetime and the note
+    tail: bytes = b""  # the remaining lifetime, and the note
 
     @property
     def body(self) -> bytes:
@@ -68,7 +68,7 @@ class Delivery(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A put that was not stored."""
+    """A put that the queue manager refused."""
 
     seq_id: int
     code: ErrorCode
@@ -103,7 +103,7 @@ class Manager:
         """Starts the core from the store."""
         self.clients: dict[int, Client] = {}
         self.starts += 1
-        # The random bytes are the id of a new store, or the salt of a later start.
+        # The random bytes become the id of a new store, or the salt of a later start.
         chance = STORE_ID if self.starts == 1 else self.starts.to_bytes(16, "big")
         secret = SECRET if self.starts == 1 else bytes(32)  # Only the first start needs one.
         self.turns = Turns(
@@ -152,7 +152,7 @@ class Manager:
         return self.last
 
     def rest(self) -> int:
-        """Runs turns until there is nothing to do; returns the number of turns."""
+        """Runs turns until no work is left; returns the number of turns."""
         for count in range(TURNS_MAX):
             if not self.turns.has_work:
                 return count
@@ -160,7 +160,7 @@ class Manager:
         raise AssertionError("the manager is never idle")
 
     def crash(self, away_ms: int = 0) -> None:
-        """Loses the memory and all connections, and starts again."""
+        """Discards the memory and all connections, and starts again."""
         self._reopen(away_ms)
 
     def restart(self, away_ms: int = 0) -> None:
@@ -202,7 +202,7 @@ class Manager:
         return self.turns.broker.catalogue.local(name)
 
     def fill(self, name: str, *batch: bytes) -> None:
-        """Puts records to a system queue, as an older daemon let clients do."""
+        """Puts records to a system queue, as clients of an older daemon could."""
 
         def fill(broker: Broker) -> None:
             context, queue = broker.context, broker.catalogue.system(name)
@@ -262,7 +262,7 @@ class Client:
         assert self._wire.error is None, self._wire.error
 
     def hang_up(self, goaway: m.Goaway | None = None) -> None:
-        """Closes the connection from either end. The manager notices the loss in its next turn."""
+        """Closes the connection. The manager notices the loss in its next turn."""
         if goaway is not None:
             self.read(self.peer.encode(goaway))
         if self.manager.clients.pop(self.peer.number, None) is not None:
@@ -362,11 +362,11 @@ class Client:
         return [x for message in self.hear() if type(message) is m.Deliver for x in items(message)]
 
     def ack(self, *deliveries: Delivery) -> list[int]:
-        """Acknowledges deliveries; returns the error codes."""
+        """Acknowledges deliveries; returns their error codes."""
         return self.settle(m.ACK, *deliveries)
 
     def release(self, *deliveries: Delivery) -> list[int]:
-        """Releases deliveries; returns the error codes."""
+        """Releases deliveries; returns their error codes."""
         return self.settle(m.RELEASE, *deliveries)
 
     def settle(self, action: int, *deliveries: Delivery) -> list[int]:
@@ -406,7 +406,7 @@ class Producer:
         return self.put_again(first_id, queue, *batch)
 
     def put_again(self, first_id: int, queue: str, *batch: bytes) -> list[Refused]:
-        """Puts records with the given ids, in one frame if the protocol allows it."""
+        """Puts records with the given ids, in a single frame if the protocol allows it."""
         refused: list[Refused] = []
         for start in range(0, len(batch), 1000):
             part = list(batch[start : start + 1000])

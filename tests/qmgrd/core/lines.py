@@ -1,4 +1,4 @@
-"""A peer, NYC, with several paths of one link: the messages of each path, and the answers."""
+"""A peer, NYC, on several paths of one link: the messages on each path, and the answers."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from qmgrd.core.link.link import Link
 from qmgrd.core.peer import Peer
 from tests.qmgrd.core.harness import Client, Manager
 
-FIRST = 500  # lowest number of a connection here, above the numbers of the harness
+FIRST = 500  # lowest number of a connection here, above those of the harness
 
 
 class Line:
-    """One connection of the link, seen from NYC."""
+    """One connection of the link, from the view of NYC."""
 
     def __init__(self, lines: "Lines", dial: Dial, number: int) -> None:
         self.lines = lines
         self.dial = dial
         self.number = number
-        self.sent: list[Any] = []  # messages sent by the link since the last check
+        self.sent: list[Any] = []  # messages that the link has sent since the last check
         self.taken = 0
         self.goaway: m.Goaway | None = None
         manager = lines.manager

@@ -1,10 +1,10 @@
-"""A queue without the invention: every put searches all messages. For comparison only."""
+"""A queue without our method: each put searches all messages. Used only for comparison."""
 
 from collections.abc import Iterable
 
 
 class NaiveQueue:
-    """Messages in a list. ``comparisons`` counts the comparisons with a message's UID."""
+    """A list of messages. ``comparisons`` is the number of comparisons with a message's UID."""
 
     def __init__(self) -> None:
         self.uids: list[bytes] = []

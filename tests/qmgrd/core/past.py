@@ -87,9 +87,9 @@ def brief(manager: Manager, queue: str = "Q") -> list[tuple[str, int]]:
 
 
 def replay(told: list[Told]) -> set[tuple[int, int]]:
-    """Returns queue id and arrival of each message that exists according to the events.
+    """Returns the queue id and arrival of each message that exists according to the events.
 
-    Raises: AssertionError: A message arrived twice, or left without an arrival.
+    Raises: AssertionError: A message arrived twice, or left without having arrived.
     """
     there: set[tuple[int, int]] = set()
     kinds = {history.EVENTS[kind]: kind for kind in COMES | GOES}
@@ -108,7 +108,7 @@ def replay(told: list[Told]) -> set[tuple[int, int]]:
 
 
 def stored(manager: Manager, *queues: str) -> set[tuple[int, int]]:
-    """Returns queue id and arrival of each stored message of *queues*, in all lanes."""
+    """Returns the queue id and arrival of each stored message of *queues*, in all lanes."""
     found: set[tuple[int, int]] = set()
     for name in queues:
         queue_id = manager.queue(name).id

@@ -31,7 +31,7 @@ def faults(manager: Manager) -> list[str]:
 
 
 class Hub:
-    """A manager, and a client ``app`` that acts for all applications by default."""
+    """A manager, and a client ``app`` that by default acts for all applications."""
 
     def __init__(self, store: AnyStore | None = None, /, **sections: Any) -> None:
         self.manager = Manager(store, **sections)
@@ -49,7 +49,7 @@ class Hub:
         self._connect()
 
     def _connect(self) -> None:
-        # A new name makes the producer a new one.
+        # A new name makes the producer a different one.
         self.app = self.manager.connect("app")
 
     def subscribe(
@@ -81,18 +81,18 @@ class Hub:
         self.app.send(m.Put(producer.stream, first_id, 0, f"/{topic}", list(batch)))
 
     def get(self, name: str, count: int = 100) -> list[Delivery]:
-        """Leases the messages that a subscription has now."""
+        """Leases the messages that are available on a subscription now."""
         return self.app.get(name, count)
 
     def take(self, name: str, count: int = 100) -> list[bytes]:
-        """Consumes the messages that a subscription has now; returns the bodies."""
+        """Consumes the messages that are available on a subscription now; returns their bodies."""
         found = self.get(name, count)
         if found:
             assert self.app.ack(*found) == []
         return [one.body for one in found]
 
     def fail(self, name: str, times: int = 1) -> int:
-        """Makes a subscriber return all deliveries, *times* times; returns their number."""
+        """Makes a subscriber return all its deliveries, *times* times; returns how many."""
         given = 0
         for _ in range(times):
             found = self.get(name)
@@ -104,7 +104,7 @@ class Hub:
         return given
 
     def park(self, *names: str) -> None:
-        """Lets these subscriptions fail until all their messages are parked."""
+        """Makes these subscriptions fail until all their messages are parked."""
         for name in names:
             assert self.fail(name, 1_000), f"{name} has no messages"
 
@@ -158,7 +158,7 @@ class Hub:
         assert faults(self.manager) == []
 
     def empty(self) -> None:
-        """Raises if any row of a publication is left."""
+        """Raises if any row of a publication remains."""
         self.sound()
         assert self.stored == 0
         assert self.holders() == {}

@@ -5,14 +5,14 @@ accounts:
 
     accounts_are_true      events of arrival and departure match the changes of the store
     accounts_are_possible  each event can happen to a message in that state
-    accounts_agree         UID, size, priority and counts of a message equal the earlier values
+    accounts_agree         UID, size, priority and counters of a message equal the earlier values
     accounts_are_wanted    no other queue has accounts
     rows_are_in_line       rows are numbered without a gap, and are deleted at the front
-    rows_are_kept          until all cursors have passed them, except those that count as dropped
+    rows_are_kept          until all cursors have passed them, except cursors that count as dropped
 
 If accounts are turned on or off, or rows were deleted before they were read, the replay begins
-again with the stored messages. A crash only ends leases and forgets deliveries that
-were not stored.
+again with the stored messages. A crash only ends leases and forgets deliveries that were not
+stored.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ from tests.qmgrd.core.past import COMES, GOES, Told, tell
 from tests.sim.ledger import require
 from tests.sim.store import Change
 
-Place = tuple[int, int]  # queue id, arrival
+Place = tuple[int, int]  # queue id and arrival
 KINDS = {name: kind for kind, name in enumerate(history.EVENTS)}
 _AT_REST = {history.AVAILABLE, history.EXPIRED, history.MOVED, history.TRANSFERRED, history.LOST}
 _BY_LANE = {
@@ -55,7 +55,7 @@ class Known(NamedTuple):
 
 
 class Stay:
-    """A message that is on a queue according to the history. None means unknown."""
+    """A message that is on a queue according to the history. None means that a value is unknown."""
 
     __slots__ = ("counts", "is_leased", "outlived", "priority", "size", "uid", "was_handed")
 
@@ -65,7 +65,7 @@ class Stay:
         self.priority = told.priority if told else None
         self.counts: tuple[int, int] | None = (0, 0) if told else None
         self.is_leased: bool | None = False if told else None
-        self.was_handed = self.outlived = told is None  # unknown after a crash
+        self.was_handed = self.outlived = told is None  # The value is unknown after a crash.
 
 
 class Replay:
@@ -78,13 +78,13 @@ class Replay:
         self.templates = Templates()
         self.there: dict[Place, Stay] = {}
         self.ever: set[str] = set()  # UIDs of all messages ever put here
-        # peer and UID of each transfer that is not checked yet
+        # peer and UID of each transfer that has not been checked yet
         self.transferred: list[tuple[str, str]] = []
-        self.rows: dict[int, bytes] = {}  # all rows that ever existed, by number
+        self.rows: dict[int, bytes] = {}  # all rows that have ever existed, by number
         self.cursors: dict[str, dict[str, int]] = {}
         self.first = self.next = 1
         self.dropped = self.size = 0
-        self.is_whole = True  # The history covers all arrivals on all queues.
+        self.is_whole = True  # True if the history covers all arrivals on all queues
         self.may_alter = False  # Accounts may be turned off just before a queue is deleted.
         self.events = 0
 
@@ -108,7 +108,7 @@ class Replay:
             elif space == keys.SPACE_JOB and change.new is not None:
                 self._job(change, anew)
         if self._in_line(sorted(new), sorted(gone), stored):
-            anew |= self.queues.keys()  # Some rows were deleted before any cursor read them.
+            anew |= self.queues.keys()  # Some rows were deleted before any cursor had read them.
         told = [one for seq, data in sorted(new) for one in tell(seq, data)]
         self._judge(told, messages, anew)
         for queue_id in anew:
@@ -123,7 +123,7 @@ class Replay:
         new.append((seq, rows.unseal(change.key, change.new)))
 
     def _in_line(self, new: list[tuple[int, bytes]], gone: list[int], stored: Any) -> bool:
-        """Checks the numbers of the rows; returns whether rows were added and deleted at once."""
+        """Checks the numbers of rows; returns whether rows were both added and deleted."""
         state = stored.get(keys.HISTORY)
         if state is None:
             require(not new, "rows_are_in_line", f"{self.name}: rows without a state row")
@@ -185,7 +185,7 @@ class Replay:
         return is_on
 
     def _templates(self, changes: list[Change], anew: set[int]) -> None:
-        """Tracks the templates. Each may decide which local queues keep accounts."""
+        """Tracks the templates, which decide which local queues keep accounts."""
         for change in changes:
             if not change.key.startswith(keys.SPACE_TEMPLATE):
                 continue
@@ -261,14 +261,14 @@ class Replay:
                 _moved(before[place], after[place], kinds[place], fact)
 
     def _note(self, one: Told, kind: int) -> None:
-        """Remembers facts to check against the histories of other queue managers."""
+        """Remembers values to check against the histories of other queue managers."""
         if kind in COMES:
             self.ever.add(one.message_id)
         elif kind == history.TRANSFERRED:
             self.transferred.append((one.peer, one.message_id))
 
     def _happened(self, one: Told, kind: int, place: Place, lanes: dict[Place, int]) -> None:
-        """Checks one event against the known state of its message, and updates the state."""
+        """Checks an event against the known state of its message, and updates that state."""
         fact = f"{self.name}: {one}"
         if kind in COMES:
             is_published = self.queues[place[0]].kind == "publications"
@@ -277,7 +277,7 @@ class Replay:
             require(place not in self.there, "accounts_are_true", f"arrived twice, {fact}")
             require((one.delivered, one.failed) == (0, 0), "accounts_agree", fact)
             self.there[place] = Stay(one)
-            # A possible lane: the unit's delay may be over at its commit.
+            # Another lane is possible, because the unit's delay may be over at its commit.
             lanes[place] = keys.LANE_DELAYED
             return
         stay = self.there.get(place)
@@ -383,7 +383,7 @@ def _moved(before: int, after: int, kinds: set[int], fact: str) -> None:
 
 
 def _agrees(stay: Stay, one: Told, kind: int, fact: str) -> None:
-    """Checks an event against earlier events of its message."""
+    """Checks an event against earlier events of the same message."""
     is_rotten = kind == history.DAMAGED or one.size is None
     for before, now in ((stay.uid, one.message_id), (stay.size, one.size)):
         same = None in (before, now) or before == now or is_rotten

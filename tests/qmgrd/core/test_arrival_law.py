@@ -1,4 +1,4 @@
-"""A reader that continues after `arrived` receives each message of a queue exactly once."""
+"""Tests that a reader that continues after `arrived` receives each message exactly once."""
 
 import random
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Follower:
         self.seen: list[bytes] = []
 
     def follow(self, app: Client, count: int) -> None:
-        """Reads as far as all arrivals are known, in pages of *count*."""
+        """Reads, in pages of *count*, up to the point where all arrivals are known."""
         until = app.show("Q")["arrived"]
         assert until >= self.at
         place: list[int] | None = [0, self.at, 0, m.ARRIVAL]
@@ -84,7 +84,7 @@ class World:
             self.random.choice([unit.commit, unit.backout])()
 
     def get(self) -> None:
-        """Gets messages, and settles them in any way."""
+        """Gets messages, and settles them by any method."""
         found = self.app.get("Q", self.random.randint(1, 5))
         if not found:
             return
@@ -100,12 +100,12 @@ class World:
         self.manager.rest()
 
     def end(self) -> None:
-        """Restarts the queue manager, which ends the unit."""
+        """Restarts the queue manager, which ends the units."""
         self.random.choice([self.manager.crash, self.manager.restart])()
         self.app, self.open = self.manager.connect("app"), []
 
     def follow(self) -> None:
-        """Lets the follower read on."""
+        """Lets the follower continue to read."""
         self.follower.follow(self.app, self.random.randint(1, 5))
 
     def there(self) -> list[Delivery]:
@@ -162,7 +162,7 @@ def test_unit_of_work_keeps_its_places(app: Client, ends: str) -> None:
 
 
 def test_places_of_a_unit_that_was_backed_out_stay_empty_after_a_crash(app: Client) -> None:
-    """The follower has passed these positions, so no message may arrive there."""
+    """The follower has passed these positions, so no message may arrive at them."""
     unit = UnitOfWork(app)
     unit.put("Q", b"one", b"two")
     unit.backout()

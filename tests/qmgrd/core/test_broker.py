@@ -1,4 +1,4 @@
-"""The queue manager as a whole: the requests that it accepts, and the limits of puts."""
+"""Tests of the whole queue manager: which requests it accepts, and the limits of puts."""
 
 import pytest
 
@@ -166,7 +166,7 @@ def test_puts_stop_where_the_disk_is_nearly_full() -> None:
 
 
 def test_disk_reserve_is_kept_with_any_configuration() -> None:
-    """An ack also needs pages. A disk that is completely full could never be emptied."""
+    """An ack also needs pages. If the disk were completely full, the store could not be emptied."""
     manager, app = small(free_disk_min_bytes=0)
     app.put("Q", b"1")
     manager.store.disk_free_bytes = 0
@@ -200,7 +200,7 @@ def test_pages_held_by_a_snapshot_count_as_used() -> None:
 
 
 def test_refusal_for_want_of_space_may_be_tried_again() -> None:
-    """The retry needs a new id, because the old id gets the same answer again."""
+    """The retry needs a new id, because the old id would get the same answer again."""
     manager, app = small()
     producer = app.producer(b"P" * 16)
     manager.store.disk_free_bytes = 0
@@ -212,7 +212,7 @@ def test_refusal_for_want_of_space_may_be_tried_again() -> None:
 
 
 def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
-    """The space is known at the start of the turn. Rows that the turn adds also count."""
+    """The space is measured at the start of the turn. Rows that the turn adds also count."""
     manager, app = small()
     manager.store.map_bytes = 1 << 20
     producer = app.producer()
@@ -258,7 +258,7 @@ def test_limits_come_from_the_configuration() -> None:
 
 
 def test_turn_compiles_few_long_selectors(app: Client) -> None:
-    """Each new selector is compiled, and counts as many rows as its compilation takes time."""
+    """Each new selector is compiled, and counts as rows according to its compilation time."""
     requests = 100
     for number in range(requests):
         where = f"priority = {number} OR h IN ({','.join(map(str, range(250)))})"

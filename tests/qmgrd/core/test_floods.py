@@ -1,7 +1,8 @@
-"""Floods of kilobytes delay no client: once expensive requests, next to a client that puts.
+"""Tests that floods of formerly expensive requests do not delay another client, which puts.
 
-Each flood once took 5 to 50 s in a single turn. The time limits are generous, because the machines
-that run tests are busy. A request that repeats its work for all rows exceeds them by far.
+In an earlier version, each flood took 5 to 50 s in a single turn. The time limits are generous,
+because the machines that run tests are busy. A request that repeats its work for all rows exceeds
+these limits by far.
 """
 
 import gc
@@ -15,7 +16,7 @@ from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Manager, record
 
 QUEUES, TOPICS = 10_000, 3_000
-TURN_MAX_S = 1.0  # below 0.1 s on an idle machine
+TURN_MAX_S = 1.0  # The time is below 0.1 s on an idle machine.
 RECORD = record(b"x")
 
 
@@ -31,7 +32,7 @@ class Flooded:
         self.answers = 0
 
     def make(self, *requests: m.Message) -> None:
-        """Sends requests and ignores the answers."""
+        """Sends requests, and ignores the answers."""
         self.flood.send(*requests)
         self.manager.rest()
         self.flood.hear()
@@ -42,7 +43,7 @@ class Flooded:
         self.longest_s = max(self.longest_s, time.process_time() - start_s)
 
     def run(self, *requests: m.Message) -> list[m.Message]:
-        """Sends all requests at once and returns the answers, with puts in between."""
+        """Sends all requests together and returns the answers, with puts in between."""
         self.longest_s, self.answers, turns = 0.0, 0, 0
         self.flood.send(*requests)
         answers: list[m.Message] = []
@@ -101,7 +102,7 @@ def hostile_filters() -> Iterator[str]:
 
 
 def test_hostile_filters_delay_no_other_client() -> None:
-    """16,384 subscriptions to filters of x and +, then publications to new topics."""
+    """The flood subscribes to 16,384 filters of x and +, and then publishes to new topics."""
     flooded = Flooded()
     requests = [m.Subscribe(n, name, f"S:{n}") for n, name in enumerate(hostile_filters(), 1)]
     answers = flooded.run(*requests)

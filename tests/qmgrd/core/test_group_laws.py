@@ -1,4 +1,4 @@
-"""Producers and readers of many groups, interleaved, with failures (docs/behaviour.md, E)."""
+"""Tests of interleaved producers and readers of many groups, with failures (behaviour.md, E)."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, Manager, items, record
 
 LETTERS = "ABCD"
-LEASE_MS = 3_600_000  # longer than all steps take
+LEASE_MS = 3_600_000  # This is longer than all steps take.
 Place = tuple[str, int]
 
 
 class Groups(RuleBasedStateMachine):
-    """Plain sets next to a queue manager: messages put, messages held by readers, and consumed.
+    """A queue manager, and plain sets of the messages put, held by readers, and consumed.
 
     Each reader is a consumer in logical or pinned order. The invariants are in :meth:`_delivered`.
     """
@@ -30,7 +30,7 @@ class Groups(RuleBasedStateMachine):
         self.manager = Manager(queue_defaults={"lease_ms": LEASE_MS})
         self.putter = self.manager.connect("putter")
         self.putter.ask(m.QueueCreate, "Q", {"backout_threshold": 0})
-        # messages on the queue by group and number; true if delayed
+        # messages on the queue by group and number; the value is true if the message is delayed
         self.there: dict[Place, bool] = {}
         self.consumed: set[Place] = set()
         self.lasts: dict[str, int] = {}
@@ -65,7 +65,7 @@ class Groups(RuleBasedStateMachine):
     @rule(letter=st.sampled_from(LETTERS), data=st.data())
     @precondition(lambda self: self.there)
     def put_twice(self, letter: str, data: st.DataObject) -> None:
-        """A number that exists, or has left a continuing group, is refused (D7)."""
+        """A number that exists, or that has left a continuing group, is refused (D7)."""
         known = sorted(x for x in self.there if x[0] == letter)
         if known:
             letter, number = data.draw(st.sampled_from(known))
@@ -124,7 +124,7 @@ class Groups(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.readers)
     def cancel(self, data: st.DataObject) -> None:
-        """Cancels a reader. Until its leases are settled, no other reader gets its messages."""
+        """Cancels a reader. Until its leases are settled, other readers do not get its messages."""
         reader = self._reader(data)
         client, request_id, _ = self.readers[reader]
         client.send(m.Cancel(request_id))
@@ -195,7 +195,7 @@ class Groups(RuleBasedStateMachine):
         self.out[place] = reader, delivery
 
     def _has_ended(self, letter: str) -> bool:
-        """Returns whether all members of a group are consumed or leased."""
+        """Returns whether all messages of a group are consumed or leased."""
         last = self.lasts.get(letter)
         known = {n for x, n in self.consumed | set(self.out) if x == letter}
         return last is not None and known >= set(range(1, last + 1))
@@ -206,12 +206,12 @@ class Groups(RuleBasedStateMachine):
         letter = place[0]
         last = self.lasts.get(letter)
         if last and {n for x, n in self.consumed if x == letter} >= set(range(1, last + 1)):
-            # The group has ended. The next group with that id is a new one.
+            # The group has ended. The next group with this id is a new one.
             del self.lasts[letter]
             self.consumed = {x for x in self.consumed if x[0] != letter}
 
     def _take_back(self, place: Place) -> list[tuple[int, Delivery]]:
-        """Returns the members after a returned one, which return with it."""
+        """Returns the messages after a returned one, which return with it."""
         letter, number = place
         behind = [x for x in self.out if x[0] == letter and x[1] > number]
         return [self.out.pop(x) for x in behind]
@@ -223,7 +223,7 @@ class Groups(RuleBasedStateMachine):
         assert set(self.manager.queue("Q").leases) == in_hands
 
     def teardown(self) -> None:
-        """Complete groups never wait: their reader gets all members of each group, in order."""
+        """Complete groups never wait: their reader gets all messages of each group, in order."""
         self._begin_all_anew()
         reader = self.manager.connect("last")
         request_id = reader.next_id()

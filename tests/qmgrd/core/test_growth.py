@@ -1,4 +1,4 @@
-"""The rows that each operation may add to the store. A full store survives all operations."""
+"""Tests of the rows that operations may add. A full store must survive all operations."""
 
 import shutil
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 MAP_BYTES = 16 << 20  # the smallest map that is shown to survive all operations
 ATTEMPTS = 5_000
-# number of operations per kind; operations that rewrite rows must never fill the store
+# number of operations of each kind; operations that rewrite rows must never fill the store
 OPERATIONS = 100
 PEER = b"P" * 16
 DIALLER = {found.kind: found.dialler for found in ALL.values()}
@@ -78,7 +78,7 @@ class Small:
         return codes
 
     def try_(self, client: Client, kind: type[Any], number: int) -> ErrorCode | None:
-        """Makes the request with that number; returns the error code, or None."""
+        """Makes the request with that number; returns its error code, or None."""
         try:
             if kind is m.Put:
                 refused = client.put_records("Q", heavy(number, 10))
@@ -95,7 +95,7 @@ class Small:
         return None
 
     def ask_everything(self) -> None:
-        """Makes all possible requests. A request is answered, refused, or ends its connection."""
+        """Makes all possible requests. Each is answered, is refused, or ends its connection."""
         for message in MESSAGES.values():
             if type(message) in GROWTH:
                 role = "queue-manager" if DIALLER[type(message)] is Role.QUEUE_MANAGER else "client"

@@ -1,4 +1,4 @@
-"""The intake of requests: in order for each connection, in rotation among connections."""
+"""Tests of the intake, which keeps the order of each connection and rotates among connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def test_connection_is_ahead_until_its_bytes_are_taken() -> None:
 
 
 def test_all_connections_together_are_bounded() -> None:
-    """Above the limit, only connections without pending requests are read."""
+    """Above the limit, the daemon reads only from connections without pending requests."""
     intake = Intake(bytes_max=8 * AHEAD_MAX_BYTES)
     count = 9
     for number in range(count):
@@ -131,7 +131,7 @@ def test_all_connections_together_are_bounded() -> None:
 
 
 class Served:
-    """An intake whose requests take a time set for each connection, in milliseconds."""
+    """An intake whose requests take a time that is set for each connection, in milliseconds."""
 
     def __init__(self, turn_ms: int, **cost_ms: float) -> None:
         self.intake = Intake()
@@ -194,7 +194,7 @@ def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
 
 
 def test_unused_time_is_not_saved() -> None:
-    """A connection that was silent for long is served next, but gets no more than its share."""
+    """A connection that was silent for a long time is served next, but gets only its share."""
     served = Served(50, c1=1, c2=1)
     served.arrive(1, 10_000)
     for _ in range(20):
@@ -292,7 +292,7 @@ def test_reads_of_a_closed_connection_are_dropped(is_held: bool, is_alone: bool)
     assert (intake._pending, intake.bytes, bool(intake)) == ({}, 0, False)
 
 
-def test_long_answers_go_on_as_there_is_room_for_each() -> None:
+def test_long_answers_continue_when_each_fits() -> None:
     flow = UnreadReplies(longest_bytes=1_000)
     intake = Intake(unread_replies=flow)
     for number in range(1, 6):

@@ -1,4 +1,4 @@
-"""Dialling and sending are independent: a link sends over connections of its peer (G10)."""
+"""Tests that a link can send over connections that its peer has dialled (G10)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FETCH = m.LinkFetch(2, 0, 8 << 20, 4 << 20, 100, 1 << 20)
 
 
 class Home(Far):
-    """FAR, which dials, and fetches the messages of the link FAR."""
+    """FAR, which dials, and then fetches the messages of the link FAR."""
 
     def hear(self, *said: Any) -> list[Any]:
         return self.client.say(*said)

@@ -1,4 +1,4 @@
-"""A start sets invalid definitions aside and loads all others."""
+"""Tests that a start sets invalid definitions aside and loads all others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A start for maintenance. The daemon does only what the operator requests."""
+"""Tests of a start for maintenance, in which the daemon does only what the operator requests."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.turn import Turns

@@ -1,4 +1,4 @@
-"""The daemon's side of a connection, without I/O."""
+"""Tests of the daemon's side of a connection, without I/O."""
 
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def test_requests_wait_for_the_turn_in_order() -> None:
     assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
     assert (
         pair.peer.waiting["waiting"] == 3
-    )  # The peer's count of waiting messages excludes events.
+    )  # The number of a peer's waiting messages excludes events.
     assert pair.peer.waiting["waiting_bytes"] > 10
     assert pair.waiting() == ["event", "Status", "Put", "Get"]
     assert pair.peer.waiting == {"waiting": 0, "waiting_bytes": 0}
@@ -225,7 +225,7 @@ def test_puts_without_records_count_too() -> None:
 
 @pytest.mark.parametrize("flood", [m.Ping(1), m.Pong(1)])
 def test_flood_of_heartbeats_breaks_the_protocol(flood: Any) -> None:
-    """The daemon answers each heartbeat at once, so no credit limits heartbeats."""
+    """The daemon answers each heartbeat immediately, so no credit limits heartbeats."""
     pair = Pair()
     pair.say(HELLO)
     pair.say(*[flood] * HEARTBEATS_MAX)
@@ -254,7 +254,7 @@ def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
     pair = Pair(LimitsConfig(request_window=10))
     pair.say(HELLO)
     pair.say(*(m.Status(number) for number in range(1, 11)))
-    pair.waiting()  # A turn has applied the requests but not answered them.
+    pair.waiting()  # A turn has applied the requests, but has not answered them.
     pair.peer.encode(m.Ok(1, {}))
     pair.say(m.Status(11))
     with pytest.raises(CreditExceeded, match=r"11 unanswered requests.*10"):
@@ -343,7 +343,7 @@ def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
 
 
 def test_link_that_is_sent_away_was_never_dialled() -> None:
-    """The broker receives one event: the dial failed."""
+    """The broker receives one event, which reports that the dial failed."""
     intake = Intake()
     peer = Peer(1, intake, LimitsConfig(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)

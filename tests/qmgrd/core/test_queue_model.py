@@ -1,4 +1,4 @@
-"""All events of a queue, compared with a model that is a plain list."""
+"""Tests of all events of a queue, compared with a model that is a plain list."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Message:
     delivered: int = 0
     failed: int = 0
     maybe: bool = False
-    lease: int = 0  # lease number
+    lease: int = 0  # number of the lease
     holder: int = 0  # session that holds the lease
     deadline_ms: int = 0
 
@@ -44,13 +44,13 @@ class Model:
     arrivals: int = 0
 
     def connect(self, number: int) -> None:
-        """Connects both clients. The bits of *number* select clients that resume their session."""
+        """Connects both clients. The bits of *number* select which clients resume a session."""
         old, self.clients = self.clients, []
         for who in range(2):
             self.clients.append(self.dial(who, old[who].session if old else b"", number >> who))
 
     def dial(self, who: int, session: bytes, number: int) -> Client:
-        """Connects a client that resumes its session if *number* is odd."""
+        """Connects a client, which resumes its session if *number* is odd."""
         if number % 2:
             return self.manager.connect(f"c{who}", session=session)
         self.sessions[who], self.next_session = self.next_session, self.next_session + 1
@@ -141,7 +141,7 @@ class Model:
                 self.come_back(message, failed=True)
 
     def hang_up(self, number: int) -> None:
-        """Closes a connection, or leaves that to the next one, which resumes the session."""
+        """Closes a connection, or leaves this to the next connection, which resumes the session."""
         who, session = number % 2, self.sessions[number % 2]
         old, is_resumed = self.clients[who], number // 2 % 2
         if number % 3 or not is_resumed:
@@ -176,7 +176,7 @@ class Model:
         self.connect(number)
 
     def drain(self) -> None:
-        """Waits for the end of all leases, and checks that all messages are delivered."""
+        """Waits until all leases have ended, and checks that all messages are delivered."""
         self.wait(2 * LEASE_MS - 1)
         expected = [x.body for x in self.ready()]
         found: list[Delivery] = []

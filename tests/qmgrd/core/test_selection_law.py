@@ -1,4 +1,4 @@
-"""An index gives the same answers as a check of each message."""
+"""Tests that an index gives the same answers as a check of each message."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ CORRELATIONS = ("", "c", "cc", "C", "cé", "c\0", "it's", "\U0001f6eb", "c" * 64
 ORIGINS = ("O", "O1", "P.Q")
 TIMESTAMPS = st.sampled_from((1, 2, 2**63 - 1))
 
-Case = tuple[dict[str, Any], list[str]]  # a query of an index, and equivalent selectors
+Case = tuple[dict[str, Any], list[str]]  # a query of an index, and the equivalent selectors
 
 
 def equal(name: str, text: str) -> list[str]:
-    """Returns selectors of the messages whose *name* is *text*."""
+    """Returns selectors for the messages whose *name* is *text*."""
     quoted = "'" + text.replace("'", "''") + "'"
     return [
         f"{name} = {quoted}",
@@ -106,7 +106,7 @@ def test_consumers_are_sent_alike_by_index_and_selector(
     where = data.draw(st.sampled_from(wheres))
     bodies = []
     for way in (by_index, {"where": where}):
-        if "uid" in way:  # A consumer cannot select one message by an index.
+        if "uid" in way:  # A consumer cannot use an index to select one message.
             way = {"where": wheres[0]}
         app = Manager().connect()
         app.ask(m.QueueCreate, "Q")

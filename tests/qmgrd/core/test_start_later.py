@@ -1,4 +1,4 @@
-"""Leases that start later. Until the first renewal, the application has not seen the message."""
+"""Tests of leases that start later: until the first renewal, no application sees the message."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CONSUMER = 900
 
 
 def consuming(app: Client, *bodies: bytes, order: int = m.PHYSICAL) -> list[Delivery]:
-    """Puts *bodies* and sends them to a consumer that reports the start of each lease."""
+    """Puts *bodies*, and sends them to a consumer that reports the start of each lease."""
     if bodies:
         app.put("Q", *bodies)
     app.send(m.Consume(CONSUMER, "Q", 100, 1 << 20, LEASE_MS, order=order, start_later=True))
@@ -95,12 +95,12 @@ def test_unstarted_lease_may_join_a_unit(app: Client, worker: Client) -> None:
     app.manager.turn(2 * LEASE_MS)
     worker.hang_up()
     app.manager.rest()
-    # One message was backed out, and the application never saw the other message.
+    # One message was backed out, and the application never saw the other one.
     assert counts(app) == [(1, 1), (0, 0)]
 
 
 def test_unseen_members_of_a_group_return_uncounted() -> None:
-    """The last member returns first. Otherwise the first would return the others as delivered."""
+    """The last message returns first. Otherwise, the first would return the others as delivered."""
     player = GroupPlayer()
     player("put A1 A2 A3!")
     worker = player.operator.manager.connect("worker")

@@ -1,8 +1,8 @@
-"""Invariants of topics: no rows are left over, and the store is valid at any stop.
+"""Tests of the invariants of topics: no rows are left over, and the store is always valid.
 
-Each step is random and takes a turn or less. Publications have times, groups and their own ids, and
-are retained or not persistent. Subscriptions of all kinds begin, fail and end. There are jobs,
-units of work and crashes. A failure prints its seed as the parameter of the test.
+Each step is random and takes at most a turn. Publications have times, groups and their own ids, and
+may be retained or non-persistent. Subscriptions of all kinds begin, fail and end. Jobs, units of
+work and crashes also occur. A failure shows its seed as the parameter of the test.
 """
 
 import random
@@ -156,7 +156,7 @@ class World:
             self.unit,
         ]
         act = self.chance.choice(often + seldom) if self.names else self.subscribe
-        with suppress(RequestError):  # The subscription may have ended meanwhile.
+        with suppress(RequestError):  # The subscription may have ended in the meantime.
             act()
         self.hub.app.delivered()
         if self.often(0.2):
@@ -166,7 +166,7 @@ class World:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_store_is_sound_at_any_stop_and_nothing_is_left(seed: int) -> None:
-    """C19, C23."""
+    """C19, C23: the store is valid at any stop, and no rows are left over."""
     world = World(seed)
     hub = world.hub
     for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""The turn: one transaction, durable before any reply leaves, limited, repeatable."""
+"""Tests of the turn: one transaction, durable before replies leave, limited, and repeatable."""
 
 import random
 from collections import Counter
@@ -60,7 +60,7 @@ def test_failed_commit_sends_no_answer(manager: Manager, app: Client) -> None:
 def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
     manager: Manager, app: Client, durable: bool
 ) -> None:
-    """One message exists, with one answer, whether the failed commit reached the disk or not."""
+    """One message exists, with one answer, whether or not the failed commit reached the disk."""
     producer = app.producer(ID)
 
     def fail() -> None:
@@ -85,7 +85,7 @@ def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
 
 
 class Torn(Exception):
-    """The fault raised by a test."""
+    """Raised by the fault that the test plants."""
 
 
 class TearingStore(MemoryStore):
@@ -109,7 +109,7 @@ class TearingStore(MemoryStore):
 
 
 def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
-    """A16: between entry, UID index, table of origins, counters and producer row."""
+    """A16: Writes fail between entry, UID index, table of origins, counters and producer row."""
     for writes in range(100):
         store = TearingStore()
         manager = Manager(store)
@@ -171,7 +171,7 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
 def test_turn_that_fails_leaves_nothing_for_the_collector(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The generator of arrivals reads the clock at its end, so it must end within its turn."""
+    """The generator of arrivals reads the clock when it ends, so it must end within its turn."""
     intake, yielding = manager.turns.intake, list[Any]()
     take = intake.take
 
@@ -199,7 +199,7 @@ def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Cli
 
 
 def test_full_store_undoes_the_turn_and_blames_no_client(tmp_path: Path) -> None:
-    """The request that reached the end of the map is not the cause."""
+    """The request that reached the end of the map did not cause the shortage."""
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -222,7 +222,7 @@ def test_full_store_undoes_the_turn_and_blames_no_client(tmp_path: Path) -> None
 
 def test_start_on_a_full_store_says_so(tmp_path: Path) -> None:
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
-    pin = manager.store.pin()  # The pin prevents the reuse of freed pages.
+    pin = manager.store.pin()  # The pin prevents freed pages from being used again.
     with suppress(lmdb.MapFullError, StoreFailed):
         for number in range(1_000):
             manager.store.begin().put(b"f%d" % number, bytes(3_000))
@@ -362,7 +362,7 @@ def test_rest_of_a_turn_is_not_charged_to_its_last_connection(
 
 
 def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
-    """A job, returned leases, a publication and a consumer each continue in each turn."""
+    """In each turn, a job, returned leases, a publication and a consumer all make progress."""
     clock = Ticking()
     manager = Manager(limits={"turn_ms": 1}, clock_ns=clock)
     flood, quiet, lost = (manager.connect(name) for name in ("flood", "quiet", "lost"))
@@ -464,7 +464,7 @@ def test_both_stores_end_with_the_same_bytes(store: AnyStore) -> None:
 
 
 class CountingStore(MemoryStore):
-    """Counts reads."""
+    """A store that counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -482,7 +482,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_start_reads_as_much_at_any_depth(clean: bool) -> None:
-    """A start scans no messages: the number of reads is the same with 10 and 10,000 messages."""
+    """A start scans no messages: it makes the same number of reads with 10 and 10,000 messages."""
     costs = []
     for depth in (10, 10_000):
         manager = Manager(CountingStore())

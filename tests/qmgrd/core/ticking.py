@@ -1,4 +1,4 @@
-"""A clock for the budget of a turn, set by a test or advanced at each reading."""
+"""A clock for the time budget of a turn. A test sets it, or it advances at each reading."""
 
 MS_NS = 1_000_000
 

@@ -1,4 +1,4 @@
-"""A unit of work as a client uses it, and settles with all fields."""
+"""A unit of work as clients use it, and settles with all fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.qmgrd.core.harness import Client, Delivery, Producer, record
 
 
 class UnitOfWork:
-    """One unit of work of a connection. ``producer`` numbers its commit."""
+    """One unit of work of a connection. ``producer`` assigns the number of its commit."""
 
     def __init__(self, client: Client, number: int = 1) -> None:
         self.client = client
@@ -44,7 +44,7 @@ class UnitOfWork:
         return found
 
     def message(self) -> m.UnitCommit:
-        """Returns the commit with the next id."""
+        """Returns the commit message, which has the next id."""
         producer = self.producer
         seq_id, producer.next_id = producer.next_id, producer.next_id + 1
         return m.UnitCommit(
@@ -57,7 +57,7 @@ class UnitOfWork:
         return [found.code for found in self.producer.answer()]
 
     def backout(self) -> list[int]:
-        """Backs out; returns the numbers of undone puts and gets."""
+        """Backs out; returns how many puts and how many gets were undone."""
         value: list[int] = self.client.ask(m.UnitBackout, self.number)
         return value
 

@@ -1,4 +1,4 @@
-"""Admission: unfinished handshakes are limited in number and time, and delay no others."""
+"""Tests that unfinished handshakes are limited in number and time, and delay no other client."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ TCP = {"tcp": ["127.0.0.1:0"]}
 
 
 def addresses(here: Running) -> tuple[str, str]:
-    """Returns the addresses of TCP and of the unix socket."""
+    """Returns the addresses of the TCP socket and of the unix socket."""
     tcp, unix = here.daemon.addresses
     return tcp, unix
 
@@ -43,7 +43,7 @@ async def greeting(here: Running, count: int) -> None:
 async def test_handshake_that_is_not_done_in_time_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Single bytes do not extend the time. The limit is not liveness_ms."""
+    """Single bytes do not extend the time limit. The limit is not liveness_ms."""
     monkeypatch.setattr(daemons, "LOOK_S", 0.01)
     with capture_logs() as logs:
         async with running(tmp_path, listen={"handshake_ms": 50}) as here:

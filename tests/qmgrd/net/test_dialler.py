@@ -1,4 +1,4 @@
-"""Dialling: each failure is a return value, never an exception."""
+"""Tests that each failure to dial is a return value, and never an exception."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Incomplete frames: limited memory, and a turn for each well-behaved sender."""
+"""Tests that incomplete frames use limited memory, and that every good sender gets a turn."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +25,7 @@ BOUND = 2 * MIB  # half of the limit
 
 
 async def half(address: str, frame_bytes: int = MIB) -> Wire:
-    """Returns a connection that sent half of a frame."""
+    """Returns a connection that has sent half of a frame."""
     wire = await Wire.connect(address, "half")
     wire.writer.write(LENGTH.pack(frame_bytes) + bytes(frame_bytes // 2))
     return wire
@@ -142,7 +142,7 @@ async def test_next_frame_of_a_connection_waits_after_those_of_others(tmp_path: 
         wire.writer.write(bytes(MIB - MIB // 2))
         while placed in frames._placed:
             await asyncio.sleep(0)
-        assert len(frames._placed) == 1  # the frame of the other connection
+        assert len(frames._placed) == 1  # This frame is from the other connection.
         for each in (wire, other, good):
             await each.close()
 

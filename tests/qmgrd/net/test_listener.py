@@ -1,4 +1,4 @@
-"""Listening: the addresses, and the reasons for failures."""
+"""Tests of listening: the addresses, and the reasons for failures."""
 
 import asyncio
 import socket

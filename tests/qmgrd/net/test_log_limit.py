@@ -1,4 +1,4 @@
-"""Log lines caused by unknown peers: the first few in full, the rest as a summary."""
+"""Tests that only the first few log lines about unknown peers are complete."""
 
 from structlog.testing import capture_logs
 

@@ -1,4 +1,4 @@
-"""Clients of other protocols, identified by their first bytes."""
+"""Tests that clients of other protocols are identified by their first bytes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Peers in quarantine, by origin and name: limited in time and in number."""
+"""Tests that peers are quarantined by origin and name, in limited number and for limited time."""
 
 from qmgrd.net import quarantine
 from qmgrd.net.quarantine import Quarantine
@@ -25,7 +25,7 @@ def test_peer_that_is_guilty_again_waits_from_then_on() -> None:
     peers.add("a", "2", 50)
     peers.add("a", "1", 60)
     assert peers.wait_ms("a", "1", 155) == 5
-    assert len(peers) == 1  # Peers are kept in the order in which they may return.
+    assert len(peers) == 1  # Peers are stored in the order in which they may return.
 
 
 def test_strangers_do_not_fill_the_memory() -> None:

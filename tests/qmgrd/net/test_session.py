@@ -1,4 +1,4 @@
-"""A connection on the event loop, over real sockets."""
+"""Tests of a connection on the event loop, over real sockets."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ TOKENS = SessionTokens(SECRET, b"salt")
 
 
 class Host:
-    """A session's host, with events that tests wait for."""
+    """The host of a session, with events for which tests wait."""
 
     def __init__(self, *, refusal: m.Goaway | None = None) -> None:
         self.refusal = refusal
@@ -93,7 +93,7 @@ class Host:
 
 
 class Client:
-    """The other end of the socket."""
+    """The far end of the socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -112,7 +112,7 @@ class Client:
 
 @asynccontextmanager
 async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, SocketSession]]:
-    """A session and the client that dialled it."""
+    """A session, and the client that has dialled it."""
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(lambda: SocketSession(host, host.make_peer), str(path))
     async with asyncio.timeout(20):
@@ -217,7 +217,7 @@ async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None
 
 
 async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) -> None:
-    """Otherwise a few busy peers would use the whole event loop and all memory."""
+    """Otherwise, a few busy peers would use the whole event loop and all memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -284,7 +284,7 @@ async def test_goodbye_is_written_before_the_end(tmp_path: Path) -> None:
 
 
 async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> None:
-    """A close with unread bytes would reset the connection before the peer reads the goodbye."""
+    """Closing with unread bytes would reset the connection before the peer reads the goodbye."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -298,7 +298,7 @@ async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> No
 
 
 async def test_core_is_reported_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
-    """The leases of the connection are released at once."""
+    """The leases of the connection are released immediately."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -363,7 +363,7 @@ async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
 async def test_peer_that_fetches_nothing_keeps_no_connection_that_was_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """The core is informed at once, and the socket closes soon after."""
+    """The core learns of the close immediately, and the socket closes soon afterwards."""
     monkeypatch.setattr(sessions, "LINGER_S", 0.01)
     monkeypatch.setattr(sessions, "FETCH_S", 0.01)
     host = Host()

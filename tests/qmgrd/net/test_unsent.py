@@ -1,4 +1,4 @@
-"""Answers that peers do not read: memory is limited, and the worst peers are disconnected first."""
+"""Tests that unread answers use limited memory, and that the worst peers are disconnected first."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def store(tmp_path: Path) -> AsyncIterator[tuple[Running, Wire]]:
 
 
 async def deaf(address: str, requests: int = 30) -> Wire:
-    """Returns a client that browses and reads nothing."""
+    """Returns a client that browses but reads nothing."""
     wire = await Wire.connect(address, "deaf")
     wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
     wire.send(*(m.Browse(number, "Q") for number in range(1, requests + 1)))
@@ -54,7 +54,7 @@ def unsent_bytes(here: Running) -> int:
 
 
 async def tight(here: Running) -> None:
-    """Waits until there is no space for the longest frame."""
+    """Waits until no space for the longest frame is left."""
     while not here.daemon.unsent.is_room_short:
         assert unsent_bytes(here) < BOUND
         await asyncio.sleep(0)
@@ -142,7 +142,7 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
         count = len(here.daemon._sessions)
 
         def fetch() -> None:
-            """Counts as if each peer had read some bytes between two checks."""
+            """Counts unsent bytes as if each peer had read some of them between two checks."""
             for session in here.daemon._sessions.values():
                 session._written_bytes += MIB
 

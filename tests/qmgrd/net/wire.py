@@ -4,11 +4,24 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.states import Side
+
+_open: WeakSet["Wire"] = WeakSet()  # wires that no test has closed
+
+
+def abort_all() -> None:
+    """Closes all open wires, so that the event loop can close.
+
+    uvloop waits for open transports, and the traceback of a failed test keeps its wires alive.
+    """
+    for wire in list(_open):
+        if wire.loop is asyncio.get_running_loop():
+            wire.writer.transport.abort()
 
 
 class Wire:
@@ -19,6 +32,8 @@ class Wire:
         self.received: list[Any] = []
         self.protocol = Connection(Side.DIALLER)
         self._last_id = 0
+        self.loop = asyncio.get_running_loop()
+        _open.add(self)
 
     @classmethod
     async def dial(cls, address: str) -> "Wire":
@@ -42,7 +57,7 @@ class Wire:
         self.writer.write(b"".join(map(self.protocol.send, messages)))
 
     async def next(self, kind: type[Any]) -> Any:
-        """Returns the next message of *kind*. Earlier ones of other kinds stay in ``received``.
+        """Returns the next message of *kind*. Earlier messages of other kinds stay in ``received``.
 
         Raises: EOFError: The connection ended first.
         """
@@ -89,6 +104,7 @@ class Wire:
         return [item[heads : -8 - item[m.DELIVERY_BYTES + 4]] for item in value["items"]]
 
     async def close(self) -> None:
+        _open.discard(self)
         self.writer.close()
         with suppress(ConnectionError):
             await self.writer.wait_closed()

@@ -1,4 +1,4 @@
-"""Full collections check only new objects, and now and then all objects."""
+"""Tests that full collections check only new objects, and occasionally all objects."""
 
 import gc
 import weakref
@@ -7,7 +7,7 @@ from qmgrd.process.collector import COUNT_EACH, short_collections
 
 
 class Ring:
-    """An object that refers to itself, so only the collector frees it."""
+    """An object that refers to itself, so that only the collector frees it."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -37,10 +37,10 @@ def test_later_garbage_is_collected_after_the_excluded_objects_double() -> None:
         found = weakref.ref(ring)
         del ring
         gc.collect()
-        assert found() is not None  # The object is excluded from collections.
+        assert found() is not None  # The object is now excluded from collections.
         rings = [Ring() for _ in range(2 * gc.get_freeze_count())]
         for _ in range(COUNT_EACH):
-            gc.collect()  # The new objects are excluded, which doubles the number.
+            gc.collect()  # The new objects are now excluded, which doubles the number.
         gc.collect()
         assert found() is None
         assert rings

@@ -1,4 +1,4 @@
-"""The limit of open files is raised at start as far as allowed."""
+"""Tests that a start raises the limit of open files as far as allowed."""
 
 import resource
 import subprocess
@@ -19,7 +19,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
-    """Returns both limits after a process has raised them, and its log."""
+    """Returns both limits after a process has raised them, and the log of that process."""
     done = subprocess.run(
         [sys.executable, "-c", RAISE],
         text=True,

@@ -1,4 +1,4 @@
-"""Logs: text for people on a terminal, JSON for machines."""
+"""Tests of logs: text for people on a terminal, and JSON for programs."""
 
 import io
 import json
@@ -15,7 +15,7 @@ Format = Literal["auto", "console", "json"]
 
 
 class Terminal(io.StringIO):
-    """A stream that reports to be a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -87,7 +87,7 @@ def test_level_is_as_configured(
 
 
 def test_log_that_cannot_be_written_raises_nothing() -> None:
-    """The reader may have left, or the disk may be full."""
+    """The reader may have closed the pipe, or the disk may be full."""
 
     class Full(io.StringIO):
         def write(self, text: str) -> int:
@@ -109,7 +109,7 @@ def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
 
 @pytest.mark.parametrize("name", ["app\x1b[2J", "\x9b2J", "a\rb", "\u202eevil"])
 def test_peer_cannot_control_the_terminal(name: str) -> None:
-    """The name may contain an escape sequence without a space."""
+    """A name may contain an escape sequence without a space."""
     stream = io.StringIO()
     configure(LogConfig(format="console"), stream)
     structlog.get_logger().warning("connection closed", peer=name, why=f"{name} left")

@@ -1,4 +1,4 @@
-"""Notifications of the service manager: by a notifier alone, and by the real process."""
+"""Tests of notifications to the service manager, by a notifier alone and by the real process."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceM
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Creates notifiers that are closed after the test."""
+    """Yields a function that creates notifiers, which are closed after the test."""
     with ExitStack() as made:
         yield lambda environ: made.enter_context(closing(Notifier(environ)))
 
@@ -76,7 +76,7 @@ async def test_nothing_is_reported_unasked(make: Make) -> None:
 
 
 def test_notification_needs_no_free_descriptor(make: Make, manager: ServiceManager) -> None:
-    """Otherwise the service manager would kill a daemon that merely has many connections."""
+    """Otherwise, the service manager would kill a daemon that merely has many connections."""
     notifier = make(environ(manager))
     with none_left():
         notifier.send("WATCHDOG=1")
@@ -92,7 +92,7 @@ def test_start_without_a_descriptor_is_no_failure(make: Make, manager: ServiceMa
 def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(
     make: Make, manager: ServiceManager
 ) -> None:
-    """The manager reads nothing, so its queue is full at some point."""
+    """The manager reads nothing, so its queue becomes full at some point."""
     notifier = make(environ(manager))
     for _ in range(10_000):
         notifier.send("WATCHDOG=1", wait_s=0)
@@ -127,7 +127,7 @@ def test_watchdog_time_exceeds_the_longest_pause(make: Make, manager: ServiceMan
 async def test_signs_of_life_come_from_the_loop(make: Make, manager: ServiceManager) -> None:
     make(environ(manager, WATCHDOG_USEC="2000")).signal_alive(asyncio.get_running_loop())
     assert manager.heard() == ["WATCHDOG=1"]
-    assert manager.hears_nothing()  # The event loop has not run.
+    assert manager.hears_nothing()  # The event loop did not run.
     loop = asyncio.get_running_loop()
     manager.socket.setblocking(False)
     assert await asyncio.wait_for(loop.sock_recv(manager.socket, 99), PATIENCE_S) == b"WATCHDOG=1"
@@ -146,7 +146,7 @@ def test_daemon_notifies_start_watchdog_and_stop(
         assert ready[:2] == ["READY=1", "WATCHDOG_USEC=60000"]
         assert ready[2].startswith("STATUS=QM1 serves at unix:")
         daemon.wait_for("listening")  # Another thread reads the log.
-        daemon.connect().close()  # The daemon serves clients, as reported.
+        daemon.connect().close()  # The daemon serves clients, as it reported.
         assert [manager.heard() for _ in range(3)] == [["WATCHDOG=1"]] * 3
         assert daemon.stop() == 0
         while (last := manager.heard()) == ["WATCHDOG=1"]:

@@ -1,4 +1,4 @@
-"""Recovery after a failed turn: failures are counted, and work that failed twice is set aside."""
+"""Tests of the recovery after a failed turn. Work that fails twice is set aside."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.limits.work import WorkId

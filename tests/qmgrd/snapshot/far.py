@@ -1,4 +1,4 @@
-"""A remote file system in memory that can fail: far:///place."""
+"""A simulated remote file system in memory, far:///place, which can fail."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,16 +9,16 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 
 class Far(MemoryFileSystem):  # type: ignore[misc]
-    """Holds files in memory.
+    """The files of the simulated file system.
 
-    Invariant: ``left_bytes`` more bytes may be written. None means no limit.
+    Invariant: at most ``left_bytes`` more bytes can be written. None means no limit.
     """
 
     protocol = "far"
     store: dict[str, Any] = {}  # noqa: RUF012 - as fsspec has it: of the class
     pseudo_dirs = [""]  # noqa: RUF012
     left_bytes: int | None = None
-    cuts_short = False  # whether bytes beyond the limit are dropped silently
+    cuts_short = False  # whether bytes beyond the limit are discarded silently
     reads = 0
 
     @classmethod

@@ -18,7 +18,7 @@ WRITER = b"qmgrd.snapshot.writer"
 
 
 class Camera:
-    """Takes snapshots of a manager, and acts as the event loop for their answers."""
+    """Takes snapshots of a manager, and acts as the event loop for the answers."""
 
     def __init__(self, manager: Manager, **limits: Any) -> None:
         self.manager = manager

@@ -1,4 +1,4 @@
-"""A store with content of all kinds, and ways to damage a closed store."""
+"""A store with content of all kinds, and functions that damage a closed store."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from qmgrd.verify.verify import Verification, verify
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.snapshot.shot import managed
 
-LONG = b"long" * 4_000  # The body has several pieces.
+LONG = b"long" * 4_000  # This body is stored in several pieces.
 GROUP_ID = b"G" * 24
 ON, GAP, AWAY, STOPPED = (name.ljust(24, b"\0") for name in (b"ON", b"GAP", b"AWAY", b"STOPPED"))
 DAY_MS = 86_400_000
@@ -23,7 +23,7 @@ Change = Callable[[lmdb.Transaction], object]
 
 
 def fill(manager: Manager) -> Client:
-    """Defines queues and links, and puts, gets, acks, loses and releases messages in all ways."""
+    """Defines queues and links, and puts, gets, acks, loses and releases messages."""
     client = manager.connect()
     client.ask(m.QueueCreate, "Q", {"depth_max": 1_000})
     client.ask(m.QueueCreate, "EMPTY")
@@ -47,7 +47,7 @@ def fill(manager: Manager) -> Client:
 
 
 def fill_late(client: Client) -> None:
-    """Puts messages with further index rows: a correlation id, a group, a due time, a failure."""
+    """Puts messages with more index rows: a correlation id, a group, a due time, a failure."""
     client.ask(m.QueueCreate, "LATE", {"dedup_retention_ms": 60_000})
     client.put("LATE", b"consumed", uid=("GONE", 7), correlation_id=b"gone")
     client.ack(*client.get("LATE"))
@@ -60,7 +60,7 @@ def fill_late(client: Client) -> None:
 
 
 def fill_groups(client: Client) -> None:
-    """Puts four groups: a continuing one, one with a gap, a leased one, and a stopped one."""
+    """Puts four groups: one that continues, one with a gap, a leased one, and a stopped one."""
     client.ask(m.QueueCreate, "GROUPS")
     client.put("GROUPS", b"away", group=(AWAY, 1, False))
     client.ack(*client.get("GROUPS"))
@@ -142,7 +142,7 @@ def ready(queue_id: int = 1) -> bytes:
 
 
 UID, ORIGIN = keys.SPACE_UID, keys.SPACE_ORIGIN
-LONG_KEY = keys.message(1, keys.LANE_READY, 4, 7)  # key of a long message on Q
+LONG_KEY = keys.message(1, keys.LANE_READY, 4, 7)  # the key of a long message on Q
 INBOX = keys.SPACE_LINK_INBOX + b"S" * 24
 OUTBOX = keys.of_queue(keys.SPACE_LINK_OUTBOX, 3)
 MORE = (  # rows that only a peer creates, and a job
@@ -160,7 +160,7 @@ def faults(verdict: Verification) -> list[tuple[str, bytes]]:
 
 
 def check_found(store: Path, fault: str, key: bytes, damage: Change) -> None:
-    """Checks that *damage* is reported once, with its own kind."""
+    """Checks that *damage* is reported exactly once, and with its own kind."""
     change(store, damage)
     (found,) = verify(store).findings.kept
     assert found.fault == fault

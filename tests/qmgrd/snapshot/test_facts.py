@@ -1,4 +1,4 @@
-"""The facts of links in a manifest. test_writer.py tests the other facts."""
+"""Tests of what a manifest states about links. test_writer.py tests the rest."""
 
 from collections.abc import Iterator
 from pathlib import Path

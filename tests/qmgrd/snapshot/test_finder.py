@@ -1,4 +1,4 @@
-"""Snapshots are found by path, list and pattern. Unreadable snapshots are named."""
+"""Tests that snapshots are found by path, list and pattern, and unreadable ones are named."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def refusal(*paths: Path | str) -> str:
 
 
 def change(directory: Path, **facts: Any) -> None:
-    """Changes the manifest of a snapshot and its checksum."""
+    """Changes the manifest of a snapshot, and the checksum in it."""
     path = directory / "manifest.json"
     manifest = {**json.loads(path.read_text()), **facts}
     path.write_text(json.dumps({**manifest, CHECKSUM: checksum(manifest)}))
@@ -162,7 +162,7 @@ def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) ->
     ],
 )
 def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: str) -> None:
-    """Otherwise Spark would leave out messages without an error."""
+    """Otherwise, Spark would omit messages without an error."""
     path = copy / "manifest.json"
     text = path.read_text()
     assert said in text
@@ -197,7 +197,7 @@ def test_range_of_more_messages_than_places_is_refused(copy: Path) -> None:
     queues = json.loads((copy / "manifest.json").read_text())["queues"]
     for queue in queues:
         for found in queue["ranges"]:
-            found["messages"] = 1 << 60  # A plan would make one share for each 250,000 messages.
+            found["messages"] = 1 << 60  # A plan would make one share of each 250,000 messages.
     change(copy, queues=queues)
     assert "1152921504606846976 messages from arrival" in refusal(copy)
 

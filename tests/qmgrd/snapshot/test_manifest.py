@@ -1,4 +1,4 @@
-"""The checksum of a manifest covers its content, but not its layout."""
+"""Tests that the checksum of a manifest covers its content, but not its layout."""
 
 import pytest
 
@@ -8,7 +8,7 @@ MANIFEST = {"format": 1, "queues": [{"queue": "Ä", "ranges": [{"last_arrival": 
 
 
 def test_checksum_is_that_of_json_with_sorted_keys() -> None:
-    """PROTOCOL.md describes the same check: printf ... | sha256sum."""
+    """PROTOCOL.md describes the same check as: printf ... | sha256sum."""
     assert checksum({"b": [1, None], "a": "Ä"}) == (
         "691e1f32f8a14e4e2125948be537ec88fe2d566207cd06dc6920b5cbc83f5d82"
     )

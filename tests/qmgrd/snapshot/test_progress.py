@@ -1,4 +1,4 @@
-"""Progress reports of a child process."""
+"""Tests of the progress reports of a child process."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Pruning removes neither the newest valid snapshot nor unreadable ones."""
+"""Tests that pruning removes neither the newest valid snapshot nor unreadable ones."""
 
 import fcntl
 import json
@@ -12,7 +12,7 @@ import pytest
 from qmgrd.snapshot import remote
 from qmgrd.snapshot.finder import SnapshotUnreadable, StoredSnapshot
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
-from qmgrd.snapshot.prune import leftovers, leftovers_in, plan, remove, thin
+from qmgrd.snapshot.prune import leftovers, leftovers_in, plan, remove, remove_all_but_newest
 from tests.qmgrd.snapshot.far import far
 
 HOUR_US = 3_600_000_000
@@ -21,7 +21,7 @@ Add = Callable[..., Path]
 
 @pytest.fixture
 def add(snapshot: Path, tmp_path: Path) -> Add:
-    """Makes a snapshot with a time in the given hour."""
+    """Makes a snapshot whose time is in the given hour."""
 
     def add(hour: int, store: str = "a", *, damaged: bool = False) -> Path:
         made = Path(shutil.copytree(snapshot, tmp_path / f"{store}{hour}"))
@@ -119,7 +119,7 @@ def test_removal_that_is_killed_leaves_a_leftover(
 
 
 def test_directory_with_other_files_is_not_pruned(add: Add, tmp_path: Path) -> None:
-    """A store that was created from a snapshot still has its manifest."""
+    """A store that was created from a snapshot still contains its manifest."""
     (add(1) / "lock.mdb").touch()
     (add(2) / "notes").mkdir()
     add(4)
@@ -136,7 +136,7 @@ def test_directory_with_other_files_is_not_pruned(add: Add, tmp_path: Path) -> N
         remove(str(tmp_path / "a1"))
     with pytest.raises(OSError, match="is a link"):
         remove(str(tmp_path / "a3"))
-    assert thin(str(tmp_path), "a", 1, f"{tmp_path}/a4") == ([], "")
+    assert remove_all_but_newest(str(tmp_path), "a", 1, f"{tmp_path}/a4") == ([], "")
     assert sorted(os.listdir(tmp_path)) == ["a1", "a2", "a3", "a4"]
 
 
@@ -151,10 +151,12 @@ def test_thin_touches_one_store_alone(add: Add, tmp_path: Path) -> None:
     for hour in (1, 2, 3):
         add(hour)
         add(hour, "b")
-    removed, trouble = thin(str(tmp_path), "a", 1, f"{tmp_path}/a3")
+    removed, trouble = remove_all_but_newest(str(tmp_path), "a", 1, f"{tmp_path}/a3")
     assert (sorted(removed), trouble) == ([f"{tmp_path}/a1", f"{tmp_path}/a2"], "")
     assert sorted(os.listdir(tmp_path)) == ["a3", "b1", "b2", "b3"]
-    assert thin(f"{tmp_path}/none", "a", 1, "")[1].startswith(f"{tmp_path}/none: not found")
+    assert remove_all_but_newest(f"{tmp_path}/none", "a", 1, "")[1].startswith(
+        f"{tmp_path}/none: not found"
+    )
 
 
 def test_thin_removes_what_dead_writers_of_that_queue_manager_left(
@@ -164,7 +166,7 @@ def test_thin_removes_what_dead_writers_of_that_queue_manager_left(
     for name in ("QM1-20240501T000000.000Z", "QM2-20240501T000000.000Z", "QM10-x"):
         (tmp_path / f"{name}.partial-1").mkdir()
         (tmp_path / f"{name}.partial-1" / "data.mdb").touch()
-    assert thin(str(tmp_path), "a", 1, f"{tmp_path}/a1", "QM1") == ([], "")
+    assert remove_all_but_newest(str(tmp_path), "a", 1, f"{tmp_path}/a1", "QM1") == ([], "")
     assert sorted(os.listdir(tmp_path)) == [
         "QM10-x.partial-1",
         "QM2-20240501T000000.000Z.partial-1",
@@ -176,6 +178,6 @@ def test_url_is_pruned_too(add: Add) -> None:
     with far() as fs:
         for hour in (1, 2):
             remote.upload(add(hour), f"far:///bucket/a{hour}")
-        removed, trouble = thin("far:///bucket", "a", 1, "far:///bucket/a2")
+        removed, trouble = remove_all_but_newest("far:///bucket", "a", 1, "far:///bucket/a2")
         assert (removed, trouble) == (["far:///bucket/a1"], "")
         assert sorted(fs.store) == ["/bucket/a2/data.mdb", "/bucket/a2/manifest.json"]

@@ -1,4 +1,4 @@
-"""A snapshot on another file system exists as long as its manifest exists."""
+"""Tests that a snapshot on another file system exists exactly as long as its manifest."""
 
 import os
 import sys
@@ -65,7 +65,7 @@ def test_upload_is_read_back(snapshot: Path) -> None:
     pieces: list[bytes] = []
     assert remote.fetch(URL, pieces.append) == found.data_bytes
     assert b"".join(pieces) == (snapshot / "data.mdb").read_bytes()
-    verify(found)  # checks the local copy against its checksum
+    verify(found)  # This verifies the checksum of the local copy.
 
 
 def test_many_are_found_by_pattern(snapshot: Path) -> None:
@@ -87,7 +87,7 @@ def test_snapshot_is_not_replaced(snapshot: Path) -> None:
 
 @pytest.mark.parametrize("left", [0, 100, -1])
 def test_upload_that_fails_leaves_nothing(snapshot: Path, fs: type[Far], left: int) -> None:
-    """The upload fails at once, in the data, or in the manifest."""
+    """The upload fails at its start, in the data, or in the manifest."""
     size = (snapshot / "data.mdb").stat().st_size
     fs.left_bytes = left if left >= 0 else size + 10
     with pytest.raises(RemoteFailed) as failed:

@@ -1,4 +1,4 @@
-"""The times of scheduled snapshots."""
+"""Tests of the times of scheduled snapshots."""
 
 import json
 from pathlib import Path

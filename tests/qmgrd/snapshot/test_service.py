@@ -1,4 +1,4 @@
-"""A daemon that takes scheduled snapshots and reports them."""
+"""Tests of a daemon that takes scheduled snapshots and reports them."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ async def test_snapshots_are_taken_and_thinned(tmp_path: Path) -> None:
             wire = await Wire.connect(here.address)
             facts = (await wire.ask(m.Status))["snapshots"]
             await wire.close()
-    assert len(taken(backup)) <= 3  # A further snapshot may have been taken after the last check.
+    assert len(taken(backup)) <= 3  # Another snapshot may have been taken after the last check.
     assert sum(entry["removed"] for entry in told(logs)) >= 2
     assert (facts["directory"], facts["failures"], facts["why"]) == (str(backup), 0, "")
     assert facts["last"]["directory"].startswith(f"{backup}/QM1-")

@@ -1,4 +1,4 @@
-"""Snapshots of a store in use, and all possible failures."""
+"""Tests of snapshots of a store in use, and of all possible failures."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.snapshot.shot import MAP_BYTES, Camera, managed, rows_of, writers
 
-SLOW = 64 << 10  # bytes per second; the copy does not end during a test's checks
+SLOW = 64 << 10  # bytes per second; the copy does not end while a test checks it
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def camera(manager: Manager) -> Camera:
 
 @pytest.fixture
 def slow(manager: Manager) -> Iterator[Camera]:
-    """Yields a camera whose snapshots take long. The end of the test cancels an unfinished one."""
+    """Yields a camera whose snapshots take a long time. An unfinished one ends with the test."""
     camera = Camera(manager, rate_bytes=SLOW)
     yield camera
     camera.snapshotter.close()
@@ -300,7 +300,7 @@ def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
 def test_pages_freed_after_a_snapshot_are_used_again(
     manager: Manager, tmp_path: Path, ends: str
 ) -> None:
-    """The snapshot closes its read transaction. Otherwise the store would grow for ever."""
+    """The snapshot closes its read transaction. Otherwise, the store would grow for ever."""
     data = tmp_path / "qm" / "store" / "data.mdb"
     client = client_of(manager)
     client.ask(m.QueueCreate, "C")

@@ -1,6 +1,6 @@
-"""The writer of a snapshot, called directly.
+"""Tests of the writer of a snapshot, called directly.
 
-A snapshot is complete or absent, and its counts are right.
+A snapshot is complete or absent, and the numbers in its manifest are right.
 """
 
 import errno
@@ -33,7 +33,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def image(manager: Manager) -> bytes:
-    """Returns a copy of the last turn, in the format of the pipe."""
+    """Returns a copy of the last turn in the format of the pipe."""
     with TemporaryFile() as file:
         pin = manager.store.pin()
         pin.copy_to(file.fileno())
@@ -214,7 +214,7 @@ def test_rows_of_a_deleted_queue_are_not_counted(manager: Manager, tmp_path: Pat
 
 
 def test_end_that_comes_early_leaves_nothing(manager: Manager, tmp_path: Path) -> None:
-    """The data ends as if the daemon was killed, after any number of bytes."""
+    """The data ends after any number of bytes, as if the daemon had been killed."""
     data = image(manager) + TRAILER
     for size in (0, 1, len(TRAILER), 4096, len(data) - len(TRAILER), len(data) - 1):
         with pytest.raises(WriteFailed, match="the daemon stopped the copy after"):
@@ -309,7 +309,7 @@ def test_process_prints_the_manifest(manager: Manager, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["manifest"]["queue_manager"] == "QM1"
 
 
-def test_process_reports_why_there_is_no_snapshot(manager: Manager, tmp_path: Path) -> None:
+def test_process_reports_why_it_wrote_no_snapshot(manager: Manager, tmp_path: Path) -> None:
     done = run(order(tmp_path / "snap"), b"")
     assert (done.returncode, done.stderr) == (1, b"")
     assert "stopped the copy" in json.loads(done.stdout)["error"]

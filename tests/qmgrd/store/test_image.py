@@ -1,4 +1,4 @@
-"""Data files that no process writes."""
+"""Tests of data files that no process writes."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of LMDB 0.9 written by py-lmdb, intact and with all kinds of damage."""
+"""Tests of LMDB 0.9 files written by py-lmdb, intact and with all kinds of damage."""
 
 import os
 import random
@@ -53,7 +53,7 @@ def drop(count: int) -> Commit:
 
 
 def come_and_go(txn: lmdb.Transaction) -> None:
-    """Allocates pages at the end of the file and frees them in one transaction.
+    """Allocates pages at the end of the file, and frees them in the same transaction.
 
     LMDB does not write these pages.
     """
@@ -79,7 +79,7 @@ def last_page(path: Path, meta: int) -> int:
 
 
 def reason(path: Path) -> str:
-    """Returns the reason why *path* is refused. Checks that the file is unchanged."""
+    """Returns the reason why *path* is refused, and checks that the file is unchanged."""
     before = sha256(path.read_bytes()).digest()
     with pytest.raises(StoreUnreadable) as refusal:
         check_data_file(path)
@@ -93,7 +93,7 @@ def reason(path: Path) -> str:
 
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
-    """Returns a file in which each page is in use."""
+    """Returns a file in which every page is in use."""
     path = write(tmp_path / "data.mdb", fill(200), fill(300))
     compact = tmp_path / "compact.mdb"
     env = lmdb.open(str(path), subdir=False, readonly=True, lock=False, lib_version=0)
@@ -208,7 +208,7 @@ def test_store_with_free_pages_at_its_end_starts_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_file_passes_if_and_only_if_nothing_in_use_is_cut_off(tmp_path: Path, seed: int) -> None:
-    """A correct check loses no row. A wrong check ends this test with SIGBUS."""
+    """If the check is correct, no row is lost. If it is wrong, SIGBUS ends this test."""
     chance = random.Random(seed)
     kept: dict[bytes, bytes] = {}
 
@@ -242,7 +242,7 @@ def large_free_list(path: Path) -> Path:
     env = lmdb.open(str(path), subdir=False, map_size=1 << 30, lib_version=0, sync=False)
     with env.begin(write=True) as txn:
         fill(3000, 3000)(txn)
-    with env.begin():  # an old reader, which prevents the reuse of pages freed later
+    with env.begin():  # an old reader, which prevents pages freed later from being used again
         for number in range(400):
             with env.begin(write=True) as txn:
                 txn.put(b"%06d" % number, b"new" * 1000)
@@ -283,7 +283,7 @@ def test_free_list_of_many_pages_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_free_list_is_refused_or_still_accounts_for_all(tmp_path: Path, seed: int) -> None:
-    """Any content leads to a verdict within a short time, and to no other exception."""
+    """The check gives a verdict quickly for any content, and raises no other exception."""
     path = write(tmp_path / "data.mdb", *SHORT)
     metas = [path.read_bytes()[at : at + PAGE] for at in (0, PAGE)]
     newer = max(metas, key=lambda meta: struct.unpack_from("<Q", meta, LAST_PAGE_AT + 8))

@@ -1,4 +1,4 @@
-"""The store on disk: durable, exclusive, and complete or absent."""
+"""Tests that the store on disk is durable, exclusive, and complete or absent."""
 
 import os
 import resource
@@ -128,7 +128,7 @@ def test_second_daemon_is_refused_with_the_holder_of_the_directory(tmp_path: Pat
         assert sha256((tmp_path / "store" / "data.mdb").read_bytes()).digest() == before
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-    LmdbStore(tmp_path, MAP_BYTES).close()  # The lock ended with its holder.
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The lock ended when its holder ended.
 
 
 def test_second_store_in_one_process_is_refused(store: LmdbStore) -> None:
@@ -178,7 +178,7 @@ def test_store_without_its_data_is_not_created_again(tmp_path: Path) -> None:
         LmdbStore(tmp_path, MAP_BYTES)
     assert list((tmp_path / "store").iterdir()) == []
     (tmp_path / "store").rmdir()
-    LmdbStore(tmp_path, MAP_BYTES).close()  # The refused open kept no lock.
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The refused open left no lock behind.
 
 
 def test_missing_store_is_not_created_again(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_space_counts_what_is_in_use_and_not_the_file(store: LmdbStore) -> None:
     assert abs(full.disk_free_bytes - disk.f_bavail * disk.f_frsize) < 1 << 30
 
 
-def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> None:
+def test_free_pages_of_the_file_were_written_once(store: LmdbStore) -> None:
     assert store.space().file_free_bytes < 100_000
     put(store, **{f"k{number:03}": bytes(3000) for number in range(500)})
     assert store.space().file_free_bytes < 100_000
@@ -269,14 +269,14 @@ def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> 
     store.commit()
     assert store.space().file_free_bytes >= 500 * 3000
     data = store.directory / "store" / "data.mdb"
-    # A hole needs disk space when it is used.
+    # A hole needs disk space once it is used.
     os.truncate(data, data.stat().st_size + (1 << 30))
     assert store.space().file_free_bytes < 3 << 20
 
 
 @pytest.fixture
 def files_end_at_once(store: LmdbStore) -> Iterator[None]:
-    """Limits all files to the store's size, like a full disk."""
+    """Limits all files to the store's size, as on a full disk."""
     size = (store.directory / "store" / "data.mdb").stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -340,7 +340,7 @@ def test_released_pin_lets_freed_pages_be_used_again(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
-    """LMDB cannot reuse these pages. Otherwise the map would be full with little content."""
+    """LMDB cannot reuse these pages. Otherwise, the map would be full with little content."""
     put(store, a=bytes(100_000))
     put(store, a=bytes(100_000))
     before = store.space()
@@ -371,7 +371,7 @@ def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: Lm
 
 
 def test_turns_go_on_until_what_is_used_fills_the_map(tmp_path: Path) -> None:
-    """The count matches the pages that LMDB can use, for any number of free pages at the pin."""
+    """The number matches the pages that LMDB can use, however many were free at the pin."""
     store = LmdbStore(tmp_path / "small", 4 << 20)
     for _ in range(3):
         pin = store.pin()

@@ -17,7 +17,7 @@ from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.shot import rows_of
 
 PAGE = 4_096
-SYSTEM = {"SYSTEM.EVENTS"}  # has the event of the stopped group
+SYSTEM = {"SYSTEM.EVENTS"}  # This queue has the event of the stopped group.
 
 
 def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
@@ -28,7 +28,7 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     assert sum(kind["bytes"] for kind in found["kinds"]) == size
     of_topics = (keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED)
     of_history = (keys.SPACE_HISTORY, keys.SPACE_CURSOR)
-    # These kinds are covered by test_publications.py, test_history.py, and the next test.
+    # test_publications.py, test_history.py and the next test cover these kinds.
     others = {SPACES[space] for space in (*of_topics, *of_history, keys.SPACE_ASIDE)}
     assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values()) - others
 
@@ -92,7 +92,7 @@ def test_contents_are_counted_despite_damage(store: Path) -> None:
 
 
 def test_oldest_is_one_that_can_be_read(store: Path) -> None:
-    first = stores.ready(3)  # messages of @NYC, which all have one priority
+    first = stores.ready(3)  # messages of @NYC, which all have the same priority
     stores.change(store, lambda txn: txn.put(stores.rows_in(txn, first)[0][0], b"\0\xff" * 50))
     (queue,) = (queue for queue in store_content(store)["queues"] if queue["queue"] == "@NYC")
     assert (queue["depth"], queue["oldest_us"]) == (2, 1_700_000_000_000_000)
@@ -105,7 +105,7 @@ def test_any_damaged_page_in_use_is_refused(store: Path) -> None:
     for at in range(2 * PAGE, len(sound), PAGE):
         data.write_bytes(sound[:at] + bytes(PAGE) + sound[at + PAGE :])
         try:
-            store_content(store)  # A page may be free, or the middle of a long value.
+            store_content(store)  # A page may be free, or may be in the middle of a long value.
         except StoreUnreadable as error:
             assert ": damaged: " in str(error)  # noqa: PT017 - not all are refused
             refused += 1

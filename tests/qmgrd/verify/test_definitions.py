@@ -1,4 +1,4 @@
-"""Damage to a definition or a window is found."""
+"""Tests that damage to a definition or a window is found."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Any damage to the row or the turn of a group is found. Valid groups are not reported."""
+"""Tests that damage to the row or turn of a group is found, and that valid groups pass."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -118,7 +118,7 @@ def test_message_that_is_damaged_counts_as_one_of_its_group(store: Path) -> None
 
 
 def test_delayed_message_outside_its_group_is_valid(tmp_path: Path) -> None:
-    """A message whose number is taken on its queue is a normal message."""
+    """A message whose number is in use on its queue counts as a message without a group."""
     with managed(tmp_path) as manager:
         app = manager.connect()
         for queue in ("A", "B"):

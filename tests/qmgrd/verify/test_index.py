@@ -1,4 +1,4 @@
-"""Any damage to index rows is found. Valid rows are not reported."""
+"""Tests that any damage to index rows is found, and that valid rows are not reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Snapshots that contradict their manifest."""
+"""Tests of snapshots that contradict their manifest."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def found(directory: Path) -> list[str]:
 
 
 def changed(taken: Path, tmp_path: Path, **facts: Any) -> Path:
-    """Returns a copy whose manifest is changed, with a valid checksum."""
+    """Returns a copy whose manifest is changed but has a valid checksum."""
     copy = Path(shutil.copytree(taken, tmp_path / "copy"))
     manifest = {**json.loads((copy / "manifest.json").read_text()), **facts}
     manifest[CHECKSUM] = checksum(manifest)

@@ -1,4 +1,4 @@
-"""Any damage to the rows of publications is found. Valid rows are not reported."""
+"""Tests that any damage to the rows of publications is found, and that valid rows pass."""
 
 import shutil
 from pathlib import Path
@@ -16,13 +16,13 @@ from tests.qmgrd.core.pubsub import Hub
 from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.stores import Change, delete, edit, faults, flip, put, put_sealed
 
-# arrivals of publications: ready, parked, retained, and of an ended subscription
+# arrivals of publications: ready, parked, retained, and one of an ended subscription
 HELD, PARKED, KEPT, ENDED = 1, 2, 3, 4
 A, B = 1, 2  # queue ids
 
 
 def filled(hub: Hub) -> None:
-    """Creates publications in all states, one of them not fanned out yet."""
+    """Creates publications in all states. One of them is not fanned out yet."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t/#", name, redelivery_limit=0)
     hub.publish("t/held", b"held" * 4_000, correlation_id=b"c")
@@ -39,7 +39,7 @@ def filled(hub: Hub) -> None:
     hub.subscribe("u", ":p@NYC")
     for number in range(30):
         hub.subscribe("v", f"V:{number}")
-    hub.subscribe("w")  # a subscription that ends with its connection
+    hub.subscribe("w")  # This subscription ends with its connection.
     hub.publish("w", b"dropped")
     hub.send("v", record(b"half out"))
     hub.app.hang_up()
@@ -49,7 +49,7 @@ def filled(hub: Hub) -> None:
 
 @pytest.fixture(scope="module")
 def sound_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a data directory with publications that tests must not change."""
+    """Returns a data directory with publications, which tests must not change."""
     directory = tmp_path_factory.mktemp("topics") / "sound"
     store = LmdbStore(directory, 1 << 30)
     filled(Hub(store, limits={"turn_rows": 15}))

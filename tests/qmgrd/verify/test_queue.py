@@ -1,4 +1,4 @@
-"""Any damage to a message, its position, its body or its index rows is found."""
+"""Tests that any damage to a message, its position, its body or its index rows is found."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def test_non_persistent_message_counts_until_a_restart(tmp_path: Path) -> None:
     assert (verify(tmp_path).findings.kept, verify(tmp_path).messages) == ([], 3_003)
     with managed(tmp_path) as manager:
         pass
-    # The job exists but has not counted any rows yet.
+    # The job exists, but has not counted any rows yet.
     assert verify(tmp_path).findings.kept == []
     with managed(tmp_path) as manager:
         manager.turn()

@@ -1,4 +1,4 @@
-"""Any damage to the schedule is found. Rows of a deleted queue are not a fault."""
+"""Tests that any damage to the schedule is found. Rows of a deleted queue are not a fault."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.stores import DAY_MS, Change, delete, faults, flip, put
 from tests.qmgrd.verify.test_index import LATE
 
-SOON = keys.due(7, LATE, keys.LANE_DELAYED, 7, 5)  # key of a message that is due later
+SOON = keys.due(7, LATE, keys.LANE_DELAYED, 7, 5)  # the key of a message that is due later
 NOBODY = keys.due(7, LATE, keys.LANE_READY, 4, 99)
 GONE = keys.of_queue(keys.SPACE_UID, LATE) + b"GONE"
 DUE = keys.SPACE_DUE

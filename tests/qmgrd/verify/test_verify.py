@@ -1,4 +1,4 @@
-"""Any damage to a closed store is found once, with its kind. A valid store has no findings."""
+"""Tests that damage to a closed store is reported once, with its kind, and valid stores pass."""
 
 import json
 import os

@@ -6,8 +6,9 @@ The pace is fixed. A delayed daemon therefore finds a backlog, as in reality, an
 its own load.
 
 A few stalls determine the p99 at a thousand puts per second, and the disk causes stalls too.
-Therefore the sizes take turns every half second, back and forth. The results of a round are pooled
-by size and compared within the round. "none" never directly follows the largest size.
+Therefore the sizes take turns every half second, in ascending and then in descending order. The
+results of a round are pooled by size and compared within the round. "none" never directly follows
+the largest size.
 
     none  64 KiB  1 MiB  4 MiB  4 MiB  1 MiB  64 KiB  none  none  64 KiB ...
 """
@@ -30,13 +31,13 @@ from qmgr_bench.target import Bars, Target, at_most
 from qmgr_protocol import messages as m
 
 KIB = 1024
-# bytes reserved for the head, so that a record of 4 MiB stays within the daemon's limit
+# space in bytes for the head, so that a record of 4 MiB stays within the daemon's limit
 RECORD_HEAD_BYTES = 512
 SIZES = (64 * KIB, 1024 * KIB, 4096 * KIB)
 CONNECTIONS = 20
-RATE_PER_S = 1_000  # small messages per second, of all connections together
+RATE_PER_S = 1_000  # rate of small messages of all connections together
 SMALL_TO_A_BIG = 99
-SMALL_INFLIGHT = 1_000  # unanswered puts of a connection; more than arrive in any acceptable wait
+SMALL_INFLIGHT = 1_000  # window of a connection; large enough for any acceptable wait
 SLICE_S = 0.5
 TURN_MAX_MS = 50
 QUEUE = "MIXED"
@@ -47,11 +48,11 @@ class BigOf:
     """The results with large messages of one size. A size of 0 means no large messages."""
 
     size_bytes: int
-    bigs: int  # large messages put in all rounds
+    bigs: int  # number of large messages in all rounds
     turn_longest_ms: float  # the longest turn of all rounds
     p50_ms: float  # latency of the small puts
     p99_ms: float
-    p99_ratio: float  # p99 relative to the p99 without large messages
+    p99_ratio: float  # p99 relative to that without large messages
     turns_below_us: list[list[int]]  # pairs of [upper bound in us, number of turns], of all rounds
 
     @property

@@ -27,7 +27,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 DEPTHS = (100, 10_000, 1_000_000)
-BURST = 20  # gets that are sent in one write, and are therefore processed in one turn
+BURST = 20  # number of gets in one write, which the daemon processes in one turn
 BURSTS_MIN = 5  # minimum number of bursts per round
 FLAT = 1.2
 QUEUE = "REPLIES"
@@ -37,7 +37,7 @@ BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 class GetBurst(NamedTuple):
     """The times of one burst, in us per get."""
 
-    hit_us: float  # time until the message is delivered
+    hit_us: float  # time from the get to the delivery of the message
     hit_cpu_us: float  # processor time of the daemon for that get
     miss_us: float
     miss_cpu_us: float
@@ -125,7 +125,7 @@ def _point(depth: int, bursts: Sequence[GetBurst]) -> CorrelationAtDepth:
 
 
 def _bursts(hosts: Sequence[Host], times: dict[int, list[GetBurst]], seconds: float) -> None:
-    """Adds the bursts of a round to the times of each depth, as many as *seconds* allow."""
+    """Times as many bursts at each depth as *seconds* allow, and adds the times."""
     with ExitStack() as stack:
         askers = [
             Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)
@@ -157,9 +157,9 @@ class Asker:
         self.depth = depth
         self._host = host
         self._wire = wire
-        self._die = Random()  # unseeded, so that each round uses different positions
+        self._die = Random()  # not seeded, so that each round uses different positions
         self._settles = 0
-        self._missed = depth  # number without a message; missing ids start here
+        self._missed = depth  # first number without a message, for missing ids
 
     def burst(self) -> GetBurst:
         """Gets existing messages, returns them to the queue, and gets missing ones."""

@@ -27,7 +27,7 @@ def subscribe(host: Host, count: int) -> list[str]:
 
 
 class CrowdReceiver:
-    """Consumers of many subscriptions on one connection. Each acknowledges at once."""
+    """Consumers of many subscriptions on one connection. Each one acknowledges immediately."""
 
     def __init__(self, wire: Wire, names: Sequence[str], prefetch: int) -> None:
         self.sock = wire.sock
@@ -35,7 +35,7 @@ class CrowdReceiver:
         self._names = names
         self._prefetch = prefetch
         self._settle_id = 0
-        self._settles: dict[int, int] = {}  # number of messages, by settle id
+        self._settles: dict[int, int] = {}  # number of acknowledged messages, by settle id
         self._settled_id = 0
 
     def start(self) -> bytes:

@@ -31,18 +31,18 @@ class Millions:
     depth: int
     fill_per_s: float
     data_bytes: int
-    start_ms: float  # start after a stop, with the store not in memory
-    start_warm_ms: float  # start after a stop, with the store in memory as far as it was before
-    start_killed_ms: float  # start after a kill, with the store not in memory
+    start_ms: float  # start time after a stop, with the store not in memory
+    start_warm_ms: float  # start time after a stop, with the store still in memory
+    start_killed_ms: float  # start time after a kill, with the store not in memory
     anonymous_bytes: int  # RssAnon after all measurements
     anonymous_bytes_at_start: int
-    file_bytes: int  # RssFile at the same time
+    file_bytes: int  # RssFile after all measurements
     put_per_s: float
     put_per_s_empty: float
     put_ratio: float
     put_p50_ratio: float
     put_p99_ratio: float
-    # rate directly after a start, with the store not in memory; other rates have it in memory
+    # rate directly after a start, with the store not in memory; at other rates it is in memory
     get_per_s_cold: float
     get_per_s: float
     get_per_s_empty: float
@@ -137,7 +137,7 @@ def ten_million(setting: Setting) -> Millions:
 
 
 def _round(host: Host, setting: Setting, number: int) -> tuple[Figures, Figures, Figures, Figures]:
-    """Returns the figures of puts and gets: puts deep, puts empty, gets deep, gets empty.
+    """Returns the figures of puts on the deep and the empty queue, then those of gets on both.
 
     The number of gets is the same for both queues.
     """
@@ -162,7 +162,7 @@ def _ratios(deep: Sequence[Figures], empty: Sequence[Figures]) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """The results of START at one depth."""
+    """The results of row START at one depth."""
 
     depth: int
     start_ms: float

@@ -4,8 +4,8 @@ The producer supplies the UIDs. A queue of each depth accepts a burst, which is 
 number of messages is then consumed. The queues take turns, burst by burst, so a drift affects all
 of them.
 
-The search scans the queue's UIDs in memory. The in-memory search is favoured, because the document
-searches the queue in its store.
+The search scans the queue's UIDs in memory. This favours the search, because the document searches
+the queue in its store.
 """
 
 import itertools
@@ -28,8 +28,8 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-BURST = 20  # puts per frame; a small number, so that a queue of 10 stays small
-BURSTS_MIN, SEARCHES = 5, 5  # minimum number of bursts, and number of searches, per round
+BURST = 20  # number of puts per frame; small, so that a queue of 10 messages stays small
+BURSTS_MIN, SEARCHES = 5, 5  # minimum number of bursts per round, and number of searches
 FLAT = 1.1
 ORIGIN = "BENCH-ORIGIN"
 _ticks = itertools.count(time.time_ns())
@@ -42,9 +42,9 @@ class DuplicateAtDepth:
     depth: int
     put_us: float  # time of a put in a burst, until the message is on disk
     cpu_us: float  # the daemon's processor time for a put, without waits for the disk
-    search_us: float  # time of the search alone, for one put
+    search_us: float  # time of the search for one put
     put_with_search_us: float
-    comparisons: int  # comparisons per search; the daemon makes none
+    comparisons: int  # number of comparisons per search; the daemon makes none
     puts: int  # number of timed puts
 
 
@@ -53,8 +53,8 @@ class Duplicates:
     """The results of row DUP."""
 
     series: list[DuplicateAtDepth]
-    fast: int  # puts decided by the table of origins alone
-    lookups: int  # puts that needed a lookup in the index
+    fast: int  # number of puts that the table of origins alone decided
+    lookups: int  # number of puts that needed a lookup in the index
     duplicates_refused: int
     duplicates_put: int
     growth: float  # time of a put at the greatest depth, relative to the smallest in the same turn
@@ -132,7 +132,7 @@ def _counted(host: Host, depths: Sequence[int]) -> tuple[int, int]:
 
 
 def _bursts(host: Host, times: dict[int, list["PutBurst"]], seconds: float) -> None:
-    """Adds the bursts of a round to the times of each depth, as many as *seconds* allow."""
+    """Times as many bursts at each depth as *seconds* allow, and adds the times."""
     with ExitStack() as stack:
         lines = {
             depth: Line(stack.enter_context(Wire(host.address, f"bench.dup.{depth}")), depth)
@@ -188,7 +188,7 @@ class UidSender:
         return b"".join(frames)
 
     def again(self) -> bytes:
-        """Returns a put of the last frame's messages again, under new ids, as duplicates."""
+        """Returns a frame that puts the last frame's messages again, as duplicates with new ids."""
         first_id, self._next_id = self._next_id, self._next_id + len(self.last)
         put = m.Put(self._stream, first_id, first_id - 1, self._queue, self.last)
         return self._wire.connection.send(put)
@@ -279,7 +279,7 @@ class SearchedQueue:
         self._uids.extend(uids)
 
     def holds(self, uid: bytes) -> bool:
-        """Returns whether *uid* exists, by the fastest scan in Python."""
+        """Returns whether *uid* exists, with the fastest scan in Python."""
         return uid in self._uids
 
 

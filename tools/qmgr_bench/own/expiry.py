@@ -3,7 +3,7 @@
 Each round fills a queue with messages that all expire at one moment. Another client puts and gets
 at an even pace on another queue before that moment, during the removal of the messages, and
 afterwards. The period during the removal is compared with the periods before and after, so a drift
-affects both.
+affects all periods.
 
     fill ─────▶ others: before ── moment ── others: during the sweep ── done ── others: after
 """
@@ -27,13 +27,13 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 MESSAGES = 1_000_000
-SAMPLE = 20_000  # number of messages that are put to measure the fill rate
-SAMPLE_EXPIRY_MS = 3_600_000  # a time after the end of the round
+SAMPLE = 20_000  # number of messages to measure the fill rate
+SAMPLE_EXPIRY_MS = 3_600_000  # longer than a round, so that the sample does not expire
 # assumed slowdown of the fill compared with the sample, and time for the other work
 SLOWER, SPARE_S = 1.5, 2.0
 RATE_PER_S = 500
 INFLIGHT = 1_000
-SLICE_S = 0.25  # duration of the load between two checks of the depth
+SLICE_S = 0.25  # time between two checks of the depth
 GONE_MAX_S = 600.0
 TURN_MAX_MS = 50
 QUEUE, OTHER, SAMPLES = "ENDING", "OTHER", "SAMPLES"
@@ -44,14 +44,15 @@ BODY = bodies(SIZE_BYTES, vary=False)[0]
 class Expired:
     """The results of row EXPIRY.
 
-    *put* and *get* times are from a put to its answer and to its receipt.
+    *put* times end when the put is answered, *get* times when the message is received. Both start
+    with the put.
     """
 
     messages: int
     swept_per_s: float
-    turn_longest_ms: float  # the longest turn of all rounds, during the removal
-    put_p99_ms: float  # p99 during the removal
-    put_p99_ms_else: float  # p99 before and after the removal
+    turn_longest_ms: float  # the longest turn during the removal, of all rounds
+    put_p99_ms: float  # p99 latency during the removal
+    put_p99_ms_else: float  # p99 latency before and after the removal
     put_p99_ratio: float
     put_p50_ratio: float
     get_p99_ms: float
@@ -148,7 +149,7 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
         raise LoadFailed(
             f"{messages:,} messages expired before the start of the measurement, because "
             f"filling slowed down to "
-            f"{found.fill_per_s:,.0f} messages per second: run it again on an idle machine"
+            f"{found.fill_per_s:,.0f} messages per second: run the row again on an idle machine"
         )
     time.sleep(max(moment_s - time.monotonic(), 0))
     host.ask(m.Status)  # This request resets the longest turn.
@@ -159,7 +160,7 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
 
 
 def _sweep(host: Host, others: OtherTraffic) -> float:
-    """Keeps the other client busy until all messages have expired; returns the time of that moment.
+    """Keeps the other client busy until all messages have expired. Returns the time then.
 
     Raises:
         LoadFailed: The messages are not removed in time.

@@ -27,10 +27,10 @@ from qmgr_bench.rows import OURS, PREFETCH
 from qmgr_bench.setting import Setting
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
-# deliveries per second of a run, which give about the intended duration
+# assumed rate of deliveries, so that a run takes about the intended time
 DELIVERIES_A_SECOND = 40_000
 PUBLICATIONS_MIN = 20
-CUT_AFTER = 4.0  # multiple of the intended duration after which a slower peer is stopped
+CUT_AFTER = 4.0  # a peer is stopped after this multiple of the intended duration
 EACH, SHARED = "one each", "one for all"
 
 
@@ -84,7 +84,7 @@ def fan_out(setting: Setting) -> list[FanOut]:
                     except (LoadFailed, OSError) as error:
                         if key[0] == OURS:
                             raise
-                        setting.note(f"{key[0]} failed in TOPIC and is left out: {error}")
+                        setting.note(f"{key[0]} failed in TOPIC and is skipped: {error}")
                         fans = [fan for fan in fans if fan.name != key[0]]
                         continue
                 found.setdefault(key, []).append(pulse)

@@ -21,10 +21,10 @@ from qmgr_bench.setting import Setting
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, Fields, encode
 
-MEMBERS = 100  # messages per group
-# messages per second of a run, an upper bound; so a run is shorter than requested
+MEMBERS = 100  # number of messages per group
+# number of messages in a run, per second of the setting
 MESSAGES_A_SECOND = 40_000
-LIKE = ("W1b", "W1c")  # rows whose producers and windows the puts use
+LIKE = ("W1b", "W1c")  # rows that define the producers and windows of the puts
 QUEUE = "RATES"
 BODIES = bodies(SIZE_BYTES, vary=True)[:MEMBERS]
 

@@ -3,7 +3,7 @@
 Each depth has its own store, filled once. The depths take turns, burst by burst, so a drift affects
 all of them. Half of the other messages are ungrouped. The other half are members of groups without
 a last member, and come before the complete groups. A burst is twenty steps of each kind in one
-write. The burst then returns the messages unread, which is not timed.
+write. The burst then returns the messages unread. The return is not timed.
 """
 
 import os
@@ -24,9 +24,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX, Fields, encode
 
 DEPTHS = (100, 10_000, 1_000_000)
-BURST = 20  # steps that are sent in one write, and are therefore processed in one turn
+BURST = 20  # number of steps in one write, which the daemon processes in one turn
 BURSTS_MIN = 5  # minimum number of bursts per round
-PART = 5  # existing members of a group without a last member
+PART = 5  # number of members of a group that has no last member
 WHOLE = 3  # members of a complete group
 QUEUE = "GROUPS"
 READER = 1  # id of the first reader
@@ -36,8 +36,8 @@ BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 class StepBurst(NamedTuple):
     """The daemon's processor time of one burst, in us per step."""
 
-    next_cpu_us: float  # the next member, by a reader
-    pinned_cpu_us: float  # the next member, by a pinned consumer
+    next_cpu_us: float  # time to get the next member with a reader
+    pinned_cpu_us: float  # time to get the next member with a pinned consumer
     whole_cpu_us: float  # the first member of a complete group
 
 
@@ -49,14 +49,14 @@ class StepsAtDepth:
     next_cpu_us: float
     pinned_cpu_us: float
     whole_cpu_us: float
-    search_cpu_us: float  # processor time for finding one member with a selector
+    search_cpu_us: float  # time to find one member with a selector
     steps: int  # number of timed steps of each kind; each round has one search
 
 
 class Steps(NamedTuple):
     """The results of all depths.
 
-    Growth is at the greatest, relative to the smallest in the same turn.
+    Growth is the processor time at the greatest depth, relative to the smallest in the same turn.
     """
 
     series: list[StepsAtDepth]
@@ -151,7 +151,7 @@ def other_of(number: int) -> bytes:
 
 
 def long_group() -> list[bytes]:
-    """Returns the members of a group without end, one more than the steps of a burst."""
+    """Returns a group without a last member. It has one member more than a burst has steps."""
     long = group_id("long", 0)
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))

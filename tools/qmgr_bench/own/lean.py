@@ -1,7 +1,7 @@
 """A producer with minimal cost for the generator and one put in flight.
 
-The bytes of the put are made beforehand, and only the id is replaced. An answer is checked by its
-array alone. So even a large put is never copied while another thread measures.
+The bytes of the put are made beforehand, and only the id is replaced. An answer in one frame is
+decoded directly. Even a large put is therefore never copied while another thread measures.
 """
 
 import os

@@ -32,7 +32,7 @@ class Transfer:
     messages_per_second: float
     from_cpu_us: float  # processor time of the sending daemon, per message
     to_cpu_us: float
-    end_to_end_p50_ms: float = 0.0  # time from put to receipt, of a live stream
+    end_to_end_p50_ms: float = 0.0  # time from put to receipt in a live stream
     end_to_end_p99_ms: float = 0.0
 
 

@@ -1,7 +1,7 @@
 """Matching of topics with 10,000 wildcard subscriptions by the daemon's tree, in this process.
 
-No topic is repeated, so no result is cached. The time includes checking a topic and splitting it
-into levels.
+No topic is repeated, so no lookup finds a cached result. The time includes checking a topic and
+splitting it into levels.
 """
 
 import random
@@ -15,10 +15,10 @@ from qmgrd.core.catalogue.topic_tree import TopicTree
 
 SUBSCRIPTIONS = 10_000
 TOPICS_A_ROUND = 5_000
-# numbers of different levels in a topic such as flights/A17/C3/241/late
+# number of values of each level in a topic such as flights/A17/C3/241/late
 AIRPORTS, CARRIERS, NUMBERS = 200, 50, 400
 TOPICS_MAX = AIRPORTS * CARRIERS * NUMBERS
-SHAPES = (  # filters, used in equal proportions
+SHAPES = (  # filters of the subscriptions, in equal proportions
     "flights/{a}/{c}/{n}/late",
     "flights/{a}/+/{n}/late",
     "flights/+/{c}/{n}/late",

@@ -28,8 +28,8 @@ class Held(NamedTuple):
     """The content of a store."""
 
     entries: int
-    content_bytes: int  # bytes of keys and values
-    page_bytes: int  # bytes of used pages
+    content_bytes: int  # size of keys and values in bytes
+    page_bytes: int  # size of used pages in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class References:
     publications: int
     entries: float
     content_bytes: float
-    bytes: float  # content with LMDB's overhead per entry
+    bytes: float  # size of the content in bytes, with LMDB's overhead per entry
     page_bytes: float
     publication_bytes: float  # keys and values of the publication itself
 

@@ -5,8 +5,8 @@
     republish   ──▶ 3 copies, to these 3 only          publish again ──▶ 1,000 copies, 997 of them
                                                                          duplicates
 
-Both ways are measured by counting deliveries, with different subscribers and publications. A copy
-of an acknowledged publication is a duplicate (C21).
+Both methods are measured by counting deliveries, with different subscribers and publications. A
+copy of an acknowledged publication is a duplicate (C21).
 """
 
 import os
@@ -27,25 +27,25 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 SUBSCRIBERS, FAILING = 1_000, 3
-LIMIT = 2  # limit of redeliveries
+LIMIT = 2  # maximum number of redeliveries before a publication is parked
 PREFETCH = 16
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """The results of one way to send the publication again. Times are medians."""
+    """The results of one method of sending the publication again. Times are medians."""
 
     way: str
     subscribers: int
     failing: int
-    # redeliveries to the failing subscribers, before the publication was sent again
+    # number of redeliveries to the failing subscribers before the publication was sent again
     redeliveries: int
-    listed: int  # subscribers for which the publication was parked
+    listed: int  # number of subscribers for which the publication was parked
     copies: int  # number of deliveries after the publication was sent again
-    duplicates: int  # copies for subscribers that had acknowledged the publication before
+    duplicates: int  # copies for subscribers that had already acknowledged it
     lacking: int  # number of subscribers that never received the publication
-    left: int  # publications that the queue manager holds at the end
+    left: int  # number of publications that the queue manager holds at the end
     ms: float  # time from the request until the last copy is acknowledged
     cpu_ms: float  # processor time of the daemon
 
@@ -163,7 +163,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
         ms = (time.monotonic_ns() - start_ns) / 1e6
         cpu_ms = (host.idle_cpu_ns() - start_cpu_ns) / 1e6
         if way != "republish":
-            control.ask(m.Republish, True)  # The parked copies are not needed any more.
+            control.ask(m.Republish, True)  # The parked copies are no longer needed.
         host.wait_for_jobs()
         crowd.fence()
         copies = crowd.deliveries - before
@@ -183,7 +183,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
 
 
 class _Publisher:
-    """Publishes the same body repeatedly, each time as a new publication."""
+    """A publisher of the same body, each time as a new publication."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -201,9 +201,9 @@ class _Publisher:
 
 
 def _summary(rounds: Sequence[Resent]) -> Resent:
-    """Returns the counts of the worst round and the medians of the times.
+    """Returns the numbers of copies of the worst round and the medians of the times.
 
-    The counts should be equal in all rounds.
+    The numbers should be equal in all rounds.
     """
     worst = max(rounds, key=lambda one: (one.duplicates, one.lacking, one.copies, one.left))
     return Resent(

@@ -1,6 +1,7 @@
 """The list of rows without peers. Each row is measured alternately with its own reference.
 
-The disk and the machine drift, so the results are medians of the ratios within each round.
+The speed of the disk and of the machine drifts, so the results are medians of the ratios within
+each round.
 """
 
 import time
@@ -29,8 +30,8 @@ from qmgr_bench.own.wide import c1000
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Result
 
-SECONDS_BESIDE = 0.5  # extra time per run
-PEER_S = 30.0  # time of a peer per round
+SECONDS_BESIDE = 0.5  # additional time of a run in seconds
+PEER_S = 30.0  # time of a peer per round in seconds
 FANNED = tuple(fan.name for fan in FANS)
 STORED = ("postgres-batch",)
 MOVED = tuple(mover.name for mover in MOVERS)
@@ -42,8 +43,8 @@ class OwnRow:
 
     about: str
     run: Callable[[Setting], Result]
-    runs: int  # number of runs in a round, each as long as the setting's seconds
-    beside_s: float  # first estimate of the time for filling, starting and the rest, at full scale
+    runs: int  # number of runs in a round; each lasts the seconds of the setting
+    beside_s: float  # first estimate of the time for all other work, at full scale
     peers: tuple[str, ...] = ()  # names of the peers that are also measured
 
 

@@ -1,7 +1,7 @@
-"""SELECT: a consumer with a selector that matches 1 % of messages, compared with none.
+"""SELECT: a consumer with a selector that matches 1 % of the messages, and one without.
 
 Each round fills a queue. The last message matches, so the consumer receives it only after the
-daemon has examined all messages. The remaining messages are then got without a selector.
+daemon has examined all messages. The consumer then gets the remaining messages without a selector.
 """
 
 import os

@@ -1,7 +1,7 @@
 """TABLE: the messages of a snapshot as a table, read with and without Spark.
 
-All ways take turns in each round. Spark reads each column of each row and discards it (format
-"noop"). Rows per core are rows per second of processor time of all processes involved.
+All methods of reading take turns in each round. Spark reads each column of each row and discards it
+(format "noop"). Rows per core are rows per second of processor time of all processes involved.
 
     decoder     the batches for Spark, made in one process without Spark
     loop        each record decoded in Python, for comparison
@@ -33,15 +33,15 @@ from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least, at_most
 
 MESSAGES = 5_000_000
-FEWER = 1_000_000  # rows in PostgreSQL, and in the comparison of snapshots and partitions
+FEWER = 1_000_000  # number of rows in PostgreSQL, and to compare snapshots and partitions
 COUNTS = (1, 10, 100)
-DISK_FACTOR = 4  # required disk space per message: store, snapshots, Parquet and PostgreSQL
+DISK_FACTOR = 4  # space for store, snapshots, Parquet and PostgreSQL, relative to the store
 RATE_LEAST, RATIO_MOST = 250_000, 1.3
 
 
 @dataclass(frozen=True, slots=True)
-class WayOf:
-    """The medians of one way."""
+class MethodMedians:
+    """The medians of one method of reading."""
 
     way: str
     rows: int
@@ -49,13 +49,13 @@ class WayOf:
     rows_per_core_s: float
     cpu_us: float  # processor time of all processes per row
     worker_cpu_us: float  # processor time of Spark's Python workers per row
-    ratio: float  # elapsed time relative to the decoder's, with or without payload as here
+    ratio: float  # elapsed time relative to that of the decoder with the same columns
     cpu_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOf:
-    """The time for the same rows on two cores, for a number of snapshots or partitions."""
+    """The time for the same rows on two cores, with a given number of snapshots or partitions."""
 
     of: str
     count: int
@@ -67,7 +67,7 @@ class TimeOf:
 class Tables:
     """The results of row TABLE."""
 
-    ways: list[WayOf]
+    ways: list[MethodMedians]
     times: list[TimeOf]
 
     def targets(self) -> list[Target]:
@@ -93,7 +93,7 @@ class Tables:
 
 
 def table(setting: Setting) -> Tables:
-    """Measures all ways alternately, then the times for snapshots and partitions."""
+    """Measures all methods alternately, then the times for snapshots and partitions."""
     rows, fewer = setting.scaled(MESSAGES), setting.scaled(FEWER)
     setting.check_disk(DISK_FACTOR * rows)
     made = snapshots(setting, sorted({max(fewer // count, 1) for count in COUNTS} | {rows}))
@@ -117,13 +117,13 @@ def _rounds(setting: Setting, ways: Ways) -> dict[str, list[Reading]]:
     return found
 
 
-def _summary(found: dict[str, list[Reading]]) -> list[WayOf]:
+def _summary(found: dict[str, list[Reading]]) -> list[MethodMedians]:
     ways = []
     for way, readings in found.items():
         beside = found[LEAN_DECODER if way.endswith("no payload") else DECODER]
         wall_us, cpu_us = ([one.wall_us for one in readings], [one.cpu_us for one in readings])
         ways.append(
-            WayOf(
+            MethodMedians(
                 way,
                 readings[0].rows,
                 round(1e6 / median(wall_us)),

@@ -1,7 +1,7 @@
 """A table of ready batches, to measure Spark's own cost for rows that need no decoding.
 
 Format "ready" yields the first batch of a snapshot's messages repeatedly, in as many tasks as the
-messages table has. So its time is a lower bound for any source in Python.
+messages table has. Its time is therefore a lower bound for any source in Python.
 """
 
 import gc
@@ -66,6 +66,6 @@ def _first(path: str) -> pa.RecordBatch:
     """Returns the first batch of the snapshot. Each process makes the batch once."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    gc.freeze()  # The reader of the messages table freezes its objects too.
+    gc.freeze()  # The reader of the messages table also freezes its objects.
     schema = to_arrow_schema(schema_of(MESSAGES), timezone="UTC")
     return pa.RecordBatch.from_arrays(next(batches(path, verify="false")).columns, schema=schema)

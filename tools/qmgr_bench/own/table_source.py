@@ -19,7 +19,7 @@ from qmgr_tables.planning import plan
 from qmgr_tables.tables.registry import TABLES
 
 QUEUE = "Q"
-GROUP_ROWS = 100_000  # rows per row group
+GROUP_ROWS = 100_000  # number of rows per row group
 FETCH_ROWS = "10000"
 MESSAGES = TABLES["messages"]
 # path of the driver in Debian's libpostgresql-jdbc-java
@@ -27,7 +27,7 @@ JAR = Path("/usr/share/java/postgresql.jar")
 
 
 def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
-    """Puts messages on a queue and takes a snapshot at each of *depths*, which must ascend."""
+    """Puts messages on a queue and takes a snapshot at each of *depths*, in ascending order."""
     found = {}
     with Host(setting.directory / "manager") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -58,7 +58,7 @@ def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
 
 
 def write_parquet(path: str, file: Path) -> None:
-    """Writes all messages of a snapshot to *file*, without encoding the repeated bodies."""
+    """Writes all messages of a snapshot to *file*, with no dictionary for the repeated bodies."""
     plain = [name for name in MESSAGES.schema.names if name not in ("body", "headers")]
     with pq.ParquetWriter(file, MESSAGES.schema, use_dictionary=plain) as writer:
         held: list[pa.RecordBatch] = []
@@ -83,7 +83,7 @@ def postgres(setting: Setting) -> Iterator[tuple[PostgresServer, dict[str, str]]
     server = PostgresServer("postgres-batch", batch=True)
     if server.name not in setting.peers or not JAR.exists():
         setting.note(
-            "TABLE: leaving out PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
+            "TABLE: skipping PostgreSQL: it or its driver (libpostgresql-jdbc-java) is missing"
         )
         yield None
         return

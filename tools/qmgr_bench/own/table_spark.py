@@ -22,7 +22,7 @@ from qmgr_bench.server import used_s
 STOP_MAX_S = 60.0
 ERROR_MAX = 1_000
 Table = tuple[str, dict[str, str]]  # a format that Spark reads, and the options of the table
-SUMMED = ("string", "binary")  # column types that are summed by length
+SUMMED = ("string", "binary")  # column types whose lengths are summed
 NOT_SUMMED = ("headers", "persistent")
 
 
@@ -128,7 +128,7 @@ def read(frame: Any, to: Any) -> float:
 
 
 def sums(frame: Any, to: Any) -> list[int]:
-    """Returns a number per column over all rows, to compare tables. Headers are left out."""
+    """Returns a number per column over all rows, to compare tables. Omits headers."""
     from pyspark.sql import functions as F
 
     del to

@@ -1,4 +1,4 @@
-"""The ways to read the messages of a snapshot, which row TABLE measures."""
+"""The methods of reading the messages of a snapshot, which row TABLE measures."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ SPARK, LEAN_SPARK = "spark, 1 core", "spark, 1 core, no payload"
 LONG_SPARK = "spark, 1 core, long partitions"
 LEAN = {"includePayload": "false"}
 LONG = {"rowsPerPartition": "1000000"}  # as recommended in docs/spark.md for many rows per core
-LOOP_SHARE = 10  # The loop is slow, so it reads only one message of this number.
+LOOP_SHARE = 10  # divisor of the messages that the loop reads, because the loop is slow
 Ways = dict[str, Callable[[], Reading]]
 
 
@@ -34,7 +34,7 @@ def snapshot_table(path: Path | str, **options: str) -> Table:
 
 
 def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int) -> Ways:
-    """Returns the ways that need no database, and warms up both sessions.
+    """Returns the methods that need no database, and warms up both sessions.
 
     Raises:
         LoadFailed: The results of the table and of Parquet differ.
@@ -72,9 +72,9 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
 
 @contextmanager
 def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iterator[Ways]:
-    """Copies a snapshot's messages to PostgreSQL and yields the way to read them from there.
+    """Copies a snapshot's messages to PostgreSQL and yields the method that reads them.
 
-    Yields no way if PostgreSQL is not installed.
+    Yields no method if PostgreSQL is not installed.
 
     Raises:
         LoadFailed: The results of the table and of PostgreSQL differ.
@@ -116,7 +116,7 @@ def measured(found: Iterable[Any]) -> Reading:
 
 
 def loop(path: str, most: int) -> Reading:
-    """Returns the cost of decoding *most* records, one after another."""
+    """Returns the cost of decoding at most *most* records, one after another."""
     snapshot = read(path)
     (queue,) = (one for one in snapshot.queues if one.name == QUEUE)
     lane = keys.lane(queue.id, keys.LANE_READY)

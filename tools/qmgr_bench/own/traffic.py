@@ -11,8 +11,8 @@ from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_bench.rows import PREFETCH
 
 SIZE_BYTES = 256
-INFLIGHT = 256  # puts in flight, as in W1b
-FILL_INFLIGHT = 4_096  # the maximum that a daemon grants
+INFLIGHT = 256  # number of puts in flight, as in W1b
+FILL_INFLIGHT = 4_096  # the largest window that a daemon grants
 FILL_SLICE = 100_000  # number of messages between two progress reports
 FOREVER_S = float("inf")
 
@@ -61,7 +61,7 @@ def put(host: Host, queue: str, seconds: float, *, coalesce: bool = True) -> Fig
 
 
 def get(host: Host, queue: str, count: int) -> Figures:
-    """Runs W3 on *queue*: gets and acknowledges *count* messages or a few more, 256 ahead."""
+    """Runs W3 on *queue*: gets and acknowledges *count* messages or a few more."""
     with Wire(host.address, "bench.consumer") as wire:
         receiver = QmgrReceiver(wire, queue, PREFETCH)
         before_s = host.cpu_s()

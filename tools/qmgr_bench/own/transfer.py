@@ -5,9 +5,9 @@
     far      FROM ──▶ proxy, 10 ms each way ▶ TO
     narrow   FROM ──▶ proxy, 10 MB/s per connection, one connection or four ──▶ TO
 
-The legs take turns, back and forth in each round, so a machine that becomes slower does not affect
-the ratios. Installed peers also have a turn in each round (transfer_peers.py). The proxies run in
-the process of the benchmark and use processor time that the daemons could use.
+The legs take turns, in forward and in reverse order in each round, so a machine that becomes slower
+does not affect the ratios. Installed peers also have a turn in each round (transfer_peers.py). The
+proxies run in the process of the benchmark and use processor time that the daemons could use.
 """
 
 from collections.abc import Sequence
@@ -53,9 +53,9 @@ PROXY = Leg("proxy", SIZE_BYTES, 50_000, shape=Shape())
 PROXY_KIB = Leg("proxy, 1 KiB", KIB, 25_000, shape=Shape())
 FAR_OFF = Leg("far", SIZE_BYTES, 50_000, shape=FAR)
 FAR_OFF_KIB = Leg("far, 1 KiB", KIB, 25_000, shape=FAR)
-# These messages are so large that the rate of the network is the limit, not a daemon. Both legs
-# take equally long. The data that a proxy passes at once, for its idle time, is then the same
-# fraction of both.
+# These messages are so large that the network limits the rate, not a daemon. Both legs take equally
+# long. After an idle period, a proxy passes some data without a limit. With equal times, this data
+# is the same fraction of both legs.
 ONE_NARROW = Leg("narrow, 1 connection", 16 * KIB, 1_200, shape=NARROW)
 FOUR_NARROW = Leg(f"narrow, {CONNECTIONS} connections", 16 * KIB, 4_800, CONNECTIONS, NARROW)
 LEGS = (DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, FOUR_NARROW)

@@ -45,7 +45,7 @@ class PeerOver:
 
 
 class Peers:
-    """The installed peers. A peer that fails is reported and left out of later rounds."""
+    """The installed peers. A peer that fails is reported, and later rounds skip it."""
 
     def __init__(self, setting: Setting, sizes: Sequence[int]) -> None:
         self._setting = setting
@@ -67,7 +67,7 @@ class Peers:
                     with TemporaryDirectory(prefix="mover-", dir=setting.directory) as made:
                         pull = mover.move(Path(made), setting.scaled(MESSAGES), size)
                 except (LoadFailed, OSError) as error:
-                    setting.note(f"{name} failed in TRANSFER and is left out: {error}")
+                    setting.note(f"{name} failed in TRANSFER and is skipped: {error}")
                     del self._movers[name]
                     break
                 self._pulls.setdefault((name, size), []).append(pull)

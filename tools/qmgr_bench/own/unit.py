@@ -1,8 +1,8 @@
 """UNIT: units of work of 1, 10 and 100 messages, compared with the same work without a unit.
 
 In one kind of work, messages move back and forth between two queues, so a run never lacks messages.
-Messages are got from the fuller queue, put on the other, and committed. In the other kind of work,
-messages are only put. Runs with and without units take turns.
+Each piece of work gets messages from the fuller queue, puts messages on the other, and commits. In
+the other kind of work, messages are only put. Runs with and without units take turns.
 """
 
 import os
@@ -22,17 +22,17 @@ from qmgr_protocol import messages as m
 
 SIZES = (1, 10, 100)
 INFLIGHTS = (1, 16)
-BACKLOG = 100_000  # more messages than a run gets
+BACKLOG = 100_000  # number of preloaded messages; more than a run gets
 SLICES = 4  # divisor of the seconds of a run, because a round has 24 runs
 LEFT, RIGHT, PUTS = "LEFT", "RIGHT", "PUTS"
 MOVE, PUT = "get and put", "put"
-TURN_MOST = 1.1  # maximum ratio of flushes, as flushes of other processes are counted too
+TURN_MOST = 1.1  # maximum ratio of flushes, which include those of other processes
 
 
 class Kind(NamedTuple):
     """A kind of work."""
 
-    messages: int  # messages per unit
+    messages: int  # number of messages per unit
     inflight: int
     work: str
 
@@ -71,7 +71,7 @@ class UnitOf:
     """The results of one kind. Fields with ``plain`` are for the same work without a unit."""
 
     work: str
-    messages: int  # messages per unit
+    messages: int  # number of messages per unit
     inflight: int
     messages_per_s: float
     units_per_s: float

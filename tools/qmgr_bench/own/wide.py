@@ -38,7 +38,7 @@ class Wide:
     p999_ms: float
     server_cpu_us: float
     generator_cpu_us: float
-    # fraction of one core that the daemon used; the rest is waits, mostly for the disk
+    # fraction of one core that the daemon used; otherwise the daemon waited, mostly for the disk
     server_share: float
     generator_share: float
 

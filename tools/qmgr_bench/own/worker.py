@@ -25,7 +25,7 @@ class Job:
     """The work of a worker."""
 
     target: str  # name of the destination queue
-    messages: int  # messages to put in a piece of work, and to get if there is a source
+    messages: int  # number of messages to put, and to get if there is a source, per piece
     inflight: int  # maximum number of unanswered pieces of work
     in_units: bool
     source: str = ""  # name of the source queue; "" to get no messages
@@ -59,7 +59,8 @@ class Worker:
         """Opens the producer's stream and, if there is a source queue, the consumer.
 
         Args:
-            pool: The records to put. There must be more of them than messages in a piece of work.
+            pool: The records to put. The pool must have more records than a piece of work has
+            messages.
         """
         wire.sock.settimeout(SILENCE_MAX_S)
         self._wire, self._job, self._pool = wire, job, pool
@@ -196,7 +197,7 @@ def _handles_of(items: Sequence[bytes] | deque[bytes]) -> bytes:
 
 
 def _is_refusal(value: object) -> bool:
-    """Returns whether *value* is from the reply to a put in a unit that refused a record."""
+    """Returns whether *value*, from the reply to a put in a unit, reports a refused record."""
     match value:
         case [[_, *_], _]:
             return True

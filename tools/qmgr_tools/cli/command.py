@@ -88,7 +88,7 @@ WHERE = {"connect", "data_dir", "context"}
 NO_ALIASES: Mapping[str, str] = {}
 MISSING = re.compile(r"queue (\S+) does not exist here")
 RETRY_S = 0.1  # pause between attempts while a daemon starts
-GIVE_UP_MS = 5_000  # time for which a lost connection is retried
+GIVE_UP_MS = 5_000  # time during which qmctl tries to reconnect
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Call:
         return replace(self, connect=self.address(), context=None)
 
     def over(self, other: "Call") -> "Call":
-        """Returns this call, completed by *other*, the options before the command."""
+        """Returns this call. Values that it lacks come from *other*, given before the command."""
         given = (self.connect, self.data_dir, self.context)
         where = other if all(value is None for value in given) else self
         return replace(
@@ -158,7 +158,7 @@ class Call:
             doing: The task, as in "get from ORDERS".
             known: The queue that the command names. If the queue does not exist, the failure
                 suggests similar names.
-            give_up_ms: The time for which a lost connection is retried.
+            give_up_ms: The time during which the client tries to reconnect.
             patience_ms: The time for which an address is retried if no daemon listens there.
                 None means connect_retry.patience_ms.
         """
@@ -172,7 +172,7 @@ class Call:
                 raise refused(doing, error, better) from error
 
     def _connected(self, doing: str, give_up_ms: int) -> "Client":
-        """Returns a connected client, or raise a Failure."""
+        """Returns a connected client, or raises a Failure."""
         found = self.target()
         # The import takes 60 ms, too long for --help.
         from qmgr_client.blocking import ConnectFailed, connect
@@ -193,7 +193,7 @@ class Call:
         return client
 
     def check(self, doing: str, wait_ms: int | None = None) -> None:
-        """Raises a Failure if no daemon answers within *wait_ms*, or the usual time if None.
+        """Raises a Failure if no daemon answers within *wait_ms* (None: the usual time).
 
         With *wait_ms*, failed connections are retried for any reason.
         """
@@ -226,7 +226,7 @@ def _suggestion(client: "Client", known: str, error: RequestError) -> str:
 
 
 def _queues(client: "Client") -> list[str]:
-    """Returns the names of all queues except transmission queues. Empty if refused."""
+    """Returns the names of all queues except transmission queues, or none if refused."""
     try:
         rows = client.admin.queue_list()
     except RequestError:
@@ -261,7 +261,7 @@ class Command:
     ) -> None:
         """Adds this as the command *name* of *app*, listed in *section* of the help.
 
-        Help and completion leave out a *hidden* command.
+        Help and completion omit a *hidden* command.
         """
         above, examples = help_text.parts(self.docstring, self.more_help)
         # Click's own summary may end in the middle of a sentence.

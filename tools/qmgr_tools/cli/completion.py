@@ -1,6 +1,6 @@
 """Shell completion: names from the queue manager that the command line addresses.
 
-Completion must never wait long or show an error, so names that do not arrive at once are omitted.
+Completion must never wait long or show an error, so names that do not arrive quickly are omitted.
 """
 
 import os
@@ -44,8 +44,9 @@ complete -F %(complete_func)s %(prog_name)s
 FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
-OFFERED_MAX = 1_000  # most groups or topics to offer
-SUBSCRIPTIONS_MAX = 200  # The limit is low because the daemon computes the lag of each.
+OFFERED_MAX = 1_000  # maximum number of groups or topics to offer
+# The limit is low because the daemon computes the lag of each subscription.
+SUBSCRIPTIONS_MAX = 200
 # zsh evaluates completions, so names from a hostile daemon must contain only harmless characters.
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9._~-]*[:.][A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
@@ -243,7 +244,7 @@ def _names(found: Iterable[object]) -> list[str]:
 def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
     """Returns the result of *ask*, or None after any error."""
     with suppress(Exception):  # Completion must not disturb the prompt.
-        from qmgr_client.blocking import connect  # takes 60 ms
+        from qmgr_client.blocking import connect  # The import takes 60 ms.
 
         with _limited(), connect(_address(ctx), give_up_ms=0) as client:
             return ask(client)
@@ -293,7 +294,7 @@ def answer(run: Callable[[], int]) -> int:
 
 
 def _print(offered: str, kept: str, code: int, *, is_check: bool) -> int:
-    """Prints the *offered* completions, or makes the shell offer files; returns the exit code."""
+    """Prints the *offered* completions, or makes the shell offer files. Returns the exit code."""
     shell = os.environ[VARIABLE].removeprefix("complete_")
     is_of_files = FILES in offered
     if is_check:
@@ -308,7 +309,7 @@ def _print(offered: str, kept: str, code: int, *, is_check: bool) -> int:
 
 
 def install() -> None:
-    """Replaces Typer's completion script for bash by ours."""
+    """Replaces Typer's completion script for bash with ours."""
     with suppress(ImportError, AttributeError):  # Another version of Typer keeps its own script.
         from typer import _completion_shared as shared
 
@@ -316,7 +317,7 @@ def install() -> None:
 
 
 def joined(environment: MutableMapping[str, str]) -> str:
-    """Joins the words that bash split at @ : and = in COMP_WORDS; returns the part bash keeps.
+    """Joins the words that bash split at @ : and = in COMP_WORDS. Returns the part bash keeps.
 
     Bash replaces only the last piece of a split word, including an @ at its beginning. The part
     before that piece is returned.

@@ -13,7 +13,8 @@ from contextvars import ContextVar
 COMMAND = re.compile(r"\bqmctl (?P<words>[a-z](?:(?!\bqmctl\b)[^;&\"])*)")
 ELSEWHERE = re.compile(r" at \S+: $")  # matches "at NYC: qmctl ...", a command to type at NYC
 OWN = re.compile(r"(?:^|\s)(?:-c|--connect|--data-dir|--context|--help)\b")
-LOCAL = {"bench", "context", "explain", "proxy", "store"}  # do not connect, or name an address
+# commands that do not connect, or that name an address
+LOCAL = {"bench", "context", "explain", "proxy", "store"}
 
 _in_use: ContextVar[str] = ContextVar("in_use", default="")
 

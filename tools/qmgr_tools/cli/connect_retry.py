@@ -1,7 +1,8 @@
 """Waits for a daemon that is starting, so that commands right after the start succeed.
 
 An address is retried only if no daemon listens there: the connection is refused, the socket is
-missing, or the data directory has no listening.json. All other errors fail at once.
+missing, or the data directory has no listening.json. After any other error, the command fails
+immediately.
 """
 
 import errno
@@ -15,9 +16,9 @@ import typer
 from qmgr_tools.cli import option, output
 from qmgr_tools.cli.failure import NotListening, usage
 
-PATIENCE_MS = 3_000  # short enough for scripts that check whether a daemon is down
+PATIENCE_MS = 3_000  # short enough for scripts that detect whether a daemon is down
 ENVIRONMENT = "QMCTL_PATIENCE"  # overrides PATIENCE_MS, as in 30s; 0 means one attempt
-QUIET_MS = 1_000  # time before the user sees a note
+QUIET_MS = 1_000  # time after which a note is shown
 PAUSE_S = 0.05
 # the values of ConnectFailed.why if no daemon listens
 NOBODY = tuple(map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT)))

@@ -20,7 +20,7 @@ def source(client: "Client", name: str) -> str:
     row = _resolved(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
         why = "its messages are numbered, so a move would leave gaps"
-        raise _transmission(
+        raise _transmission_error(
             f"{name} is a transmission queue: {why}; delete the link and its messages instead"
         )
     return str(row["queue"])
@@ -36,7 +36,7 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
     path = _resolved(client, client.admin.queue_show(target))
     if path[-1]["kind"] == "transmission":
         remedy = f"name a remote queue, such as QUEUE{target}"
-        raise _transmission(f"{target} is a transmission queue; {remedy}")
+        raise _transmission_error(f"{target} is a transmission queue; {remedy}")
     if path[-1]["queue"] == source_name:
         why = f"{target} is queue {source_name} itself; choose another target"
         raise RequestError(ErrorCode.VALUE_INVALID, why)
@@ -48,7 +48,7 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
     return _without_room(path[-1], count)
 
 
-def _transmission(text: str) -> RequestError:
+def _transmission_error(text: str) -> RequestError:
     return RequestError(ErrorCode.QUEUE_IS_TRANSMISSION, text)
 
 

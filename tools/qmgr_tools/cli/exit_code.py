@@ -15,7 +15,7 @@ WIDTH = 80  # width of a terminal that does not report its size
 QUOTE = "'"
 PLAIN: tuple[
     tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
-] = (  # plain words for the messages of some versions of Typer
+] = (  # plain texts for the messages of some versions of Typer
     (re.compile(r"Input should be a valid (integer|number).*"), "not a number"),
     (re.compile(r"Input should be less than or equal to "), "at most "),
     (re.compile(r"Input should be greater than or equal to "), "at least "),

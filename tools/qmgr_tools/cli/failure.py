@@ -15,7 +15,7 @@ from qmgr_tools.cli import remedy as remedies
 
 INDENT = "  "  # indent of the reason and the remedy on a terminal
 WIDTH_MIN = 20
-PART_MAX = 1_000  # characters; longer parts quote their input and are shortened
+PART_MAX = 1_000  # characters; a longer part, which quotes its input, is shortened
 
 
 class Exit(IntEnum):
@@ -145,7 +145,7 @@ def _shortened(part: str) -> str:
 
 
 def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
-    from textwrap import wrap  # would slow down --help
+    from textwrap import wrap  # The import would slow down --help.
 
     return wrap(
         text,
@@ -180,7 +180,7 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
 
 def similar_queue(queue: str, queues: Iterable[str]) -> str:
     """Returns the remedy if *queue* is not among *queues*."""
-    from difflib import get_close_matches  # would slow down --help
+    from difflib import get_close_matches  # The import would slow down --help.
 
     known = {name.casefold(): name for name in queues}
     close = [known[name] for name in get_close_matches(queue.casefold(), known, n=1)]

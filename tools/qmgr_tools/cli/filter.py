@@ -66,7 +66,7 @@ class Listing:
     """The columns, conditions, order and limit of a list.
 
     Raises:
-        Failure: USAGE if a condition or column is invalid, before any request to the daemon.
+        Failure: USAGE if a condition or column is invalid. No request has been sent in this case.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ def _column(name: str, known: Sequence[Column]) -> Column:
     for column in known:
         if column.key == name:
             return column
-    from difflib import get_close_matches  # would slow down --help
+    from difflib import get_close_matches  # The import would slow down --help.
 
     names = [column.key for column in known]
     near = get_close_matches(name.lower().replace("-", "_"), names, n=1)
@@ -176,7 +176,7 @@ def _number(text: str, column: Column, sign: str, value: str) -> int:
 
 
 def _parser(column: Column) -> Callable[[object], int]:
-    """Returns the function that parses a size, a duration or a count for *column*."""
+    """Returns the function that parses a size, a duration or a number for *column*."""
     if column.key.endswith("_ms"):
         return parse_ms
     return parse_bytes if column.is_size else parse_count

@@ -45,7 +45,7 @@ A first session, with a daemon on this machine:
   qmctl browse ORDERS       # show the message, and leave it on the queue
   qmctl get ORDERS          # print the message, and remove it
   qmctl status --watch      # repeat every 2 seconds until Ctrl-C"""
-# Other names for each of our verbs.
+# Other names for each verb of qmctl.
 SYNONYMS = {
     "create": ("add", "new", "define", "make", "declare"),
     "alter": ("set", "edit", "update", "change", "modify"),

@@ -50,7 +50,7 @@ def duration(time_ms: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Returns a count with its noun, as in "1 queue" or "2,000 queues"."""
+    """Returns a number with its noun, as in "1 queue" or "2,000 queues"."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 

@@ -30,7 +30,7 @@ TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
 def size(text: str | int) -> int:
-    """Returns the bytes of a size such as "64 MiB"."""
+    """Returns a size such as "64 MiB" in bytes."""
     number = _checked(parse_bytes, text)
     if number > NUMBER_MAX:
         raise typer.BadParameter(f"{shown(text)} is too large")
@@ -58,7 +58,7 @@ def within(number: int | float, low: int, high: int, text: Callable[[Any], str])
 
 
 def or_default(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Returns a parser that also accepts "default", which yields :data:`DEFAULT`."""
+    """Returns a parser that also accepts "default" and then returns :data:`DEFAULT`."""
 
     def parsed(text: str) -> Any:
         return DEFAULT if text == DEFAULT else parse(text)
@@ -67,22 +67,22 @@ def or_default(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def wait(text: str | int) -> int:
-    """Returns the milliseconds of a wait, such as "5s"."""
+    """Returns a wait such as "5s" in milliseconds."""
     return _at_most(time_ms(text), WAIT_MAX_MS)
 
 
 def lease(text: str | int) -> int:
-    """Returns the milliseconds of a lease, such as "30s"."""
+    """Returns a lease such as "30s" in milliseconds."""
     return _at_most(time_ms(text), LEASE_MAX_MS)
 
 
 def expiry(text: str | int) -> int:
-    """Returns the milliseconds of a message's lifetime, such as "1h"."""
+    """Returns the lifetime of a message, such as "1h", in milliseconds."""
     return _at_most(time_ms(text), DELAY_MAX_MS)
 
 
 def delay(text: str | int) -> int:
-    """Returns the milliseconds of a message's delivery delay, such as "5min"."""
+    """Returns the delivery delay of a message, such as "5min", in milliseconds."""
     return _at_most(time_ms(text), DELAY_MAX_MS)
 
 
@@ -104,7 +104,7 @@ def moment(text: str) -> datetime:
 
 
 def seconds(text: str | float) -> float:
-    """Returns the seconds of a duration such as "5s" or "500 ms". A default is unchanged."""
+    """Returns a duration such as "5s" or "500 ms" in seconds. A default is returned unchanged."""
     if isinstance(text, float):
         return text
     wait_ms = time_ms(text)
@@ -114,7 +114,7 @@ def seconds(text: str | float) -> float:
 
 
 def time_ms(text: object) -> int:
-    """Returns the milliseconds of a duration such as "30s". 0 needs no unit."""
+    """Returns a duration such as "30s" in milliseconds. The unit of 0 is optional."""
     given = str(text).strip()
     match = TIME.fullmatch(given)
     if match is None:
@@ -203,7 +203,7 @@ def _typed(given: str, key: str, value: str) -> str | float | bool | None:
 
 
 def group(text: str | bytes) -> bytes:
-    """Returns the message group id of an option or argument. A default is unchanged."""
+    """Returns the message group id of an option or argument. A default is returned unchanged."""
     if isinstance(text, bytes):
         return text
     try:

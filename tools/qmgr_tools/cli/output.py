@@ -1,4 +1,4 @@
-"""The output of commands: tables and facts for people, JSON for scripts.
+"""The output of commands: tables and records for people, JSON for scripts.
 
 On a terminal, tables are aligned, fit the width and are coloured unless NO_COLOR is set. Long
 columns move below their row, and other text wraps, except UIDs. Only names that peers chose are
@@ -72,7 +72,7 @@ class Column:
     is_long: bool = False  # whether a value moves below its row if the table is too wide
     is_size: bool = False  # whether the values are numbers of bytes
     is_whole: bool = False  # whether a value stays on one line because users copy it
-    shown_max: int = 0  # most characters to show in a table; 0 means all
+    shown_max: int = 0  # maximum number of characters to show in a table; 0 means all
 
     def shown(self, row: Row) -> str:
         """Returns the text of the cell, cut to *shown_max* characters."""
@@ -149,12 +149,12 @@ def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> No
 
 
 def titles(columns: Sequence[Column]) -> None:
-    """Prints the heading of a table separated by tabs."""
+    """Prints the heading of a table, with tabs between the titles."""
     print("\t".join(column.title for column in columns))
 
 
 def tabs(columns: Sequence[Column], row: Row) -> None:
-    """Prints one row of a table separated by tabs."""
+    """Prints one row of a table, with tabs between the cells."""
     print("\t".join(column.shown(row) for column in columns))
 
 
@@ -180,7 +180,7 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, in
 
 def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool) -> Any:
     """Returns a table without rows. Parts with the same widths look like one table."""
-    from rich.table import Table  # takes 70 ms
+    from rich.table import Table  # The import takes 70 ms.
 
     part = Table(
         box=None,
@@ -243,7 +243,7 @@ def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
         for column, cell in cells:
             print(f"{column.title.lower()}\t{cell}")
         return
-    from rich.table import Table  # takes 70 ms
+    from rich.table import Table  # The import takes 70 ms.
 
     shown = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True)

@@ -12,7 +12,7 @@ def spinner(words: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console  # takes 70 ms
+    from rich.console import Console  # The import takes 70 ms.
 
     with Console(stderr=True).status(words):
         yield
@@ -38,7 +38,7 @@ def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield Progress()
         return
-    from rich.console import Console  # takes 70 ms
+    from rich.console import Console  # The import takes 70 ms.
     from rich.progress import (
         BarColumn,
         TextColumn,
@@ -62,11 +62,11 @@ def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
 
 @contextmanager
 def counted(words: str, total: int) -> Iterator[Callable[[int], object]]:
-    """Shows a bar until the block ends, and yields a function that adds to the count."""
+    """Shows a bar until the block ends, and yields a function that adds to the number."""
     if not sys.stderr.isatty():
         yield lambda more: None
         return
-    from rich.console import Console  # takes 70 ms
+    from rich.console import Console  # The import takes 70 ms.
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -87,7 +87,7 @@ def sized(words: str) -> Iterator[Sized]:
     if not sys.stderr.isatty():
         yield lambda words, done, total: None
         return
-    from rich.console import Console  # takes 70 ms
+    from rich.console import Console  # The import takes 70 ms.
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
@@ -107,7 +107,7 @@ def steps(total: int) -> Iterator[Callable[[str, int], object]]:
     if not sys.stderr.isatty():
         yield lambda words, done: None
         return
-    from rich.console import Console  # takes 70 ms
+    from rich.console import Console  # The import takes 70 ms.
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 

@@ -1,4 +1,4 @@
-"""The commands that solve an error. The daemon states facts, and qmctl adds commands.
+"""The commands that solve an error. The daemon states the problem, and qmctl adds commands.
 
 The text of an error is "what happened" or "what happened; what to do". For each error code, the
 table has patterns of such texts, each with a command. The named groups of a pattern are the names

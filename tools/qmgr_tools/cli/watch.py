@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qmgr_tools.cli.command import Call
 
 EVERY = "2s"  # default time of --watch
-RETRY_S = 1.0  # longest pause between attempts to reach a lost daemon
+RETRY_S = 1.0  # longest pause between attempts to reconnect to a daemon
 OPTION = "--watch"
 
 Watch = Annotated[
@@ -51,7 +51,7 @@ class WatchCommand(help_text.HelpCommand):
 
 
 def timed(words: Sequence[str]) -> list[str]:
-    """Returns *words* with a time for a --watch without one, whose next word may be a queue."""
+    """Returns *words* with the default time for a --watch whose next word is not a time."""
     found: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
@@ -152,7 +152,7 @@ class _Terminal:
     """A display that replaces each output with the next."""
 
     def __init__(self, every: str) -> None:
-        from rich.live import Live  # takes 70 ms
+        from rich.live import Live  # The import takes 70 ms.
 
         self._live = Live(auto_refresh=False)
         self._every = every

@@ -50,7 +50,7 @@ class Contexts:
 def path_of(environment: Mapping[str, str]) -> Path | None:
     """Returns the path of the file, or None if the home directory is unknown."""
     config = environment.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(config):  # The XDG specification requires that relative paths are ignored.
+    if not os.path.isabs(config):  # The XDG specification requires that relative paths be ignored.
         home = environment.get("HOME")
         if not home:
             return None

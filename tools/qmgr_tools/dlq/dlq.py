@@ -225,12 +225,12 @@ def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
     """Returns the selector of the selected dead letters, or "" for all.
 
     Raises:
-        Failure: USAGE unless exactly one way to select is used.
+        Failure: USAGE unless exactly one method of selection is used.
     """
     if bool(uids) + bool(where) + all_ != 1:
         remedy = "use one or more UIDs, or --where, or --group, or --all"
         raise usage(
-            f"cannot {verb} dead letters", "exactly one way to select them is required", remedy
+            f"cannot {verb} dead letters", "exactly one method of selection is required", remedy
         )
     return selection.of_uids(uids) or where
 

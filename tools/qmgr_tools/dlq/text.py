@@ -142,5 +142,5 @@ def show(message: "Message") -> None:
         used = [column for column in ATTEMPTS if any(map(column.cell, found))]
         output.table(used, found)
     print()
-    # "redelivered" counts deliveries on this queue only, which would contradict the counts above.
+    # "redelivered" counts deliveries on this queue only, which would contradict the numbers above.
     message_text.show(message, without=("redelivered",) if dead else ())

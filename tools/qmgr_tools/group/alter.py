@@ -225,7 +225,7 @@ class Skipped(NamedTuple):
     first: int
     stop: int
     messages: int  # number of skipped messages that are on the queue
-    last: int = 0  # number of the last message of the group, or 0 if unknown
+    last: int = 0  # number of the last message of the group; 0 if unknown
     is_kept: bool = False  # whether the daemon remembers the group after its end
 
     @property
@@ -283,11 +283,11 @@ def _skipped(client: "Client", queue: str, group: bytes, to: int) -> Skipped:
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
     name = group_id.shown(group)
     if not stop:
-        raise _invalid(f"group {name} has no messages on the queue; name the number to skip to")
+        raise _value_error(f"group {name} has no messages on the queue; name the number to skip to")
     if stop <= first:
-        raise _invalid(f"group {name} is at number {first}; skip to a higher one")
+        raise _value_error(f"group {name} is at number {first}; skip to a higher one")
     if 0 < last < stop - 1:
-        raise _invalid(
+        raise _value_error(
             f"group {name} ends with number {last}, so it cannot continue with {stop}; "
             f"skip to {last + 1} at most, which ends the group"
         )
@@ -304,7 +304,7 @@ def _skipped(client: "Client", queue: str, group: bytes, to: int) -> Skipped:
     return Skipped(first, stop, here, last, found["closed"] or found["state"] == "paused")
 
 
-def _invalid(why: str) -> RequestError:
+def _value_error(why: str) -> RequestError:
     return RequestError(ErrorCode.VALUE_INVALID, why)
 
 

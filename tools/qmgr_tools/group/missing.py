@@ -13,7 +13,7 @@ from qmgr_tools.cli.failure import refused
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-GROUPS_READ = 1_000  # limit, because more groups would take too long for a suggestion
+GROUPS_READ = 1_000  # maximum number of groups to read, because a suggestion must not take long
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def suggesting(client: "Client", doing: str, queue: str, wanted: bytes) -> Itera
 
 def similar_group(client: "Client", queue: str, wanted: bytes) -> str:
     """Returns the remedy if *wanted* is not among the groups of *queue*."""
-    from difflib import get_close_matches  # would slow down --help
+    from difflib import get_close_matches  # The import would slow down --help.
 
     rows = islice(client.admin.groups(queue), GROUPS_READ)
     texts = [group_id.shown(bytes.fromhex(row["group"])) for row in rows]

@@ -110,7 +110,7 @@ def of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row made by :func:`of` without the usual values."""
+    """Returns a row made by :func:`of`, without details that are empty or zero."""
     unusual = ("delayed", "leased", "missing", "parked_number", "closed")
     return {key: value for key, value in row.items() if value or key not in unusual}
 

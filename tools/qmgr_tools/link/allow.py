@@ -57,7 +57,7 @@ def allow(
       store_id                the pinned store, or "" before the first connection
       allowed_us, seen_us     times of the permission and of the last opened link,
                               in microseconds since 1970, or null
-      error                   the damage of the stored row, or ""
+      error                   the damage to the stored row, or ""
 
     Examples:
       qmctl link allow FRA

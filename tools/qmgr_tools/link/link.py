@@ -155,7 +155,7 @@ def alter(
     transit: Annotated[bool | None, typer.Option("--transit/--no-transit", help=TRANSIT)] = None,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Change the addresses or other attributes of a link, at once and permanently.
+    """Change the addresses or other attributes of a link, immediately and permanently.
 
     Pending messages stay on the link, including those in flight, and are sent to the new address
     exactly once. The link reconnects, even if it was refused. A stopped link stays stopped. If a
@@ -341,7 +341,7 @@ def delete(
 
 
 def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
-    """Returns the failure to delete a link that holds messages."""
+    """Returns the failure of a command that deletes a link with messages."""
     why, remedy = f"it holds {messages(waiting)}", "wait until they are sent"
     if row.get("state") == "refused":
         why += f", and is refused: {str(row.get('error')).partition('; ')[0]}"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from qmgr_config.address import parse_address
 from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import RequestError
@@ -19,10 +18,10 @@ from qmgr_protocol.limits import (
     QUEUE_ATTRIBUTES,
     ROUTES_MAX,
     Attribute,
+    is_link_address,
 )
 from qmgr_tools.queue import system
 
-UNIX = "unix:/"
 PATTERN = re.compile(rf"[A-Za-z0-9._*-]{{1,{PATTERN_MAX}}}")
 _TEXTS: dict[str, Callable[[Any], str]] = {"bytes": bytes_text, "ms": ms_text}
 
@@ -56,12 +55,12 @@ def queue_fault(owner: str, value: Any) -> str:
 
 
 def flag_fault(value: Any) -> str:
-    """Returns an error unless *value* is a boolean, or ""."""
+    """Returns an error if *value* is not a boolean, or ""."""
     return "" if type(value) is bool else f"{_shown(value)} must be true or false"
 
 
 def pattern_fault(pattern: str) -> str:
-    """Returns an error unless *pattern* is a valid pattern of a template, or ""."""
+    """Returns an error if *pattern* is not a valid pattern of a template, or ""."""
     if PATTERN.fullmatch(pattern):
         return ""
     return f"{_shown(pattern)} is invalid: use 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - *"
@@ -87,19 +86,8 @@ def link_fault(name: str, value: Any) -> str:
 def _addresses_fault(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
         return f"use a list of at most {ADDRESSES_MAX} addresses, or [] if the peer connects"
-    wrong = next((address for address in value if not _is_address(address)), None)
+    wrong = next((address for address in value if not is_link_address(address)), None)
     return "" if wrong is None else f"{_shown(wrong)} is not HOST:PORT or unix:/PATH"
-
-
-def _is_address(address: Any) -> bool:
-    if type(address) is not str:
-        return False
-    if address.startswith(UNIX):
-        return True
-    try:
-        return bool(parse_address(address).port)
-    except ValueError:
-        return False
 
 
 def _routes_fault(value: Any) -> str:

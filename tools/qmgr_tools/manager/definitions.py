@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 STORE_ID = re.compile("[0-9A-Fa-f]{32}")
-DOTS_MAX = 32  # most dots in a name without quotes
+DOTS_MAX = 32  # maximum number of dots in a name without quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "inbound", "templates", "queues", "aliases")
 LINK_DEFAULTS: dict[str, Any] = {
@@ -230,7 +230,7 @@ def _values(
 
 def _unknown(key: str, known: tuple[str, ...]) -> str:
     """Returns an error about the unknown *key*, with a suggestion."""
-    from difflib import get_close_matches  # would slow down --help
+    from difflib import get_close_matches  # The import would slow down --help.
 
     similar = get_close_matches(key.lower(), known, n=1)
     near = f"; did you mean {similar[0]}?" if similar else ""
@@ -270,7 +270,7 @@ def of_manager(client: "Client") -> Definitions:
 
 def text(found: Definitions) -> str:
     """Returns the text of a file with the definitions *found*."""
-    import tomlkit  # takes 40 ms
+    import tomlkit  # The import takes 40 ms.
 
     document: dict[str, Any] = {
         "links": {

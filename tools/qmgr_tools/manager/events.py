@@ -25,11 +25,8 @@ COLUMNS = (
     output.count("count"),
     output.long_text("facts"),
 )
-_OWN = (
-    "event",
-    "count",
-    "manager",
-)  # facts that have their own columns, or are the same in all events
+# details that have their own columns, or are the same in all events
+_OWN = ("event", "count", "manager")
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Also show new events until Ctrl-C.")]
 Limit = Annotated[

@@ -84,7 +84,7 @@ def explain(
 
 
 def row_of(code: ErrorCode) -> dict[str, Any]:
-    """Returns all facts about *code*, for scripts."""
+    """Returns the row of *code*, for scripts."""
     return {
         "code": code.value,
         "name": code.name,
@@ -123,7 +123,7 @@ def _names_of(reason: str) -> list[str]:
 
 
 def _suggestions(wanted: str) -> str:
-    from difflib import get_close_matches  # would slow down --help
+    from difflib import get_close_matches  # The import would slow down --help.
 
     known = {code.name: code.name for code in ErrorCode}
     known |= {name: code.name for code in ErrorCode for name in _names_of(code.mq)}

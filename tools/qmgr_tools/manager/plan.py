@@ -16,7 +16,7 @@ from qmgr_tools.queue import backout, system
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-_OTHER_KEYS = (  # attributes of other objects than queues
+_OTHER_KEYS = (  # attributes of objects other than queues
     "addresses",
     "connections",
     "ordered",
@@ -26,7 +26,7 @@ _OTHER_KEYS = (  # attributes of other objects than queues
     "alias_of",
     "store_id",
 )
-_DELETED = {"alias": "queue"}  # kinds that are deleted as another kind
+_DELETED = {"alias": "queue"}  # kinds whose objects are deleted with the method of another kind
 
 
 @dataclass(frozen=True, slots=True)

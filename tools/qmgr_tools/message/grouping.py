@@ -42,7 +42,7 @@ PutNumber = Annotated[
         min=1,
         max=GROUP_NUMBER_MAX,
         show_default="1",
-        help="The number of the message in the group; with --lines, of the first line.",
+        help="The number of the message in the group; with --lines, the number of the first line.",
     ),
 ]
 Last = Annotated[

@@ -129,7 +129,7 @@ DeliverAt = Annotated[
     typer.Option(
         metavar="ISO-TIME",
         show_default=False,
-        help="Deliver the message at this local time, or at a time with zone: 2030-01-31T18:00Z.",
+        help="Deliver the message at this local time, or at a time with a zone: 2030-01-31T18:00Z.",
     ),
 ]
 NonPersistent = Annotated[
@@ -313,8 +313,8 @@ def get(
 ) -> None:
     """Get messages: lease, print and acknowledge them.
 
-    A message is acknowledged after it is printed, which deletes it from the queue. If no message
-    arrived, the exit code is 7.
+    The command prints each message and then acknowledges it, which deletes it from the queue. If no
+    message arrives, the exit code is 7.
 
     Examples:
       qmctl get ORDERS

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(call: "Call", received: Sequence["Message"], *, body_only: bool, several: bool) -> None:
-    """Prints the *received* messages, and flush the output.
+    """Prints the *received* messages, and flushes the output.
 
     Raises:
         Failure: USAGE if a body would send control characters to the terminal. No message is

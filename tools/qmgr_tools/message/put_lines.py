@@ -12,7 +12,7 @@ from qmgr_tools.message import grouping, put_source
 if TYPE_CHECKING:
     from qmgr_tools.cli.command import Call
 
-RATED_S, RATED_MESSAGES = 1.0, 10_000  # least time or number of messages for a meaningful rate
+RATED_S, RATED_MESSAGES = 1.0, 10_000  # minimum time or number of messages to show a rate
 
 
 class Done(NamedTuple):
@@ -22,7 +22,7 @@ class Done(NamedTuple):
     size_bytes: int
     refusals: list[RequestError]
     seconds: float
-    subscriptions: set[int | None]  # numbers of subscriptions that publications matched
+    subscriptions: set[int | None]  # numbers of subscriptions that the publications matched
 
     @property
     def rate(self) -> str:
@@ -39,7 +39,7 @@ def put(
     Raises:
         Failure: If the file cannot be read, or the daemon cannot be reached.
     """
-    from qmgr_client.message import Outgoing  # takes 60 ms
+    from qmgr_client.message import Outgoing  # The import takes 60 ms.
 
     started_s = time.monotonic()
     done, size, refusals, fits = 0, 0, list[RequestError](), set[int | None]()

@@ -39,7 +39,8 @@ def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
 
 def _names_and_patterns(selector: str) -> tuple[list[str], list[str]]:
     """Returns the distinct names in a selector, and the patterns that follow LIKE."""
-    from qmgrd.core.selector import lexer as selector_lexer  # takes 20 ms, too long for --help
+    # The import takes 20 ms, too long for --help.
+    from qmgrd.core.selector import lexer as selector_lexer
 
     try:
         tokens = selector_lexer.tokenize(selector)

@@ -148,7 +148,7 @@ def as_row(message: "Message") -> dict[str, Any]:
 def columns_of(rows: Sequence[Row], *, delayed: bool) -> list[Column]:
     """Returns COLUMNS, and the optional columns that have values.
 
-    The time of delivery is not shown, because after a failure a message waits for another delay.
+    The time of delivery is not shown, because a message that fails is delayed again.
     """
     optional = (*OPTIONAL, DELAY) if delayed else OPTIONAL
     more = [column for column in optional if any(column.cell(row) for row in rows)]
@@ -167,7 +167,7 @@ def _unusual(message: "Message") -> dict[str, Any]:
 
 
 def show(message: "Message", without: Sequence[str] = ()) -> None:
-    """Prints the facts of *message*, except *without*, and then the body, for people."""
+    """Prints the properties of *message* except those in *without*, then the body, for people."""
     known = as_object(message)
     age = humanize.age(message.put_us, time.time_ns() // 1000)
     known |= _unusual(message) | {

@@ -41,7 +41,7 @@ def alter(
     dry: dry_run.DryRun = False,
     **attributes: Any,
 ) -> None:
-    """Change options of a queue, at once and permanently. The queue may be in use.
+    """Change options of a queue, immediately and permanently. The queue may be in use.
 
     The word "default" resets an option to the value of its template, or to the queue manager's
     default. If a limit is lower than the current contents, no message is removed, but puts are

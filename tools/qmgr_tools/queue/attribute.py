@@ -42,7 +42,7 @@ PANELS: dict[str, dict[str, str]] = {
         "retry_max_ms": "Maximum delay",
         "retry_jitter_percent": "Maximum random reduction of a delay, in percent",
         "backout_threshold": "Failures that make a message a dead letter; 0: never",
-        "delivery_limit": "Returns without a failure that make it a dead letter; 0: never",
+        "delivery_limit": "Returns without a failure that make a message a dead letter; 0: never",
         "backout_queue": 'Target of dead letters; "": SYSTEM.DEAD.LETTERS',
     },
     "Circuit breaker": {

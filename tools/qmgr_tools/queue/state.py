@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 OPEN = "open"
-BREAKER = "breaker"  # Delivery pauses, or one message is tried, after too many failures.
+# After too many failures, delivery pauses, or the queue delivers one message as a probe.
+BREAKER = "breaker"
 CLOSED = "closed"  # the state of a breaker that does not pause delivery
 # The states of queues with inhibited puts and gets.
 _INHIBITED = {(True, False): "no puts", (False, True): "no gets", (True, True): "closed"}

@@ -31,7 +31,7 @@ LISTED = ("pattern", "queues", "gives")
 
 
 def _gives(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the row of a template with its attributes, separately and as one text."""
+    """Returns the row of a template with its attributes, separately and as one string."""
     given = row["attributes"]
     words = (
         f"{queue_attribute.label(column.key)} {column.cell(given)}"
@@ -110,7 +110,7 @@ def _found(client: "Client", pattern: str) -> Mapping[str, Any]:
 def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
     """Set options for all present and future local queues whose names match a pattern.
 
-    The given options replace the options of the template at once. If several templates match a
+    The given options replace the options of the template immediately. If several templates match a
     name, only the template with the most characters other than * applies. Options of a queue
     override the options of its template. Names that start with SYSTEM. match only patterns that
     start with SYSTEM.

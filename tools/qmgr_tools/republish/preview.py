@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NOW, ON_RETURN, NO_ROOM = "now", "on return", "no room"
 FIRST = 3  # number of UIDs to show for each subscription
-SHOWN_MAX = 100  # most subscriptions to show to people
+SHOWN_MAX = 100  # maximum number of subscriptions to show to people
 COLUMNS = (
     output.whole("subscription"),
     output.count("messages"),

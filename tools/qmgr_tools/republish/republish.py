@@ -242,7 +242,7 @@ def _show(found: dict[str, Any], body: bytes) -> None:
 
 
 def not_parked(doing: str, uid: str) -> Failure:
-    """Returns the failure of *doing* something with a publication that is not parked."""
+    """Returns the failure of *doing* something with a publication because it is not parked."""
     why = "the publication is not parked for any selected subscription"
     remedy = "see: qmctl republish ls"
     return Failure(Exit.NOT_FOUND, f"cannot {doing}", why, remedy)

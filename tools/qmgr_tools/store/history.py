@@ -221,7 +221,7 @@ def delete(call: Call, cursor: Cursor) -> None:
 def _some(
     client: "Client", after: int, wanted: dict[str, set[str]], most: int | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """Returns the last *most* wanted rows later than *after*, and the number of the last row.
+    """Returns the last *most* matching rows after row *after*, and the number of the last row.
 
     Memory does not grow with the length of the history.
     """
@@ -269,10 +269,10 @@ def _why_none(client: "Client", queues: set[str]) -> str:
             return f"no history of {name}: {error.text}"
         if attributes.get("accounting") == "off":
             alter = "sub alter" if ":" in name else "queue alter"
-            return f"{name} records no history; to record it: qmctl {alter} {name} --accounting on"
+            return f"{name} has no history; to record it: qmctl {alter} {name} --accounting on"
     facts = client.admin.history_show()
     if facts["next"] == 1:
-        return "no history exists; to record it: qmctl queue alter QUEUE --accounting on"
+        return "no history is recorded; to record it: qmctl queue alter QUEUE --accounting on"
     kept = f"rows {facts['first']} to {facts['next'] - 1} are stored"
     if facts["first"] == facts["next"]:
         kept = f"all {facts['next'] - 1} rows were exported and deleted"

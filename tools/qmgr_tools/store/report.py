@@ -13,7 +13,7 @@ from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
 if TYPE_CHECKING:
-    from pyspark_qmgr.reports.job import Made
+    from pyspark_qmgr.reports.job import ReportResults
 
 LIST = "ls"
 PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # packages of the extra "spark"
@@ -109,8 +109,8 @@ def report(
     options = {"path": ", ".join(path), "to": to, "reports": ", ".join(r.name for r in asked)}
     where = {"master": master} if master else {"cores": str(cores)}
     with _refusals():
-        made = _make(asked, path, to, options | where, cores, master)
-    _show(call, made)
+        results = _make(asked, path, to, options | where, cores, master)
+    _show(call, results)
 
 
 def _list(call: Call) -> None:
@@ -138,7 +138,7 @@ def _make(
     options: dict[str, str],
     cores: int,
     master: str | None,
-) -> "Made":
+) -> "ReportResults":
     from pyspark_qmgr.reports import job
     from pyspark_qmgr.reports.watch import watched
     from pyspark_qmgr.session import cluster_session, local_session
@@ -172,18 +172,18 @@ def _absolute(to: str) -> str:
     return to if ":" in to.partition("/")[0] else str(Path(to).expanduser().absolute())
 
 
-def _show(call: Call, made: "Made") -> None:
+def _show(call: Call, results: "ReportResults") -> None:
     if call.is_json:
-        output.document(made.document())
+        output.document(results.document())
     else:
-        output.table(_DONE, map(_row, made.document()["reports"]))
-        output.say(f"wrote {made.page}")
-    if made.failed:
-        names = ", ".join(outcome.report.name for outcome in made.failed)
+        output.table(_DONE, map(_row, results.document()["reports"]))
+        output.say(f"wrote {results.page}")
+    if results.failed:
+        names = ", ".join(outcome.report.name for outcome in results.failed)
         raise Failure(
             Exit.FAILED,
             f"cannot create reports: {names}",
-            made.failed[0].error,
+            results.failed[0].error,
             "the other reports were created",
         )
 

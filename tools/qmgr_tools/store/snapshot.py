@@ -41,7 +41,7 @@ QUEUES = (
 
 
 def rate_of(text: str | int) -> int:
-    """Returns a rate in bytes per second. A very small rate is refused: it may lack a unit."""
+    """Returns a rate in bytes per second. Refuses a very small rate, which may lack a unit."""
     size = option.size(text)
     if 0 < size < RATE_MIN:
         raise typer.BadParameter(

@@ -109,7 +109,7 @@ def alter(
     dry: dry_run.DryRun = False,
     **attributes: Any,
 ) -> None:
-    """Change options of a subscription, at once and permanently, even if it is in use.
+    """Change options of a subscription, immediately and permanently, even while it is in use.
 
     The word "default" resets an option to the value of the topic, or to the queue manager's
     default. The filter and the selector cannot be changed. Create another subscription instead.

@@ -160,7 +160,7 @@ def show(call: Call, name: Name) -> None:
       oldest, oldest_ms               time and age of the oldest publication
       consumers                       number of consumers
       unused_ms                       idle time, if unused_expiry_ms is set
-      puts, fast, slow                arrivals, in total and by way of storing
+      puts, fast, slow                arrivals, in total and by method of storing
       delivered, acked, returned      deliveries; acknowledgements; returns
       purged, damaged, expired        purged; set aside; expired messages
       dead, moved, lost               dead letters; moved; lost in a restart

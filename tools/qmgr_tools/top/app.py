@@ -108,7 +108,7 @@ class TopApp(App[None]):
         self._source = source
         self._delay_s = delay_s
         self._model = Model()
-        self._frame = self._latest = Frame()  # the frame on the screen, and the latest frame
+        self._frame = self._latest = Frame()  # the frame that is shown, and the latest frame
         self._is_paused = False
         self._lost, self._tries = "", 0
 
@@ -187,13 +187,13 @@ class TopApp(App[None]):
         self.repaint()
 
     def action_pause(self) -> None:
-        """Pauses the screen, or resume it."""
+        """Pauses or resumes the screen."""
         self._is_paused = not self._is_paused
         self._frame = self._frame if self._is_paused else self._latest
         self.repaint()
 
     def action_detail(self) -> None:
-        """Shows or hide the details of a row."""
+        """Shows or hides the details of a row."""
         self.board.is_detailed = not self.board.is_detailed
         self._move(0)  # From now on, the cursor follows its row, even the first row.
 

@@ -13,7 +13,7 @@ from typing import Any
 from qmgr_tools.cli.output import Row
 from qmgr_tools.queue import state as queue_state
 
-TREND_MAX = 240  # most samples of a queue's depth to keep
+TREND_MAX = 240  # maximum number of samples of a queue's depth to keep
 DOWN = ("waiting", "dialling", "opening", "refused", "stopped")
 
 Rows = list[dict[str, Any]]

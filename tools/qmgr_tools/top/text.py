@@ -31,7 +31,7 @@ from qmgr_tools.top.view import (
     rate_text,
 )
 
-TABLE_MIN, DETAIL_MAX = 4, 18  # least lines of the table, most lines of the details
+TABLE_MIN, DETAIL_MAX = 4, 18  # minimum lines of the table, maximum lines of the details
 FALLS, RISES = "▼", "▲"
 KEYS = (
     ("1 2 3", "view"),
@@ -65,7 +65,7 @@ NOUNS = {
     "connections": connection.COLUMNS,
 }
 IDS = ("connection", "queue_id")
-LABEL_MAX, FACT_WIDTH = 18, 38  # widths of a fact in the details: name, name and value
+LABEL_MAX, FACT_WIDTH = 18, 38  # widths in the details: a name, and a name with its value
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def paint(
     page.lines.append(_tabs(page, frame, board, len(rows), width))
     cursor = board.cursor(rows)
     detail = _detail(board, rows[cursor], width) if board.is_detailed and rows else []
-    room = height - len(page.lines) - 2  # without the lines of titles and keys
+    room = height - len(page.lines) - 2  # less the lines of titles and keys
     detail = detail[: max(0, room - TABLE_MIN)]
     page.rows_shown = max(0, room - len(detail))
     page.first_row = _first(top, cursor, len(rows), page.rows_shown)
@@ -267,7 +267,7 @@ def _nothing(frame: Frame, board: Board, status: ScreenStatus) -> str:
 
 
 def _detail(board: Board, row: Row, width: int) -> list[Text]:
-    """Returns the details of a row: the trend, then facts in as many columns as fit."""
+    """Returns the details of a row: the trend, then values in as many columns as fit."""
     title = f"── {row.get(board.view.columns[0].key)} "
     lines = [Text(title + "─" * max(0, width - cell_len(title)), style="bold")]
     if row.get(TREND):

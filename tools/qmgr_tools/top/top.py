@@ -91,7 +91,7 @@ def top(
         return
     _check_screen(call, count)
     call.check("watch the queue manager")
-    from qmgr_tools.top.app import TopApp  # takes 400 ms, too long for other commands
+    from qmgr_tools.top.app import TopApp  # The import takes 400 ms, too long for other commands.
     from qmgr_tools.top.feed import Feed
 
     app = TopApp(Feed(call.pinned().address), delay, view or ViewName.QUEUES)
@@ -113,7 +113,7 @@ def _check_screen(call: Call, count: int | None) -> None:
 
 
 def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
-    from qmgr_tools.top.model import Model  # would slow down --help
+    from qmgr_tools.top.model import Model  # The import would slow down --help.
 
     model = Model()
     with call.client("watch the queue manager") as client:

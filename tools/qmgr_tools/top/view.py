@@ -1,7 +1,7 @@
 """Selects the contents of qmctl top: the view, the ordered rows, and the columns that fit.
 
 The functions are pure. If there is not enough room, columns are removed one after the other. One
-column grows into free room.
+column grows to fill unused room.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def rate_text(value: float) -> str:
 
 
 def count_text(value: int) -> str:
-    """Returns a number with separators between thousands."""
+    """Returns a number with thousands separators."""
     return f"{value:,}"
 
 

@@ -3,7 +3,7 @@
 from qmgr_protocol.topic import MARK, check_subscription, is_subscription
 from qmgr_tools.cli import output
 
-ELSEWHERE = ("*", "**", ">")  # wildcards of other systems, which are ordinary words here
+ELSEWHERE = ("*", "**", ">")  # wildcards of other systems, which have no special meaning in qmgrd
 
 
 def bare(topic: str) -> str:

@@ -107,7 +107,7 @@ def _show(row: Mapping[str, Any]) -> None:
     options=queue_attribute.options(takes_default=True, attributes=TOPIC_ATTRIBUTES, panels=PANELS)
 )
 def set_(call: Call, topic: Topic, **attributes: Any) -> None:
-    """Set attributes of a topic and all topics below it, at once and permanently.
+    """Set attributes of a topic and all topics below it, immediately and permanently.
 
     Omitted options stay unchanged. The word "default" resets an option, so that the topic inherits
     it. The redelivery limit of a subscription overrides the limit of the topic.

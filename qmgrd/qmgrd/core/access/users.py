@@ -13,6 +13,7 @@ from typing import Any
 
 from qmgr_protocol import name as names
 from qmgr_protocol import verifier as verifiers
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import user as rows_
@@ -24,7 +25,6 @@ from qmgrd.core.catalogue.near import nearest
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 
 ROLES_EXIST_MAX = 1_000  # roles in addition to the built-in ones
 ATTRIBUTES = ("verifier", "roles", "enabled")

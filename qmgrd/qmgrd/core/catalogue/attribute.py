@@ -15,7 +15,8 @@ from qmgr_protocol.limits import (
 )
 from qmgrd.core.catalogue.system import EVENTS, PUBLICATIONS
 
-INHIBITS = ("put_inhibit", "get_inhibit")  # states of a queue, not part of its definition
+# Attributes that are states of a queue, not parts of its definition.
+INHIBITS = ("put_inhibit", "get_inhibit")
 ALIAS_OF = "alias_of"
 _FLAG = Attribute("flag")
 _KNOWN = QUEUE_ATTRIBUTES | dict.fromkeys(INHIBITS, _FLAG) | {ALIAS_OF: Attribute("queue")}
@@ -37,8 +38,8 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
     """Raises VALUE_INVALID if *value* is not valid for *attribute*.
 
     Args:
-        noun: The kind of definition: "queue", "template", "subscription" or "topic". The error text
-            contains *noun* and *name*.
+        noun: The kind of definition: "queue", "template", "subscription" or "topic". The error
+            message contains *noun* and *name*.
     """
     known = _OF_NOUN.get(noun, _KNOWN)[attribute]
     if known.quantity == "flag":
@@ -50,7 +51,7 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
 
 
 def label(attribute: str) -> str:
-    """Returns the name of *attribute* for texts. The unit is omitted because values include it."""
+    """Returns the name of *attribute* for messages, without the unit, which values include."""
     return attribute.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
@@ -72,7 +73,7 @@ def _number_fault(known: Attribute, value: Any) -> str:
     text = _SAID[known.quantity]
     span = f" ({text(known.low)} to {text(known.high)})"
     if type(value) is float and known.quantity == "factor":
-        if not known.low <= value <= known.high:  # Also true for NaN.
+        if not known.low <= value <= known.high:  # The test is also true for NaN.
             return f"{value:g} is too {'small' if value < known.low else 'large'}{span}"
         return ""
     if type(value) is not int:

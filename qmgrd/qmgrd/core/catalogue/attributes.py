@@ -21,7 +21,7 @@ _KNOWN = {
     "remote": ("put_inhibit",),
     "alias": (ALIAS_OF, *INHIBITS),
 }
-_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # fields of a row that are not attributes
+_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # the fields of a row that are not attributes
 _OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Publishers must not wait for subscribers.
 
 
@@ -52,7 +52,7 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
     kept = {}
     for attribute, value in given.items():
         if attribute not in known:
-            raise unknown("templates", pattern, attribute, known)
+            raise unknown_attribute_error("templates", pattern, attribute, known)
         if value is not None:
             attribute_.check("template", pattern, attribute, value)
             kept[attribute] = value
@@ -72,7 +72,7 @@ def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the given attributes that a row stores. An inhibit is stored only if it is set."""
+    """Returns those given attributes that a row stores. An inhibit is stored only if it is set."""
     return {key: value for key, value in given.items() if key not in INHIBITS or value}
 
 
@@ -107,15 +107,15 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def given_of(row: dict[str, Any]) -> list[str]:
-    """Returns the attributes that were given for the queue of *row*. All others are defaults."""
+    """Returns the attributes that were set for the queue of *row*. All others have defaults."""
     known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
     return [attribute for attribute in known if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
-    """Returns whether a definition with *given* would create a queue with the same *row*.
+    """Returns whether a definition with *given* would create a queue with the row *row*.
 
-    An inhibit that *given* does not mention makes no difference, because an operator set it on
+    An inhibit that *given* does not contain makes no difference, because an operator set it on
     purpose.
     """
     own = own_of(row)
@@ -137,24 +137,24 @@ def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
     return Bounds(**defaults | given)
 
 
-def put_inhibited(queue: str) -> RequestError:
+def put_inhibited_error(queue: str) -> RequestError:
     """Returns the error for a put on *queue* while puts are inhibited."""
-    return _inhibited(ErrorCode.PUT_INHIBITED, queue, "put")
+    return _inhibited_error(ErrorCode.PUT_INHIBITED, queue, "put")
 
 
-def get_inhibited(queue: str) -> RequestError:
+def get_inhibited_error(queue: str) -> RequestError:
     """Returns the error for a get from *queue* while gets are inhibited."""
-    return _inhibited(ErrorCode.GET_INHIBITED, queue, "get")
+    return _inhibited_error(ErrorCode.GET_INHIBITED, queue, "get")
 
 
-def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
+def _inhibited_error(code: ErrorCode, queue: str, verb: str) -> RequestError:
     text = f"{verb}s are inhibited on queue {queue}; set its {verb}_inhibit to false to allow them"
     return RequestError(code, text, retry_after_ms=1_000)
 
 
 def _check_known(queue: str, attribute: str, kind: str) -> None:
     if attribute not in _KNOWN[kind]:
-        raise unknown("queues", queue, attribute, list(_KNOWN[kind]))
+        raise unknown_attribute_error("queues", queue, attribute, list(_KNOWN[kind]))
     if attribute == "unused_expiry_ms" and queue in system.ATTRIBUTES:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
@@ -163,8 +163,8 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
         )
 
 
-def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
-    """Returns the error for an unknown *attribute*, with the closest or all known attributes."""
+def unknown_attribute_error(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
+    """Returns the error for an unknown *attribute*. It names the closest or all attributes."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known) or 'none'}"
     return RequestError(

@@ -15,24 +15,24 @@ class StoreForeign(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """The facts that a start reads from the store. See :func:`boot`."""
+    """The values that a start reads from the store. See :func:`boot`."""
 
     store_id: bytes
     number: int
-    clock_ms: int  # store clock at the last turn, in milliseconds
-    wall_us: int  # wall clock at the last turn, in microseconds
+    clock_ms: int  # the store clock at the last turn, in milliseconds
+    wall_us: int  # the wall clock at the last turn, in microseconds
     stamp_us: int
     turn_number: int
     producers: int
     unclean: bool
-    salt: bytes  # random value that differs at each start, even after the store was restored
-    secret: bytes  # secret of the store, for sessions and leases; never sent to a peer
+    salt: bytes  # a random value that differs at each start, even after the store was restored
+    secret: bytes  # the secret of the store, for sessions and leases; never sent to a peer
 
 
 def boot(
     tx: Transaction, name: str, new_id: bytes, new_secret: bytes, *, is_named: bool = True
 ) -> Boot:
-    """Raises the boot number in *tx* and returns the facts of the last run.
+    """Raises the boot number in *tx* and returns the values that the last run stored.
 
     Args:
         name: The name of this queue manager, from the configuration if *is_named*, else a default.
@@ -80,7 +80,7 @@ def _found(tx: Transaction, name: str, store_id: bytes) -> None:
 
 
 def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int]:
-    """Returns the store's id and its last boot number, if it belongs to this queue manager."""
+    """Returns the store's id and last boot number if the store belongs to this queue manager."""
     value = tx.get(keys.STORE) or b""
     if len(value) >= keys.STORE_ROW.size:
         _, version, _ = keys.STORE_ROW.unpack_from(value)
@@ -109,7 +109,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
 def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
     """Raises RowInvalid if a message has the next arrival number or a higher one.
 
-    A put would overwrite such a message. The check does one seek per priority in use, and one more.
+    A put would overwrite such a message. The check does one seek per priority in use, plus one.
     """
     start = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     stop = keys.after(start)
@@ -120,5 +120,5 @@ def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int)
                 f"the counters of queue {name} (id {queue_id})",
                 f"message {arrival} exists, but by the counters the next message is {next_arrival}",
             )
-        # Seeks to keys that must not exist in this lane and priority, and so finds the next ones.
-        start = found[0][:-8] + next_arrival.to_bytes(8, "big")
+        # Seeks to a key that must not exist in this lane and priority, which finds the next key.
+        start = found[0][keys.BEFORE_ARRIVAL] + next_arrival.to_bytes(8, "big")

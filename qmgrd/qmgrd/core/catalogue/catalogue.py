@@ -15,22 +15,22 @@ from typing import Any
 
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topic_names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import attributes, route, system
-from qmgrd.core.catalogue.aliases import Aliases
 from qmgrd.core.catalogue.attribute import ALIAS_OF
 from qmgrd.core.catalogue.definition import check_alias, check_new, check_same
 from qmgrd.core.catalogue.missing import (
-    is_carried,
-    is_published,
-    no_queue,
-    no_subscription,
-    no_target,
+    get_from_proxy_error,
+    put_to_subscription_error,
+    unknown_queue_error,
+    unknown_subscription_error,
+    unknown_target_error,
 )
+from qmgrd.core.catalogue.name_index import NameIndex, manager_of, target_of
 from qmgrd.core.catalogue.named import KINDS, Alias, ProxySubscription, Remote, named
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX
-from qmgrd.core.catalogue.remotes import Remotes
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.templates import Template, Templates
 from qmgrd.core.catalogue.topics import Topics
@@ -39,7 +39,6 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References
@@ -58,20 +57,20 @@ class Catalogue:
         self.queues: dict[str, Queue | Remote | Alias | ProxySubscription] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
-        self.routes: dict[str, Link] = {}  # links by the target of their routes
+        self.routes: dict[str, Link] = {}  # links, by the target of their routes
         self.templates = Templates()
         self.topics = Topics(context)
         self.references = References()
         self._rows: dict[str, dict[str, Any]] = {}
         self.names: list[str] = []  # sorted
-        self.aliases = Aliases()
-        self.remotes = Remotes()
+        self.aliases = NameIndex(target_of)
+        self.remotes = NameIndex(manager_of)
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
-        """Returns the local or transmission queue *name*, or the queue to which that alias points.
+        """Returns the local or transmission queue *name*, or the target of the alias *name*.
 
         Args:
-            gets: Whether the caller receives messages. An alias may have its own get inhibit.
+            gets: Whether the caller receives messages. An alias can have its own get inhibit.
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
@@ -79,7 +78,7 @@ class Catalogue:
         known = self.named(name)
         found = self._resolved(known)
         if isinstance(found, ProxySubscription):
-            raise is_carried(name, found.manager)
+            raise get_from_proxy_error(name, found.manager)
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
@@ -87,7 +86,7 @@ class Catalogue:
                 f"{route.link_to(self, found.manager).queue.name}; consume them at {found.manager}",
             )
         if gets and isinstance(known, Alias) and known.get_inhibit:
-            raise attributes.get_inhibited(name)
+            raise attributes.get_inhibited_error(name)
         return found
 
     def named(self, name: str) -> Queue | Remote | Alias | ProxySubscription:
@@ -106,8 +105,8 @@ class Catalogue:
             known = self.queues if self._context.gives_hints else ()
             self._context.count_read(min(len(known), LOOKED_AT_MAX), 0)
             if is_subscription:
-                raise no_subscription(name, known)
-            raise no_queue(name, known)
+                raise unknown_subscription_error(name, known)
+            raise unknown_queue_error(name, known)
         return found
 
     def find(self, name: str) -> Queue | Remote | ProxySubscription:
@@ -125,7 +124,7 @@ class Catalogue:
         if not isinstance(known, Alias):
             return known
         if known.target not in self.queues and known.target not in system.ATTRIBUTES:
-            raise no_target(known.name, known.target)
+            raise unknown_target_error(known.name, known.target)
         found = self.named(known.target)
         assert not isinstance(found, Alias), f"{known.name} is an alias of alias {found.name}"
         return found
@@ -158,38 +157,40 @@ class Catalogue:
         if topic_names.is_topic(name):
             return self._publications(name[1:])
         found = self.queues.get(name)
-        if type(found) is not Queue:  # Most names are queues, so one check is enough for them.
+        if type(found) is not Queue:  # Most names refer to queues, for which one check is enough.
             found = self._open_to_puts(name)
         if isinstance(found, Remote):
             if found.target in system.ATTRIBUTES:
-                raise system.no_puts(name, f"{found.target} of {found.manager}")
+                raise system.put_to_system_queue_error(name, f"{found.target} of {found.manager}")
             queue, target = route.route_to(self, found.target, found.manager)
         elif (
             isinstance(found, ProxySubscription)
             or found.references is not None
             or found.is_publications
         ):
-            raise is_published(name)
+            raise put_to_subscription_error(name)
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{name} receives messages only from puts to remote queues such as QUEUE{name}",
             )
         elif found.name in system.ATTRIBUTES:
-            raise system.no_puts(name, found.name)
+            raise system.put_to_system_queue_error(name, found.name)
         else:
             queue, target = found, ""
         if queue.bounds.put_inhibit:
-            raise attributes.put_inhibited(queue.name)
+            raise attributes.put_inhibited_error(queue.name)
         return queue, target
 
     def _open_to_puts(self, name: str) -> Queue | Remote | ProxySubscription:
-        """Returns the destination of *name*, unless its alias or remote queue is inhibited."""
+        """Returns the destination of *name*, unless the alias or remote queue *name* is
+        inhibited.
+        """
         known = self.named(name)
         found = self._resolved(known)
         for each in (known, found):
             if isinstance(each, Remote | Alias) and each.put_inhibit:
-                raise attributes.put_inhibited(each.name)
+                raise attributes.put_inhibited_error(each.name)
         return found
 
     def own_queue(self, name: str) -> Queue:
@@ -200,7 +201,7 @@ class Catalogue:
         """
         queue = self.system(name)
         if queue.bounds.put_inhibit:
-            raise attributes.put_inhibited(name)
+            raise attributes.put_inhibited_error(name)
         return queue
 
     def _publications(self, topic: str) -> tuple[Queue, str]:
@@ -210,8 +211,7 @@ class Catalogue:
         return self.own_queue(system.PUBLICATIONS), topic
 
     def storing_queue(self, name: str) -> Queue:
-        """Returns the queue that stores puts on *name*. For a remote queue, this is its link's
-        queue.
+        """Returns the queue that stores puts on *name*. For a remote queue, it is the link's queue.
 
         Raises:
             RequestError: The codes of :meth:`find`.
@@ -222,10 +222,10 @@ class Catalogue:
         return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Defines a queue and returns its row. A repeated identical definition changes nothing.
+        """Defines a queue and returns its row. Repeating an identical definition has no effect.
 
         Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS if the queue has other
+            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS if the queue exists with other
                 attributes, LINK_UNKNOWN for a remote queue, or QUEUES_EXHAUSTED.
         """
         target, manager = names.split(name)
@@ -248,7 +248,7 @@ class Catalogue:
         return self.show_queue(name)
 
     def check_room(self) -> None:
-        """Raises QUEUES_EXHAUSTED if the limit of queues is reached."""
+        """Raises QUEUES_EXHAUSTED if the maximum number of queues is reached."""
         limit = self._context.config.limits.queues_max
         count = len(self.names) - len(system.ATTRIBUTES.keys() & self.queues.keys())
         if count >= limit:
@@ -268,13 +268,13 @@ class Catalogue:
         self._context.wrote = True
 
     def add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
-        """Adds the queue *name* with its stored *row*. If this raises an error, nothing has
-        changed.
+        """Adds the queue *name* with its stored *row*. If an error is raised, nothing has changed.
 
         Args:
             name: The name of the queue.
             row: The stored row.
-            unclean: Whether the last run was killed. Older messages then count as maybe delivered.
+            unclean: Whether the last run was killed. Older messages then count as possibly
+                delivered.
         """
         if row["kind"] in KINDS:
             found: Queue | Remote | Alias | ProxySubscription = named(name, row)
@@ -334,7 +334,7 @@ class Catalogue:
         queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Changes attributes of a queue permanently. Returns the changed ones as [old, new].
+        """Changes attributes of a queue permanently. Returns [old, new] for each changed attribute.
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN or VALUE_INVALID.
@@ -410,7 +410,7 @@ class Catalogue:
 
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yields the names that use the link to *manager*: remote queues and proxies."""
-        for bound_for in self.remotes.managers():
+        for bound_for in self.remotes.referred():
             if route.link_to(self, bound_for).name == manager:
                 yield from self.remotes.of(bound_for)
 

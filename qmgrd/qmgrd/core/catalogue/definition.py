@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
-    """Raises VALUE_INVALID if the alias *name* of *target* would be an alias of an alias."""
+    """Raises VALUE_INVALID if the alias *name* of *target* would create an alias of an alias."""
     known = catalogue.queues.get(target)
     fault = ""
     if isinstance(known, Alias):
@@ -27,7 +27,7 @@ def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
 def check_new(
     catalogue: "Catalogue", own: str, name: str, given: dict[str, Any], kind: str
 ) -> None:
-    """Raises an error if a new queue *name* conflicts with the definitions at *own*."""
+    """Raises an error if a new queue *name* conflicts with existing definitions at *own*."""
     if kind == "remote":
         target, manager = names.split(name)
         if manager == own:
@@ -46,7 +46,7 @@ def check_new(
 
 
 def check_same(name: str, known: dict[str, Any], given: dict[str, Any]) -> None:
-    """Raises QUEUE_EXISTS if the queue with the *known* row differs from the *given* attributes."""
+    """Raises QUEUE_EXISTS if the attributes of the *known* row differ from those *given*."""
     if not attributes.is_same(known, given):
         old = attributes.own_of(known)
         raise RequestError(

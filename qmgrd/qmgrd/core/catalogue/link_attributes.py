@@ -1,14 +1,20 @@
-"""The attributes of a link (the peer's addresses, connections, order, routes) and their checks."""
+"""The attributes of a link (addresses of the peer, connections, order, routes) and their checks."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import ADDRESSES_MAX, ANY_ROUTE, CONNECTIONS_MAX, ROUTES_MAX
-from qmgrd.core.catalogue.attributes import unknown
+from qmgr_protocol.limits import (
+    ADDRESSES_MAX,
+    ANY_ROUTE,
+    CONNECTIONS_MAX,
+    ROUTES_MAX,
+    is_link_address,
+)
+from qmgrd.core.catalogue.attributes import unknown_attribute_error
 
-# The defaults; addresses have none.
+# The default of each attribute except the addresses.
 DEFAULTS: dict[str, Any] = {
     "connections": 1,
     "ordered": False,
@@ -37,11 +43,11 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
     """Returns the *given* attributes of a link after checking them.
 
     Raises:
-        RequestError: VALUE_INVALID, also for an attribute that is not in *known*.
+        RequestError: VALUE_INVALID if a value is not valid or an attribute is not in *known*.
     """
     for attribute, value in given.items():
         if attribute not in known:
-            raise unknown("links", link, attribute, list(known))
+            raise unknown_attribute_error("links", link, attribute, list(known))
         why = _CHECKS[attribute](value)
         if why:
             raise RequestError(ErrorCode.VALUE_INVALID, f"links.{link}.{attribute}: {why}")
@@ -51,17 +57,8 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
 def _addresses(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
         return f"give up to {ADDRESSES_MAX} of host:port or unix:/path, or none if the peer dials"
-    wrong = [address for address in value if not _is_address(address)]
+    wrong = [address for address in value if not is_link_address(address)]
     return f"{str(wrong[0])[:80]!r} is not host:port or unix:/path" if wrong else ""
-
-
-def _is_address(address: Any) -> bool:
-    if type(address) is not str or len(address) > 300:
-        return False
-    if address.startswith("unix:/"):
-        return True
-    host, _, port = address.rpartition(":")
-    return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)
 
 
 def _connections(value: Any) -> str:

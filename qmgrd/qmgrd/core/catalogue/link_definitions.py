@@ -6,18 +6,18 @@ A link is created and deleted together with its transmission queue.
 from typing import Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core.catalogue import link_attributes
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link, LinkState
 
-# The reasons for refusing a link that accepting the peer with a new stream resolves.
+# The reasons for a refusal that end when an operator accepts the peer with a new stream.
 ACCEPTABLE = frozenset(
     {
         ErrorCode.PEER_STORE_CHANGED,
@@ -40,8 +40,9 @@ class LinkDefinitions:
         self._add(name, row)
 
     def create(self, name: str, given: dict[str, Any]) -> Link:
-        """Defines a link and its transmission queue. A repeated identical definition changes
-        nothing.
+        """Defines a link and its transmission queue.
+
+        Repeating an identical definition has no effect.
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED or PEER_WRONG.
@@ -67,8 +68,7 @@ class LinkDefinitions:
         if name == self._context.name:
             raise RequestError(
                 ErrorCode.PEER_WRONG,
-                f"{name} is this queue manager itself; name the link after the queue manager that "
-                "it leads to",
+                f"{name} is this queue manager itself; name the link after the other queue manager",
             )
         limit = self._context.config.limits.links_max
         if len(self._catalogue.links) >= limit:
@@ -102,7 +102,7 @@ class LinkDefinitions:
         self._context.wrote = True
 
     def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Changes attributes of a link permanently. Returns the changed ones as [old, new].
+        """Changes attributes of a link permanently. Returns [old, new] for each changed attribute.
 
         Raises:
             RequestError: NAME_INVALID, LINK_UNKNOWN or VALUE_INVALID.
@@ -126,7 +126,8 @@ class LinkDefinitions:
         link.row |= {attribute: after for attribute, (_, after) in changed.items()}
         self._set_routes()
         try:
-            for _ in self._catalogue.remotes_of(name):  # Each name must still have a link.
+            for _ in self._catalogue.remotes_of(name):
+                # Each name must still have a link after the change.
                 pass
         except RequestError as error:
             link.row.clear()
@@ -141,8 +142,7 @@ class LinkDefinitions:
         """Lets a refused link continue with its peer's present store in a new stream.
 
         Raises:
-            RequestError: LINK_UNKNOWN, or VALUE_INVALID if accepting the peer would not help the
-                link.
+            RequestError: LINK_UNKNOWN, or VALUE_INVALID if accepting the peer would not help.
         """
         link = self.find(name)
         if link.state is not LinkState.REFUSED:
@@ -179,21 +179,22 @@ class LinkDefinitions:
         found = self._catalogue.links.get(name)
         if found is None:
             names.check(name)
-            raise no_link(name, leads_here=self._context.peers.is_allowed(name))
+            raise unknown_link_error(name, leads_here=self._context.peers.is_allowed(name))
         return found
 
 
 def has_dialling(links: dict[str, Link], name: str) -> bool:
     """Returns whether a link dials *name*.
 
-    Such a link finds another store of *name* as well, and is refused until an operator accepts it.
+    Such a link also detects that *name* has another store, and is then refused until an operator
+    accepts that store.
     """
     link = links.get(name)
     return link is not None and bool(link.addresses)
 
 
 def _shown(value: Any) -> str:
-    """Returns the value of an attribute as text."""
+    """Returns the value of an attribute as a string."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)

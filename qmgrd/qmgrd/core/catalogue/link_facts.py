@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from qmgrd.core.catalogue.attributes import get_inhibited
+from qmgrd.core.catalogue.attributes import get_inhibited_error
 from qmgrd.core.link.link import Link
 from qmgrd.core.link.path import LinkState
 
@@ -21,7 +21,7 @@ def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]
         "link": link.name,
         "state": link.state.value,
         "addresses": link.addresses,
-        "error": str(get_inhibited(link.queue.name)) if held else link.error or idle,
+        "error": str(get_inhibited_error(link.queue.name)) if held else link.error or idle,
         "waiting": link.queue.counters.depth,
         "waiting_bytes": link.queue.counters.bytes,
         "in_flight": outbox.sent_id - outbox.commit_id,

@@ -1,4 +1,4 @@
-"""Errors for names that do not exist or are of another kind, with the most similar name."""
+"""Errors for names that do not exist or are of another kind. The errors suggest a similar name."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -7,15 +7,18 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
-def no_queue(name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown queue *name*, with the closest of the *known* names."""
+def unknown_queue_error(name: str, known: Iterable[str]) -> RequestError:
+    """Returns the error for an unknown queue *name*. It suggests the closest *known* name."""
     similar = nearest(name, known)
     hint = f"did you mean {similar}? if not, create it" if similar else "create it"
     return RequestError(ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint}")
 
 
-def no_subscription(name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown subscription, with the closest of the *known* names."""
+def unknown_subscription_error(name: str, known: Iterable[str]) -> RequestError:
+    """Returns the error for an unknown subscription.
+
+    It suggests the closest of the *known* names.
+    """
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
     similar = nearest(name, durable)
     hint = f"; did you mean {similar}?" if similar else ""
@@ -25,7 +28,7 @@ def no_subscription(name: str, known: Iterable[str]) -> RequestError:
     )
 
 
-def no_target(alias: str, target: str) -> RequestError:
+def unknown_target_error(alias: str, target: str) -> RequestError:
     """Returns the error for an *alias* whose queue *target* does not exist."""
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN,
@@ -34,12 +37,12 @@ def no_target(alias: str, target: str) -> RequestError:
     )
 
 
-def no_link(name: str, *, leads_here: bool = False) -> RequestError:
+def unknown_link_error(name: str, *, leads_here: bool = False) -> RequestError:
     """Returns the error for an unknown link *name*.
 
     Args:
         name: The name of the link.
-        leads_here: Whether the queue manager of that name may open links to this one.
+        leads_here: Whether the queue manager *name* may open links to this one.
     """
     if leads_here:
         return RequestError(
@@ -50,14 +53,17 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
     return RequestError(ErrorCode.LINK_UNKNOWN, f"link {name} does not exist; create it")
 
 
-def no_template(pattern: str, known: Iterable[str]) -> RequestError:
-    """Returns the error for an unknown template, with the closest of the *known* patterns."""
+def unknown_template_error(pattern: str, known: Iterable[str]) -> RequestError:
+    """Returns the error for an unknown template.
+
+    It suggests the closest of the *known* patterns.
+    """
     similar = nearest(pattern, known)
     hint = f"; did you mean {similar}?" if similar else ""
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"template {pattern} does not exist{hint}")
 
 
-def is_published(name: str) -> RequestError:
+def put_to_subscription_error(name: str) -> RequestError:
     """Returns the error for a put to the subscription *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_SUBSCRIPTION,
@@ -65,7 +71,7 @@ def is_published(name: str) -> RequestError:
     )
 
 
-def is_carried(name: str, manager: str) -> RequestError:
+def get_from_proxy_error(name: str, manager: str) -> RequestError:
     """Returns the error for a get from the proxy *name*, which stores nothing here."""
     return RequestError(
         ErrorCode.QUEUE_IS_REMOTE,

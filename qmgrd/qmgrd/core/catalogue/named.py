@@ -16,7 +16,9 @@ class Remote(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """Another name for a local or remote queue, which may not exist yet; never for an alias."""
+    """Another name for a local or remote queue, which need not exist yet, but never for an
+    alias.
+    """
 
     name: str
     target: str

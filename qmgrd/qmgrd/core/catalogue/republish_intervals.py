@@ -1,8 +1,8 @@
 """Counts the intervals at which topics republish parked publications.
 
-A topic inherits attributes that it does not define. So a change of one topic affects that topic and
-the topics below it. Only topics that define a policy or an interval themselves are counted. All
-other topics inherit from the topic above them.
+A topic inherits attributes that it does not define. Therefore, a change of one topic affects that
+topic and the topics below it. Only topics that define a policy or an interval themselves are
+counted. All other topics inherit from the topic above them.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ class RepublishIntervals:
     """
 
     def __init__(self, topics: "Topics") -> None:
-        self.in_force: Counter[int] = Counter()  # number of topics by interval
+        self.in_force: Counter[int] = Counter()  # the number of topics by interval
         self._topics = topics
         self._by_topic: dict[str, int] = {}
 

@@ -2,8 +2,8 @@
 
 A message from a link may be addressed to a queue of a third queue manager. It is forwarded over the
 link to that queue manager, or over a link with a route to it, if that link allows ``transit``. The
-note of the message lists the queue managers that it passed. If the message reaches one of them
-again, or a seventeenth, it becomes a dead letter.
+note of the message lists the queue managers that the message has passed. If the message reaches one
+of them again, or a seventeenth, it becomes a dead letter.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import ANY_ROUTE
 from qmgrd.core.catalogue import attributes
-from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.put_errors import full
+from qmgrd.core.queue.put_errors import queue_full_error
 from qmgrd.core.queue.queue import Queue
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
     routes = catalogue.routes
     found = catalogue.links.get(manager) or routes.get(manager) or routes.get(ANY_ROUTE)
     if found is None:
-        raise no_link(manager)
+        raise unknown_link_error(manager)
     return found
 
 
@@ -49,15 +49,15 @@ def route_to(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, 
 
 
 def check_proxies(catalogue: "Catalogue", topic: str) -> None:
-    """Raises QUEUE_FULL if a link that carries publications to *topic* has no room for more.
+    """Checks that each link that carries publications to *topic* has room for another one.
 
     Raises:
-        RequestError: Also LINK_UNKNOWN.
+        RequestError: QUEUE_FULL or LINK_UNKNOWN.
     """
     for found in catalogue.topics.proxies_of(topic):
         queue = link_to(catalogue, found.manager).queue
         if not queue.has_room(1, 0):
-            raise full(queue)
+            raise queue_full_error(queue)
 
 
 def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
@@ -89,14 +89,14 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
             f"{link.name}; set its attribute transit to forward them",
         )
     if link.queue.bounds.put_inhibit:
-        raise attributes.put_inhibited(link.queue.name)
+        raise attributes.put_inhibited_error(link.queue.name)
     return route_to(catalogue, target, manager)
 
 
 def may_forward(name: str, own: str) -> bool:
     """Returns whether the queue manager *own* may forward a message to *name*.
 
-    This is the case if *name* belongs to another queue manager or is a topic.
+    A message may be forwarded if *name* belongs to another queue manager or is a topic.
     """
     if topics.is_topic(name):
         return True
@@ -105,7 +105,7 @@ def may_forward(name: str, own: str) -> bool:
 
 
 def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestError | None]]:
-    """Yields runs of *put* that may be forwarded, and each record that may not, with the reason.
+    """Yields runs of *put* that may be forwarded, and each record that may not be, with the reason.
 
     Args:
         put: The put that arrived over the link of *peer*.
@@ -123,7 +123,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
                 yield _run(put, first, index, of_run), None
             yield (
                 _run(put, index, index + 1, [[0, extra]] if extra else []),
-                _looped(put, hops, own),
+                _loop_error(put, hops, own),
             )
             first, of_run = index + 1, []
             continue
@@ -134,7 +134,9 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
 
 
 def arrived(put: m.Put) -> m.Put:
-    """Returns *put* for a queue of this queue manager, without the list of passed managers."""
+    """Returns *put* for a queue of this queue manager, without the list of the managers it
+    passed.
+    """
     extras = [[index, _arrived(extra)] for index, extra in put.extras]
     return put._replace(extras=extras) if extras else put
 
@@ -152,7 +154,7 @@ def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:
     return put._replace(first_id=put.first_id + first, records=records, extras=extras)
 
 
-def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
+def _loop_error(put: m.Put, hops: Any, own: str) -> RequestError:
     if not notes.is_way(hops):
         text = f"a message for {put.queue} has no valid list of the queue managers that it passed"
         return RequestError(ErrorCode.ROUTE_LOOP, text)

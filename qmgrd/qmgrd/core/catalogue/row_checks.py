@@ -1,7 +1,7 @@
 """Checks that a stored row is valid: its values have the right types and are in bounds.
 
-A checksum only shows that a row was not altered. A row that passes these checks cannot make a start
-or a turn fail, whoever wrote it. Unknown fields belong to newer versions and are kept.
+A checksum shows only that a row was not altered. A row that passes these checks cannot make a start
+or a turn fail, regardless of who wrote it. Unknown fields belong to newer versions and are kept.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.value_checks import NUMBER_MAX, number, typed
 
-# In the order in which the forms of their names are numbered.
+# The tables, in the order in which the forms of their names are numbered.
 _KINDS = ("local", "remote", "transmission")
 _LINK_ATTRIBUTES = ("addresses", "connections", "ordered", "fetch", "routes", "transit")
 
@@ -31,7 +31,8 @@ _LINK_ATTRIBUTES = ("addresses", "connections", "ordered", "fetch", "routes", "t
 def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
     """Checks the types of the *known* attributes in *row*, but not their limits.
 
-    The limits may have changed since the row was written. An accepted value stays in force.
+    The limits may have changed since the row was written. A value that was accepted once remains in
+    force.
     """
     for name in known.keys() & row.keys():
         value, attribute = row[name], known[name]

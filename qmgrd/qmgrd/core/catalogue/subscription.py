@@ -1,4 +1,4 @@
-"""A subscription: a queue that receives publications to the topics that its filter matches.
+"""A subscription: a queue that receives the publications on topics that its filter matches.
 
 durable       CLIENT:NAME, or :NAME of an administrator; exists until someone ends it
 not durable   ~LIFE.NUMBER: a name that was never used before; it ends with its connection
@@ -17,7 +17,7 @@ OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 
 
 class Subscription:
-    """One subscription. Its row is stored with those of the queues."""
+    """One subscription. Its row is stored together with the rows of queues."""
 
     __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
 
@@ -45,7 +45,7 @@ class Subscription:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the subscription receives nothing until it is reported as healthy."""
+        """Whether the subscription receives nothing until it is reported to be healthy."""
         return bool(self.row.get("suspended"))
 
 

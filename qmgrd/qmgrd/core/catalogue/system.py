@@ -4,11 +4,12 @@ from typing import Any
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-PREFIX = "SYSTEM."  # start of the names that only the queue manager may define
+PREFIX = "SYSTEM."  # the start of names that only the queue manager may define
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 EVENTS = "SYSTEM.EVENTS"
-PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # stores each publication while a subscription needs it
-# Their attributes. Newer events evict unread ones.
+# The queue that stores each publication while a subscription needs it.
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+# The attributes of the system queues. Newer events evict unread ones.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     DEAD_LETTERS: {},
     EVENTS: {"depth_max": 10_000, "overflow": "discard-oldest"},
@@ -26,9 +27,9 @@ def check_free(name: str) -> None:
         )
 
 
-def no_puts(name: str, queue: str) -> RequestError:
-    """Returns the error for a put by a client or link on the system queue *queue*."""
-    what = name if name == queue else f"{name} leads to {queue}, which"
+def put_to_system_queue_error(name: str, queue: str) -> RequestError:
+    """Returns the error for a put by a client or a link on the system queue *queue*."""
+    what = name if name == queue else f"{name} refers to {queue}, which"
     return RequestError(
         ErrorCode.QUEUE_IS_SYSTEM,
         f"{what} accepts messages only from the queue manager; put on another queue",

@@ -2,17 +2,17 @@
 
 from typing import Any
 
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import attributes
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import no_template
+from qmgrd.core.catalogue.missing import unknown_template_error
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX
 from qmgrd.core.catalogue.templates import TEMPLATES_MAX, Template, check_pattern, fits
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.amount import amount
 
 
 class TemplateDefinitions:
@@ -76,7 +76,7 @@ class TemplateDefinitions:
         if templates.get(pattern) is None:
             self._context.count_read(min(len(templates), LOOKED_AT_MAX), 0)
             known = (template.pattern for template in templates)
-            raise no_template(pattern, known if self._context.gives_hints else ())
+            raise unknown_template_error(pattern, known if self._context.gives_hints else ())
         removed = templates.remove(pattern)
         try:
             for template in templates:  # Names that do not match the pattern are not affected.
@@ -90,7 +90,9 @@ class TemplateDefinitions:
         self._context.wrote = True
 
     def list(self) -> list[dict[str, Any]]:
-        """Returns all templates in order of their patterns, with the number of their queues."""
+        """Returns all templates in the order of their patterns, each with the number of its
+        queues.
+        """
         templates = self._catalogue.templates
         self._context.count_read(len(templates), 0)
         return [describe(template, templates.count(template.pattern)) for template in templates]

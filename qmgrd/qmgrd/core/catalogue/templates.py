@@ -4,8 +4,8 @@
 
 If a name matches several patterns, the pattern with the most characters other than * is in force.
 If several have the same number, the first in alphabetical order is in force. Patterns apply to the
-queue manager's own queues (SYSTEM.) only if they start with SYSTEM. as well: attributes meant for
-all application queues must not change dead letters.
+queue manager's own queues (SYSTEM.) only if they also start with SYSTEM. Attributes meant for all
+application queues must not change the dead-letter queue.
 """
 
 import re
@@ -36,14 +36,14 @@ class Template(NamedTuple):
 class Templates:
     """All templates, and the template that was last applied to each queue.
 
-    Invariant: templates are grouped by the part of the pattern before the first *. ``_counts``
+    Invariant: templates are grouped by the part of their pattern before the first *. ``_counts``
     counts ``_held`` by pattern.
     """
 
     def __init__(self) -> None:
         self._by_pattern: dict[str, Template] = {}
         self._by_prefix: dict[str, dict[str, Template]] = {}
-        self._held: dict[str, Template] = {}  # applied template by queue name
+        self._held: dict[str, Template] = {}  # the applied template by queue name
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -51,12 +51,12 @@ class Templates:
         return len(self._by_pattern)
 
     def __iter__(self) -> Iterator[Template]:
-        """Yields the templates in order of their patterns."""
+        """Yields the templates in the order of their patterns."""
         for pattern in sorted(self._by_pattern):
             yield self._by_pattern[pattern]
 
     def get(self, pattern: str) -> Template | None:
-        """Returns the template with exactly that *pattern*, or None."""
+        """Returns the template with exactly the pattern *pattern*, or None."""
         return self._by_pattern.get(pattern)
 
     def of(self, name: str) -> Template | None:
@@ -124,8 +124,8 @@ def fits(pattern: str, name: str) -> bool:
     """Returns whether *name* matches *pattern*.
 
     Each piece between two * matches at its first occurrence, because later occurrences leave less
-    for the rest. So the time is proportional to the length of the name, while a regular expression
-    might try all positions.
+    for the rest. Therefore, the time is proportional to the length of the name. A regular
+    expression might try all positions.
     """
     if name.startswith(system.PREFIX) and not pattern.startswith(system.PREFIX):
         return False

@@ -1,4 +1,4 @@
-"""Matches topics with filters: a tree of levels, in which only matching filters are visited.
+"""Matches topics with filters, in a tree of levels where only matching filters are visited.
 
     flights/JFK/UA ──▶ flights ─┬─ JFK ─┬─ UA   subscribers to that topic
                                 │       └─ #    subscribers to all topics below flights/JFK
@@ -7,9 +7,9 @@
 Each level of the topic is looked up at the nodes that the previous levels reached: by its name, and
 by + for any name. The result for a topic is cached until a filter is added or removed.
 
-If a node has both a name and + below it, a topic visits both. So k such levels lead to 2**k nodes,
-even if no filter matches in the end. Therefore each node stores the maximum number of nodes that
-one topic visits from there on, its *reach*:
+If a node has both a name and + below it, a topic visits both. With k such levels, a topic visits
+2**k nodes, even if no filter matches in the end. Therefore, each node stores its *reach*, the
+maximum number of nodes that one topic visits from this node on:
 
     reach = 1 + reach of + below it + the largest reach of a name below it
 
@@ -22,8 +22,8 @@ from typing import Generic, TypeVar
 
 from qmgr_protocol.topic import MANY, ONE
 
-KNOWN_MAX = 10_000  # number of topics with a cached result
-KNOWN_THINGS_MAX = 500_000  # total number of things in all cached results
+KNOWN_MAX = 10_000  # maximum number of topics with a cached result
+KNOWN_THINGS_MAX = 500_000  # maximum number of things in all cached results together
 
 T = TypeVar("T")
 
@@ -37,20 +37,23 @@ class _Node(Generic[T]):
 
     def __init__(self) -> None:
         self.below: dict[str, _Node[T]] = {}
-        self.ends: dict[str, T] = {}  # things whose filter ends here, by name
-        self.many: dict[str, T] = {}  # things whose filter matches everything below here, by name
+        self.ends: dict[str, T] = {}  # things whose filter ends at this node, by name
+        # Things whose filter matches everything below this node, by name.
+        self.many: dict[str, T] = {}
         self.reaches: dict[int, int] = {}
         self.reach = 1
 
     def reach_with(self, level: str, reach: int) -> int:
-        """Returns the reach of this node if *level* below it had at least that *reach*."""
+        """Returns the reach that this node would have if *level* below it had at least *reach*."""
         one = self.below.get(ONE)
         if level == ONE:
             return 1 + reach + max(self.reaches, default=0)
         return 1 + (0 if one is None else one.reach) + max(reach, max(self.reaches, default=0))
 
     def count(self, level: str, before: int, after: int) -> None:
-        """Updates the reach after the reach of *level* below this node changed; 0 means no node."""
+        """Updates the reach of this node after that of *level* below it changed. 0 means no
+        node.
+        """
         if level != ONE:
             if before:
                 self.reaches[before] -= 1
@@ -73,8 +76,8 @@ class TopicTree(Generic[T]):
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._known: dict[tuple[str, ...], tuple[T, ...]] = {}
-        self._things = 0  # number of things in the cached results
-        self.visited = 0  # nodes and results visited since the caller set this to 0
+        self._things = 0  # the number of things in the cached results
+        self.visited = 0  # the number of nodes and results visited since the caller set it to 0
 
     def reach_with(self, filter_: tuple[str, ...]) -> int:
         """Returns the maximum number of nodes that a topic would visit if *filter_* were added."""

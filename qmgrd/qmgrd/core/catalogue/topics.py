@@ -5,6 +5,8 @@ nearer definition overrides it. For example, ``flights/JFK/UA`` uses the values 
 then those of ``flights``, then the defaults.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qmgr_protocol import topic as topics
@@ -13,19 +15,18 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import TOPIC_ATTRIBUTES
 from qmgrd.core.catalogue import attribute as attributes
 from qmgrd.core.catalogue import row_checks
-from qmgrd.core.catalogue.attributes import unknown
+from qmgrd.core.catalogue.attributes import unknown_attribute_error
 from qmgrd.core.catalogue.republish_intervals import INTERVAL, POLICY, RepublishIntervals
+from qmgrd.core.catalogue.sorted_map import SortedMap
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.topic_tree import TopicTree
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.page import below_of
-from qmgrd.core.limits.sorted_map import SortedMap
 
 TOPICS_MAX = 10_000  # maximum number of topics with a definition
-VISITS_PER_ROW = 10  # visited nodes and results that take as long as one row of the store
+VISITS_PER_ROW = 10  # number of visited nodes and results that take as long as one row of the store
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": 5,
     "republish": "manual",
@@ -42,9 +43,9 @@ class Topics:
         self.rows = SortedMap[str, dict[str, Any]]()  # definitions, by topic
         self.intervals = RepublishIntervals(self)
         self.tree: TopicTree[Subscription] = TopicTree()
-        self.subscriptions = SortedMap[str, Subscription]()  # subscriptions by name
+        self.subscriptions = SortedMap[str, Subscription]()  # subscriptions, by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
-        # Ids of subscriptions with messages that may wait for the subscriber's return.
+        # Queue ids of subscriptions whose messages may be waiting for the subscriber's return.
         self.awaited: set[int] = set()
         self.next_out = 0  # the first publication that has not been completely sent to subscribers
 
@@ -78,7 +79,7 @@ class Topics:
 
     def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
         found = tree.match(topics.levels_of(topic))
-        if tree.visited:  # Otherwise the result was cached.
+        if tree.visited:  # Otherwise, the result was cached.
             self._context.count_read(1 + tree.visited // VISITS_PER_ROW, 0)
             tree.visited = 0
         return found
@@ -88,7 +89,7 @@ class Topics:
         return self._match(self.proxies, topic) if self.proxies else ()
 
     def check_filter(self, filter_: tuple[str, ...]) -> None:
-        """Raises FILTERS_EXHAUSTED if *filter_* would make a topic visit too many nodes."""
+        """Raises FILTERS_EXHAUSTED if *filter_* could make a topic visit too many nodes."""
         limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
         if reach > limit:
             raise RequestError(
@@ -136,7 +137,7 @@ class Topics:
         row = {}
         for name, value in given.items():
             if name not in TOPIC_ATTRIBUTES:
-                raise unknown("topics", topic, name, list(TOPIC_ATTRIBUTES))
+                raise unknown_attribute_error("topics", topic, name, list(TOPIC_ATTRIBUTES))
             if value is not None:
                 attributes.check("topic", topic, name, value)
                 row[name] = value
@@ -157,13 +158,14 @@ class Topics:
         """Updates the intervals of *topic* and the topics below it, if they may have changed."""
         if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
             return set()
-        known = [topic, *below_of(self.rows.order, topic)]
+        known = [topic, *_below_of(self.rows.order, topic)]
         self._context.count_read(len(known) // 2, 0)
         return set().union(*map(self.intervals.look_up, known))
 
     def undefine(self, topic: str) -> set[int]:
-        """Deletes the definition of *topic*, which then inherits. Returns the same as
-        :meth:`define`.
+        """Deletes the definition of *topic*, which then inherits its attributes.
+
+        Returns the intervals of republishing whose use may have changed.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.
@@ -195,3 +197,9 @@ def retain(tx: Transaction, topic: str, arrival: int) -> None:
         rows.put(tx, key, arrival.to_bytes(8, "big"))
     else:
         tx.delete(key)
+
+
+def _below_of(ordered: Sequence[str], topic: str) -> Iterator[str]:
+    """Yields the topics below *topic* from the list *ordered*. *topic* need not be in the list."""
+    end = topic + chr(ord(topics.MARK) + 1)
+    yield from ordered[bisect_left(ordered, topic + topics.MARK) : bisect_left(ordered, end)]

@@ -1,4 +1,4 @@
-"""Sets aside invalid rows, and work that failed twice. No later turn processes them.
+"""Sets aside invalid rows, and work that failed twice, so that no later turn processes them.
 
 Each item is a stored row with a number. The item states the work, the reason and the time. If an
 invalid row was found at the start or in the schedule, the row is moved into the item unchanged. An
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qmgrd.core.context.context import Context
 
 ITEMS_MAX = 10_000
-WHY_MAX = 500  # characters
+WHY_MAX = 500  # maximum length of a reason, in characters
 # Kinds of items that contain a moved row. The key of the work is the key of the row.
 MOVED = ("row", "due")
 
@@ -30,10 +30,10 @@ class Item(NamedTuple):
 
     number: int
     work: WorkId
-    what: str  # description of the work for operators
+    what: str  # the description of the work for operators
     why: str
-    us: int  # time when the item was set aside, wall clock in microseconds
-    row: bytes = b""  # value that was stored under the key, if the kind is in MOVED
+    us: int  # the wall clock time, in microseconds, when the item was set aside
+    row: bytes = b""  # the value that was stored under the key, if the kind is in MOVED
 
     def describe(self) -> dict[str, Any]:
         """Returns the fields of the item for users and scripts."""
@@ -49,7 +49,7 @@ class Item(NamedTuple):
 
 
 class Aside:
-    """All items that are set aside, the oldest first.
+    """All items that are set aside, oldest first.
 
     Invariant: ``works`` maps each work in ``items`` to the number of its latest item.
     """
@@ -84,7 +84,10 @@ class Aside:
         self.works[item.work] = item.number
 
     def add(self, context: "Context", work: WorkId, what: str, why: str, row: bytes = b"") -> None:
-        """Sets *work* aside and reports the item. Deletes the oldest item above ITEMS_MAX."""
+        """Sets *work* aside and reports the item.
+
+        Deletes the oldest item if more than ITEMS_MAX exist.
+        """
         if work in self.works and not row:
             return
         item = Item(self._next, work, what, why[:WHY_MAX], context.now.wall_us, row)
@@ -139,7 +142,7 @@ class Aside:
             self.move(context, "row", key, f"{type(error).__name__}: {text}")
 
     def find(self, number: int) -> Item:
-        """Returns the item with that number.
+        """Returns the item with *number*.
 
         Raises:
             RequestError: ASIDE_UNKNOWN if the item does not exist.
@@ -153,7 +156,7 @@ class Aside:
         return found
 
     def remove(self, context: "Context", number: int) -> Item:
-        """Deletes the item with that number, and returns the item."""
+        """Deletes the item with *number*, and returns the item."""
         item = self.items.pop(number)
         if self.works.get(item.work) == number:
             del self.works[item.work]
@@ -201,7 +204,7 @@ def queue_ids(aside: Aside) -> set[int]:
 
 
 def queue_id_of(item: Item) -> int:
-    """Returns the queue id in the definition that *item* contains, or 0 if it has none."""
+    """Returns the queue id in the definition that *item* contains, or 0 if it contains none."""
     key = item.work.key
     if not (item.row and isinstance(key, bytes) and key[keys.SPACE] == keys.SPACE_QUEUE):
         return 0

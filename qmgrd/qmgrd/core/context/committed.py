@@ -1,4 +1,7 @@
-"""Builds the runs in answers to producers: UIDs of messages, and matching subscriptions."""
+"""Builds the runs in answers to producers:
+
+UIDs of messages, and numbers of matching subscriptions.
+"""
 
 from collections.abc import Sequence
 

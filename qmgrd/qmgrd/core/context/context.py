@@ -28,23 +28,23 @@ class Dial(NamedTuple):
 
     link: str
     address: str
-    number: int  # number that detects a late answer after the link was deleted and created again
+    number: int  # a number that detects a late answer after the link was deleted and created again
 
 
 class TakeSnapshot(NamedTuple):
     """A request of a client or the schedule for a snapshot of the turn that just ended."""
 
-    connection: int  # connection of the client; 0 for the schedule
+    connection: int  # the connection of the client; 0 means the schedule
     request_id: int
-    directory: str  # directory or URL of the snapshot
+    directory: str  # the directory or URL of the snapshot
     turn_number: int
-    rate_bytes: int = 0  # limit in bytes per second; 0 for the configured limit
+    rate_bytes: int = 0  # the limit in bytes per second; 0 means the configured limit
 
 
 class Note(NamedTuple):
     """An event for the log."""
 
-    level: str  # info, warning or error
+    level: str  # the level: info, warning or error
     event: str
     facts: dict[str, Any]
 
@@ -52,13 +52,13 @@ class Note(NamedTuple):
 class Outcome(NamedTuple):
     """The effects of a turn, in the order in which the shell applies them after the commit."""
 
-    sends: list[tuple[int, m.Message]]  # pairs of connection and message
+    sends: list[tuple[int, m.Message]]  # the messages to send, as pairs of connection and message
     closes: list[tuple[int, m.Goaway]]
     effects: list[Dial | TakeSnapshot]
     notes: list[Note]
 
 
-PAGES_OF_A_PUT = 3  # pages of the UID index and other indexes that a put changes
+PAGES_OF_A_PUT = 3  # number of pages of the UID index and other indexes that a put changes
 CRAMPED_MS = 1_000  # time until the next check whether the store has room for publications
 Facts = tuple[tuple[str, Any], ...]
 
@@ -85,7 +85,7 @@ class Context:
         self.name = name
         self.store_id = store_id
         self.boot = boot
-        self.life = salt  # random bytes that differ at each start, even of a restored store
+        self.life = salt  # random bytes that differ at each start, even if the store was restored
         self.ids = Ids(boot)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
@@ -95,18 +95,20 @@ class Context:
         self.totals = Totals()
         self.dials = 0
         self.turn_number = 0
-        self.turns = 0  # turns since this start, including turns that wrote nothing
+        self.turns = 0  # the number of turns since this start, including turns that wrote nothing
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.
-        self.store_full = ""  # reason for refusing puts, or ""
-        self.operators_full = ""  # reason for refusing requests of operators, or ""
-        self.room_bytes = 0  # bytes that puts may still add in this turn
-        self.operator_bytes = 0  # bytes that requests of operators may still add in this turn
-        self.put_pages = 0  # pages that puts to indexes may still change in this turn
-        self.slice_rows = config.limits.turn_rows  # messages in one slice of each kind of work
+        self.store_full = ""  # the reason for refusing puts, or ""
+        self.operators_full = ""  # the reason for refusing requests of operators, or ""
+        self.room_bytes = 0  # the number of bytes that puts may still add in this turn
+        # The number of bytes that requests of operators may still add in this turn.
+        self.operator_bytes = 0
+        self.put_pages = 0  # the number of index pages that puts may still change in this turn
+        # The number of messages in one slice of each kind of work.
+        self.slice_rows = config.limits.turn_rows
         self.is_small = False  # whether this turn does less work because few pages are free
         self.is_cramped = False  # whether puts are refused and accepted publications wait
         self.dirty_queues: dict[int, Queue] = {}
@@ -115,8 +117,8 @@ class Context:
         self.gives_hints = True  # whether errors suggest names that the requester may not see
         self.is_maintenance = False  # whether the daemon only answers requests
         self.aside = Aside()
-        self.working: WorkId | None = None  # current work of the turn, if the work has a name
-        self.events: dict[tuple[str, Facts], int] = {}  # number of times each event occurred
+        self.working: WorkId | None = None  # the current work of the turn, if the work has a name
+        self.events: dict[tuple[str, Facts], int] = {}  # the number of times each event occurred
         self.outcome = Outcome([], [], [], [])
 
     @property
@@ -127,6 +129,10 @@ class Context:
     def send(self, connection: int, message: m.Message) -> None:
         """Sends *message* after the commit of this turn."""
         self.outcome.sends.append((connection, message))
+
+    def reply(self, connection: int, request_id: int, value: Any) -> None:
+        """Sends the successful reply to a request after the commit of this turn."""
+        self.send(connection, m.Ok(request_id, value))
 
     def close(self, connection: int, code: int, text: str, retry_after_ms: int = 0) -> None:
         """Closes *connection* after the commit of this turn."""
@@ -142,32 +148,35 @@ class Context:
         self.events[key] = self.events.get(key, 0) + count
 
     def begin_work(self, kind: str, key: Key = 0) -> bool:
-        """Names the work that follows. Returns False if the work is set aside: skip it then."""
+        """Names the work that follows.
+
+        Returns False if the work is set aside and must be skipped.
+        """
         work = self.working = WorkId(kind, key)
         return work not in self.aside.works
 
     def wake(self, queue: Queue) -> None:
-        """Wakes *queue*, so that messages are offered to all of its consumers."""
+        """Wakes *queue* so that messages are offered to all of its consumers."""
         queue.waiting.unasked = 0
         self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:
         """Reserves room in the store for the puts of *batch* in this turn.
 
-        LMDB needs free pages even for deletions, so puts must stop at the high-water mark.
+        LMDB needs free pages even for deletions. Therefore, puts must stop at the high-water mark.
 
         Raises:
             RequestError: STORE_FULL if the store has too little room.
         """
-        # Pages may be only half full, and each message has index rows.
+        # The reservation is larger because pages may be half full, and each message has index rows.
         size = 2 * sum(map(len, batch)) + 256 * len(batch)
         if self.store_full or size > self.room_bytes:
-            raise _no_room(self.store_full, "puts", self.room_bytes, size)
+            raise _store_full_error(self.store_full, "puts", self.room_bytes, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
     def take_room(self, size: int, *, is_operators: bool = False) -> None:
-        """Reserves room for *size* bytes of rows that are added in this turn.
+        """Reserves room for *size* bytes of rows that this turn adds.
 
         Args:
             is_operators: Whether an operator adds the rows. Operators may fill more of the store,
@@ -180,15 +189,14 @@ class Context:
         if is_operators:
             why, what, room = self.operators_full, ADDITIONS, self.operator_bytes
         if why or size > room:
-            raise _no_room(why, what, room, size)
+            raise _store_full_error(why, what, room, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
     def count_fitting(self, batch: Sequence[bytes], *, evicts: bool = False) -> int:
         """Returns the number of records of *batch* for which this turn has free pages.
 
-        The number is at least 1. It is less than the whole batch only if the store is small or
-        nearly full.
+        The number is at least 1. The whole batch fits unless the store is small or nearly full.
 
         Args:
             evicts: Whether each record may evict an older message.
@@ -203,8 +211,10 @@ class Context:
                 return index
         return len(batch)
 
-    def too_few_pages(self) -> RequestError:
-        """Returns the error for records of a batch that :meth:`count_fitting` leaves out."""
+    def too_few_pages_error(self) -> RequestError:
+        """Returns the error for records of a batch that exceed the number of
+        :meth:`count_fitting`.
+        """
         return RequestError(
             ErrorCode.STORE_FULL,
             "the store has too few free pages for the whole batch; try again, consume messages, or "
@@ -213,17 +223,17 @@ class Context:
         )
 
     def count_read(self, count: int, size_bytes: int) -> None:
-        """Adds *count* rows to the rows of this turn, and more rows for long values."""
+        """Adds *count* to the number of rows of this turn, and more for long values."""
         self.tx.rows_used += count + size_bytes // VALUE_MAX_BYTES
 
     def mark_changed(self, queue: Queue) -> None:
-        """Wakes *queue*, and writes its state at the end of this turn."""
+        """Wakes *queue*, and schedules a write of its state at the end of this turn."""
         self.dirty_queues[queue.id] = queue
         self.wake(queue)
 
 
-def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
-    """Returns the error for a request of *size* bytes. Without a *why*, the error states *room*."""
+def _store_full_error(why: str, what: str, room: int, size: int) -> RequestError:
+    """Returns the error for a request of *size* bytes. If *why* is "", the error states *room*."""
     why = why or (
         f"the request may add {size} bytes, but only {max(room, 0)} bytes of the store are left "
         f"before {what} stop; consume messages, or raise store.map_bytes"

@@ -1,8 +1,8 @@
 """Evicts the oldest messages of a queue when a put finds it full.
 
 The oldest message of the lowest priority is evicted first. Delayed messages are evicted only when
-no other messages are left. Leased messages are never evicted. Messages for which no dead-letter
-queue has room are not evicted either.
+no other messages are left. Leased messages are never evicted. A message is not evicted either if no
+dead-letter queue has room for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,19 +21,21 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue
 
-EVICTED_MAX = 1_000  # limit of messages that one put evicts
-STUCK_MAX = 8  # limit of messages refused by dead-letter queues before eviction stops
-# A function that makes a message a dead letter, given its queue, key, entry and cause. It returns
-# the name of the queue that accepted the message, or "" if no queue did.
-Bury: TypeAlias = Callable[[Queue, bytes, bytes, Cause], str]
+EVICTED_MAX = 1_000  # maximum number of messages that one put evicts
+STUCK_MAX = 8  # number of messages refused by dead-letter queues after which eviction stops
+# A function that makes a message a dead letter, given its queue, key, entry and cause. The function
+# returns the name of the queue that accepted the message, or "" if no queue did.
+MakeDeadLetter: TypeAlias = Callable[[Queue, bytes, bytes, Cause], str]
 
 
-def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_: int) -> None:
+def make_room(
+    context: Context, make_dead_letter: MakeDeadLetter, queue: Queue, messages: int, bytes_: int
+) -> None:
     """Evicts messages of *queue* to make room, if its overflow policy allows eviction.
 
     Args:
         context: The context of the current turn.
-        bury: The function that makes an evicted message a dead letter.
+        make_dead_letter: The function that makes an evicted message a dead letter.
         queue: The queue that needs room.
         messages: The number of messages to make room for.
         bytes_: The total size of these messages.
@@ -51,7 +53,7 @@ def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_:
         for key, value in leaving:
             if len(stuck) >= STUCK_MAX or evicted >= EVICTED_MAX:
                 break
-            if _evict(context, bury, queue, key, value):
+            if _evict(context, make_dead_letter, queue, key, value):
                 evicted += 1
             else:
                 stuck.add(key)
@@ -60,10 +62,12 @@ def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_:
         context.event("queue overflowed", evicted, queue=queue.name)
 
 
-def _evict(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes) -> bool:
+def _evict(
+    context: Context, make_dead_letter: MakeDeadLetter, queue: Queue, key: bytes, value: bytes
+) -> bool:
     """Evicts a message. Returns False if no dead-letter queue accepts the message."""
     if queue.bounds.overflow == "dead-letter-oldest":
-        return bool(bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
+        return bool(make_dead_letter(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
     entry = lane.remove(queue, context.tx, key, value)
     queue.record_history(history.REMOVED, key, entry, code=int(ErrorCode.QUEUE_FULL))
     queue.counters.count_purged()
@@ -71,7 +75,12 @@ def _evict(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes)
 
 
 def make_room_for_all(
-    context: Context, bury: Bury, queue: Queue, held: list[HeldPut], *, is_put: bool
+    context: Context,
+    make_dead_letter: MakeDeadLetter,
+    queue: Queue,
+    held: list[HeldPut],
+    *,
+    is_put: bool,
 ) -> None:
     """Makes room for a commit, which can no longer be refused.
 
@@ -84,7 +93,7 @@ def make_room_for_all(
     if not is_put:
         messages, size = len(held), sum(len(one.prepared.record) for one in held)
     for _ in range(0, len(held), EVICTED_MAX):
-        make_room(context, bury, queue, messages, size)
+        make_room(context, make_dead_letter, queue, messages, size)
 
 
 def _oldest(
@@ -106,7 +115,7 @@ def _oldest(
 def _from_the_least(queue: Queue, tx: Transaction) -> Rows:
     """Yields the messages that may be evicted, in the order of eviction."""
     for priority, head in enumerate(queue.positions.ready):
-        # Messages before the position are leased, or belong to a stopped group.
+        # Messages before the position are leased or belong to a stopped group.
         grouped_head = min(queue.positions.grouped[priority], queue.positions.stopped[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             arrival = keys.place(key)[1]

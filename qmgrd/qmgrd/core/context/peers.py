@@ -14,31 +14,31 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError, name_of
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.amount import amount
 
 if TYPE_CHECKING:
     from qmgrd.core.context.context import Context
 
 STORE_ID_BYTES = 16
-ROW_BYTES = 1024  # bytes of room in the store for one peer row
-REFUSED_MAX = 100  # number of refused queue managers that the daemon remembers
+ROW_BYTES = 1024  # the number of bytes reserved in the store for one peer row
+REFUSED_MAX = 100  # maximum number of refused queue managers that the daemon remembers
 _FIELDS = ("store_id", "allowed", "allowed_us", "seen_us")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkPeer:
-    """The stored facts about another queue manager."""
+    """The stored data about another queue manager."""
 
-    store_id: bytes = b""  # pinned store id; empty until the first contact
+    store_id: bytes = b""  # the pinned store id; empty until the first contact
     is_allowed: bool = False  # whether the peer may open links to this queue manager
-    allowed_us: int | None = None  # time of the permission; None in a row of an older version
-    seen_us: int | None = None  # time when the peer last opened a link to this queue manager
-    more: dict[str, Any] = field(default_factory=dict)  # fields of a newer version
+    allowed_us: int | None = None  # the time of the permission; None in a row of an older version
+    seen_us: int | None = None  # the time when the peer last opened a link to this queue manager
+    more: dict[str, Any] = field(default_factory=dict)  # the fields of a newer version
 
     def encode(self) -> bytes:
         """Returns the stored row."""
@@ -50,8 +50,8 @@ class LinkPeer:
 def decode(row: bytes) -> LinkPeer:
     """Returns the peer that *row* stores.
 
-    Older versions stored only the store id of each peer, and accepted links from all peers. So a
-    peer with such a row is allowed.
+    Older versions stored only the store id of each peer, and accepted links from all peers.
+    Therefore, a peer with such a row is allowed.
 
     Raises:
         ValueError: The row is not a valid peer row.
@@ -90,7 +90,7 @@ class LinkPeers:
 
     def __init__(self, context: "Context") -> None:
         self.allowed_count = 0
-        self.refused: dict[str, Refused] = {}  # refusals by peer name, the latest last
+        self.refused: dict[str, Refused] = {}  # refusals by peer name, latest last
         self._context = context
 
     def load(self, tx: Transaction) -> None:
@@ -139,11 +139,12 @@ class LinkPeers:
         self._context.wrote = True
 
     def check(self, name: str, store_id: bytes, *, has_link: bool = False) -> LinkPeer | None:
-        """Returns the peer *name* after a check of its store id. Changes nothing.
+        """Returns the peer *name* after checking its store id. Changes nothing.
 
         Args:
             has_link: Whether a link to *name* exists. If so, the error advises the operator to
-                accept the new store with that link. Otherwise the operator allows the new store id.
+                accept the new store with that link. Otherwise, the error advises the operator to
+                allow the new store id.
 
         Raises:
             RequestError: PEER_STORE_CHANGED if the name is pinned to a different store.
@@ -226,7 +227,7 @@ class LinkPeers:
         if before is None and len(self.refused) < REFUSED_MAX:
             why = str(error)
             self._context.note("warning", "link from a peer refused", peer=name, why=why)
-        elif before is None:  # A peer can invent names, so further names are not logged.
+        elif before is None:  # A peer can invent names, so not every name is logged.
             del self.refused[next(iter(self.refused))]
         self.refused[name] = Refused(store_id, error.code, count, now_us)
 
@@ -328,7 +329,7 @@ class LinkPeers:
         return found
 
     def refusals(self) -> list[dict[str, Any]]:
-        """Returns the refused queue managers since the daemon started, the latest first."""
+        """Returns the queue managers refused since the daemon started, latest first."""
         return [
             {
                 "peer": name,

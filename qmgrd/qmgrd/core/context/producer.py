@@ -1,4 +1,4 @@
-"""Sequenced producers: a producer may repeat a put, and the message is still stored only once.
+"""Sequenced producers. A producer may repeat a put, and the message is still stored only once.
 
 A producer has a stable id and numbers its puts. The queue manager stores the window of the
 producer: the commit id and the received ids above it. The queue manager also stores the refused
@@ -23,7 +23,8 @@ from qmgrd.core.layout.value_checks import number, stored_ids
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
-# Runs of stamps of the latest puts. More runs exist only if answers arrive very late.
+# Maximum number of runs of stamps of the latest puts. More runs exist only if answers arrive very
+# late.
 STAMP_RUNS_MAX = 128
 
 
@@ -36,11 +37,11 @@ class Producer:
 
     producer_id: bytes
     inbox: Inbox
-    used_ms: int = 0  # time of the last opening or commit, store clock
-    seen: int = 0  # highest id up to which the producer has received all answers
-    refused: dict[int, int] = field(default_factory=dict)  # error code by refused id
-    instance: int = 0  # program instance that last opened the producer without resuming it
-    # Runs of ids above seen, in the format of Committed.
+    used_ms: int = 0  # the store clock time of the last opening or commit
+    seen: int = 0  # the highest id up to which the producer has received all answers
+    refused: dict[int, int] = field(default_factory=dict)  # the error code of each refused id
+    instance: int = 0  # the program instance that last opened the producer without resuming it
+    # Runs of ids above ``seen``, in the format of Committed.
     stamps: list[list[int]] = field(default_factory=list)
 
     @property
@@ -85,7 +86,7 @@ class Producer:
             del self.stamps[0]
 
     def check(self, first_id: int, count: int) -> None:
-        """Checks that *count* ids from *first_id* on do not exceed the window of the producer."""
+        """Checks that *count* ids from *first_id* up do not exceed the producer's window."""
         last_id = first_id + count - 1
         self.inbox.check(last_id)
         unseen = last_id - self.seen
@@ -112,12 +113,12 @@ class Producer:
 
 
 def _stored_runs(runs: list[list[int]]) -> list[list[int]]:
-    """Returns the stamps of a stored row after a check of all numbers."""
+    """Returns the stamps of a stored row after checking all numbers."""
     return [[number(x, "a stamp") for x in (run[0], run[1], run[2])] for run in runs]
 
 
 def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
-    """Returns the stored producer with that id, or None.
+    """Returns the stored producer with the given id, or None.
 
     Raises:
         RowDamaged: The row of the producer is damaged.
@@ -137,9 +138,9 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:
-    """Returns the time of the last use of the producer in a stored row; None for a damaged row.
+    """Returns the time of last use in a producer's stored row, or None if the row is damaged.
 
-    A damaged row must not be evicted. Without the row the producer would begin again, and repeated
+    A damaged row must not be evicted. Without the row, the producer would begin again, and repeated
     puts would be stored twice.
     """
     try:
@@ -150,7 +151,7 @@ def used_ms_of(key: bytes, value: bytes) -> int | None:
 
 
 def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
-    """Evicts the longest unused of a sample of idle producers. Returns whether one was evicted.
+    """Evicts the longest unused producer of a sample of idle ones. Returns whether one was evicted.
 
     Ids are random, so the producers after *near* are a random sample. If the evicted producer
     repeats a put, the put is refused with PRODUCER_UNKNOWN and is not stored again.
@@ -174,7 +175,7 @@ def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
 
 
 def open_producer(context: Context, producer_id: bytes, resume: bool, count: int) -> Producer:
-    """Returns the producer with that id. Creates the producer unless *resume* is set.
+    """Returns the producer with the given id. Creates the producer unless *resume* is set.
 
     Raises:
         RequestError: PRODUCER_UNKNOWN if *resume* is set and the producer does not exist: its

@@ -1,4 +1,4 @@
-"""The entry point to a queue: every put of a client or a link calls this module.
+"""The entry point to a queue. Every put of a client or a link calls this module.
 
 Most queues refuse a put that does not fit. A queue with a different overflow policy first evicts
 its oldest messages (eviction.py).
@@ -11,14 +11,14 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import TIMESTAMP
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.eviction import EVICTED_MAX, Bury, make_room
+from qmgrd.core.context.eviction import EVICTED_MAX, MakeDeadLetter, make_room
 from qmgrd.core.queue.put import PutOutcome, member_of, put
 from qmgrd.core.queue.queue import Queue
 
 
 def put_records(
     context: Context,
-    bury: Bury,
+    make_dead_letter: MakeDeadLetter,
     queue: Queue,
     batch: list[bytes],
     target: str = "",
@@ -30,11 +30,11 @@ def put_records(
 
     Args:
         context: The context of the current turn.
-        bury: The function that makes an evicted message a dead letter.
+        make_dead_letter: The function that makes an evicted message a dead letter.
         queue: The queue that receives the records.
         batch: The records, with or without UIDs.
         target: The destination queue of the records on a transmission queue; otherwise "".
-        extras: The additional facts that a link sent with a record, by index of the record.
+        extras: The additional fields that a link sent with a record, by index of the record.
     """
     extras = extras or {}
     if queue.bounds.overflow == "refuse":
@@ -43,7 +43,7 @@ def put_records(
     for piece in _pieces(context, queue, batch):
         if not queue.has_room(len(piece), _stamped_bytes(context, piece)):
             new = [record for record in piece if _is_acceptable(context, queue, record, target)]
-            make_room(context, bury, queue, len(new), _stamped_bytes(context, new))
+            make_room(context, make_dead_letter, queue, len(new), _stamped_bytes(context, new))
         of_piece = {i - at: extra for i, extra in extras.items() if 0 <= i - at < len(piece)}
         done = _put(context, queue, piece, target, of_piece)
         whole.refused.extend((at + index, error) for index, error in done.refused)

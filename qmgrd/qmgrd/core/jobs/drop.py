@@ -12,7 +12,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.queue import Queue
 
-# All rows of a queue, except its rows in the schedule, which find no message when they are due.
+# All rows of a queue except its rows in the schedule. Those refer to no message when they are due.
 _OF_A_QUEUE = (
     keys.SPACE_COUNTERS,
     keys.SPACE_MESSAGE,
@@ -28,7 +28,7 @@ _OF_A_QUEUE = (
 
 
 def facts_of(queue: Queue) -> dict[str, Any]:
-    """Returns the facts about *queue*, which is about to be deleted, for the job."""
+    """Returns the data about *queue* that the job needs after the queue is deleted."""
     return {"queue": queue.name, "queue_id": queue.id, "accounts": queue.account is not None}
 
 

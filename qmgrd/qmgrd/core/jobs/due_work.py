@@ -1,8 +1,8 @@
 """Does the work that is due: ends delays, expires messages, forgets UIDs.
 
-A turn does a slice of the schedule. So nothing is searched, and no turn is long even if much work
-is due at once. A leased message does not expire until it returns. The daemon checks it again, less
-and less often the longer it is leased.
+A turn does a slice of the schedule. No search is needed, and no turn is long even if much work is
+due at the same time. A leased message does not expire until it returns. The daemon checks a leased
+message again, at intervals that grow with the duration of the lease.
 """
 
 from qmgr_protocol import history
@@ -22,14 +22,15 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 SLICE_ROWS = 500
-ROWS_EACH = 4  # rows of most expiring messages: two of the schedule, the entry, the UID
-# Minimum and maximum time until a leased or sent message is checked again.
+# Number of rows of most expiring messages: two of the schedule, the entry, and the UID.
+ROWS_EACH = 4
+# Minimum and maximum time until the daemon checks a leased or sent message again.
 POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
-NO_PLACE_MS = 10_000  # time until the next try if no dead-letter queue accepts a message
+NO_PLACE_MS = 10_000  # time until the next attempt if no dead-letter queue accepts a message
 
 
 class DueWork:
-    """Does the work that the schedule has due."""
+    """The work that the schedule lists as due."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
@@ -46,7 +47,7 @@ class DueWork:
         found = context.schedule.due(context.tx, context.now.ms, count)
         for at, (key, value) in enumerate(found):
             if context.rows >= rows_max or (at and not at % LOOK_EACH and context.budget.is_over):
-                break  # Long messages have many rows; the rest is for the next turn.
+                break  # Long messages have many rows. The next turn does the rest.
             context.begin_work("due", key)
             context.tx.delete(key)
             context.count_read(1, 0)
@@ -67,14 +68,16 @@ class DueWork:
         context.schedule.load(context.tx)  # The first row may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:
-        """Does the work due for the message under *key*, whose row in the schedule is deleted."""
+        """Does the work that is due for the message under *key*, whose row in the schedule is
+        deleted.
+        """
         context, (_, arrival) = self._context, keys.place(key)
         value = context.tx.get(key)
         entry = None if value is None else entries.decode(value)
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
         if queue.is_lost(entry, arrival):
-            # A job would remove the message later. It is already counted as lost.
+            # A job would remove the message later. The message is already counted as lost.
             lane.lose(queue, context.tx, key, value)
             return
         is_expired = 0 < entry.expires_ms <= context.now.ms
@@ -101,8 +104,10 @@ class DueWork:
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
         if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
-            # The schedule row is already deleted: bury must not delete another row.
-            if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
+            # The schedule row is already deleted: make_dead_letter must not delete another row.
+            if self._dead_letters.make_dead_letter(
+                queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)
+            ):
                 return
             lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
             return

@@ -1,9 +1,10 @@
-"""Removes a group that cannot be consumed from its queue, member by member in order.
+"""Removes from its queue a group that cannot be consumed, member by member in order.
 
     a member failed too often ──▶ parked ──▶ the group is complete or was closed ──▶ backout queue
     incomplete for too long ─────────────────────────────────────────▶ discarded, or dead letters
 
-This is a job because a group may have any number of members. The job waits for leased members.
+The removal is a job because a group may have any number of members. The job waits for leased
+members.
 """
 
 from itertools import islice
@@ -23,8 +24,8 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-LEASED_MS = 1_000  # time until the next try if a member is leased
-NO_PLACE_MS = 10_000  # time until the next try if no queue accepts the members
+LEASED_MS = 1_000  # time until the next attempt if a member is leased
+NO_PLACE_MS = 10_000  # time until the next attempt if no queue accepts the members
 ROWS_EACH = 8
 
 
@@ -68,7 +69,7 @@ def _end(
     key: bytes,
     position: bytes,
 ) -> JobStep | None:
-    """Removes a member from its queue. Returns the job's state if it must try again, else None."""
+    """Removes a member from its queue. Returns the job's state if the job must retry, else None."""
     number, arrival = keys.number_of(key), keys.arrival_of(position)
     if arrival in queue.leases:
         text = f"number {number} is leased"
@@ -76,7 +77,7 @@ def _end(
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
     context.count_read(1, 0)
-    if value is None:  # The store is damaged, and only this call corrects the counts.
+    if value is None:  # The store is damaged. Only this call corrects the numbers.
         member = Member(key[keys.GROUP_ID], number)
         queue.groups.leave(context.tx, member, position, for_good=False)
         return None
@@ -90,11 +91,13 @@ def _end(
             queue.record_history(history.EXPIRED, entry_key, entry, code=row.parked_code)
             queue.counters.count_expired()
         return None
-    # A failed member may have become unreadable since, and its number may have been put again.
+    # A failed member may have become unreadable since then, and its number may have been put again.
     is_cause = is_expired or (number == row.parked_number and entry.delivered)
     cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
-    # All members go to one queue. Others follow the first member that finds room.
-    to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])
+    # All members go to one queue. The others follow the first member for which a queue has room.
+    to = DeadLetters(context, catalogue).make_dead_letter(
+        queue, entry_key, value, cause, job.row["target"]
+    )
     if to:
         job.row["target"] = to
         return None

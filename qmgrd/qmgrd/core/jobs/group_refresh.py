@@ -6,7 +6,7 @@ from qmgrd.core.jobs.jobs import Jobs
 
 
 def refresh_groups(context: Context, jobs: Jobs) -> None:
-    """Moves the groups that this turn changed to the right lines, and wakes their consumers."""
+    """Moves the groups that this turn changed to the correct lines, and wakes their consumers."""
     for queue in {**context.dirty_queues, **context.awake_queues}.values():
         if queue.groups.is_fresh:
             continue

@@ -1,8 +1,8 @@
-"""Examines all groups of a queue: finds work that is due and groups that have to leave.
+"""Examines all groups of a queue. Finds work that is due and groups that have to leave.
 
-No other code examines an idle group. This job runs if a change of the queue's settings moves the
-deadlines of groups. It also runs if more groups have to leave than the limit (ENDING_MAX) allows at
-once.
+No other code examines an idle group. The job runs if a change of the queue's settings moves the
+deadlines of groups. The job also runs if more groups have to leave than may leave at the same time
+(ENDING_MAX).
 """
 
 from collections.abc import Collection
@@ -15,8 +15,9 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.group.groups import ROWS_OF_A_GROUP
 from qmgrd.core.queue.group.row import GroupRow
 
-ENDING_MAX = 100  # groups of all queues that may leave at the same time, with one job each
-FULL_MS = 1_000  # time until the next try if the maximum number of groups is leaving
+# Maximum number of groups of all queues that leave at the same time, with one job each.
+ENDING_MAX = 100
+FULL_MS = 1_000  # time until the next attempt if the maximum number of groups is leaving
 
 
 def step(
@@ -42,7 +43,7 @@ def step(
         try:
             row = GroupRow.decode(rows.unseal(key, value, queue.name))
         except rows.NONSENSE:
-            continue  # The next use of the group reports the damage.
+            continue  # The damage is reported when the group is used next.
         if row.must_end and (queue.id, group_id) not in ending:
             if not free:
                 job.row["cursor"] = key

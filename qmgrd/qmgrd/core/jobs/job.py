@@ -1,4 +1,6 @@
-"""A job: work that may be too long for one turn. It does one slice per turn and survives a restart.
+"""A job: work that may be too long for one turn.
+
+A job does one slice per turn and survives restarts.
 
     running ──▶ done            all work is done
        │  ▲  ──▶ cancelled      by an operator; finished work is not undone
@@ -6,7 +8,7 @@
     waiting                     for room, for example: retried every second
     aside                       a bug made a slice fail twice: it waits for an operator (aside.py)
 
-A job is a stored row with a cursor. A slice commits in one transaction with its new cursor.
+A job is a stored row with a cursor. Each slice and its new cursor are committed in one transaction.
 """
 
 from typing import Any, NamedTuple
@@ -16,12 +18,13 @@ from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500
-SHOWN_IN_LIST = 200  # maximum length of a selector or text in a list, in characters
-WHYS_MAX = 3  # number of separate reasons for messages that stayed, before "other reasons"
+SHOWN_IN_LIST = 200  # maximum length of a selector or message in a list, in characters
+WHYS_MAX = 3  # maximum number of separate reasons why messages stayed; the rest are "other reasons"
 OTHERS = "other reasons"
 MOVES = ("move", "copy", "retry")
 REPUBLISHES = ("republish", "republish-drop")
-# The jobs that an operator may end. The others would leave rows that nothing else removes.
+# The kinds of jobs that an operator may end. The others would leave rows that no other code
+# removes.
 CANCELLABLE = ("purge", *MOVES, *REPUBLISHES)
 KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch", "retained")
 # An unfinished job of these kinds would leave wrongly counted rows in the store.
@@ -48,7 +51,7 @@ _SHOWN = (
 )
 
 STATES = ("running", "waiting", ASIDE, "done", "cancelled", "failed")
-_FACTS = {  # Types of the facts that only some jobs have.
+_FACTS = {  # Types of the fields that only some jobs have.
     "accounts": bool,
     "holds": bool,
     "at": int,
@@ -61,11 +64,11 @@ _FACTS = {  # Types of the facts that only some jobs have.
 
 
 class JobStep(NamedTuple):
-    """The state of a job after a slice."""
+    """The result of a slice: the next state of the job."""
 
     state: str = "running"
     text: str = ""
-    wake_ms: int = 0  # store clock time of the next slice; 0 means the next turn
+    wake_ms: int = 0  # the store clock time of the next slice; 0 means the next turn
 
 
 MORE = JobStep()
@@ -78,11 +81,11 @@ class Job:
     def __init__(self, job_id: int, row: dict[str, Any], stored: bytes = b"") -> None:
         self.id = job_id
         self.row = row
-        self.stored = stored  # the row as it is stored
-        # Connection and request to reply to when the job ends.
+        self.stored = stored  # the row of the job, as it is stored
+        # The connection and request id to which the daemon replies when the job ends.
         self.waiting: tuple[int, int] | None = None
         self.wanted: Selection | None = None  # the compiled selector while the job runs
-        self.paced_ms = 0.0  # store clock time at which the job's rate allows more messages
+        self.paced_ms = 0.0  # the store clock time at which the job's rate allows more messages
 
     @property
     def is_over(self) -> bool:
@@ -90,11 +93,11 @@ class Job:
         return self.row["state"] not in ("running", "waiting", ASIDE)
 
     def count(self, what: str) -> None:
-        """Counts one more message as ``examined``, ``done``, ``skipped`` or ``stayed``."""
+        """Counts a message as ``examined``, ``done``, ``skipped`` or ``stayed``."""
         self.row[what] += 1
 
     def count_stayed(self, why: str) -> None:
-        """Counts one more message that could not leave, with the reason *why*."""
+        """Counts a message that could not leave, with the reason *why*."""
         whys = self.row["whys"]
         if why not in whys and len(whys) >= WHYS_MAX:
             why = OTHERS
@@ -102,7 +105,7 @@ class Job:
         self.count("stayed")
 
     def stayed_text(self) -> str:
-        """Returns the reasons why messages stayed, each with a count, or "" if none stayed."""
+        """Returns the reasons why messages stayed, each with their number, or "" if none stayed."""
         return "; ".join(f"{count} stayed: {why}" for why, count in self.row["whys"].items())
 
     def describe(self) -> dict[str, Any]:
@@ -111,7 +114,7 @@ class Job:
         return shown | {"ended_us": self.row["ended_us"] or None}
 
     def describe_short(self) -> dict[str, Any]:
-        """Returns the row for operators with shortened texts, for a list of all jobs."""
+        """Returns the row for operators with long strings shortened, for a list of all jobs."""
         shown = self.describe()
         return shown | {key: shown[key][:SHOWN_IN_LIST] for key in ("where", "text")}
 
@@ -148,7 +151,7 @@ def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]
 
 
 def read_row(row: Any) -> dict[str, Any]:
-    """Returns the stored *row* of a job, with defaults for missing facts.
+    """Returns the stored *row* of a job, with defaults for missing fields.
 
     Raises:
         KeyError, TypeError, ValueError: The row is not a valid row of a job.

@@ -1,7 +1,7 @@
 """Runs all jobs: chooses the next slice, wakes waiting jobs, and replies when jobs end.
 
 Each turn gives every runnable job a share of its rows. The last hundred ended jobs are kept for an
-hour, for operators. `job.py` defines a job.
+hour so that operators can see them. `job.py` defines a job.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from qmgrd.core.layout.value_checks import number
 from qmgrd.core.queue.queue import Queue
 
 RUNNING_MAX = 1_000
-SLICE_COST_ROWS = 10  # cost of a slice in rows, even if the slice finds nothing
+SLICE_COST_ROWS = 10  # minimum cost of a slice in rows, even if the slice finds nothing
 ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], JobStep]
@@ -66,12 +66,13 @@ class Jobs:
         self._context = context
         self._catalogue = catalogue
         self.running: dict[int, Job] = {}
-        self.ended: dict[int, Job] = {}  # the job that ended first comes first
-        self._ready: dict[int, Job] = {}  # jobs in the order of their next slices
-        self._ending: dict[tuple[int, bytes], Job] = {}  # jobs by leaving group
-        self._watching: dict[int, Job] = {}  # jobs by the id of the examined queue
-        self.producers_in_use: dict[bytes, int] = {}  # producers that are kept regardless of age
-        self.producers_gone = 0  # number of rows that retention removed in this turn
+        self.ended: dict[int, Job] = {}  # ended jobs; the job that ended first comes first
+        self._ready: dict[int, Job] = {}  # job ids in the order of their next slices
+        self._ending: dict[tuple[int, bytes], Job] = {}  # jobs by the group that they remove
+        self._watching: dict[int, Job] = {}  # jobs by the id of the queue that they examine
+        # Producers that are kept regardless of their age.
+        self.producers_in_use: dict[bytes, int] = {}
+        self.producers_gone = 0  # the number of rows that retention removed in this turn
 
     def load(self) -> None:
         """Reads the jobs that were unfinished at the last stop, and the jobs that had ended."""
@@ -110,7 +111,7 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether a job can continue at once."""
+        """Whether a job can continue immediately."""
         return bool(self._ready)
 
     def check_room(self) -> None:
@@ -128,7 +129,7 @@ class Jobs:
             )
 
     def start(self, kind: str, **facts: Any) -> Job:
-        """Begins a job of *kind* (see job.py) in this turn."""
+        """Begins a job of kind *kind* (see job.py) in this turn."""
         if kind in REPUBLISHES:
             facts["before"] = self._context.turn_number  # Parked messages are ordered by turn.
         row = new_row(kind, self._context.now.wall_us, facts)
@@ -140,7 +141,7 @@ class Jobs:
     def end_group(self, queue: Queue, group_id: bytes) -> None:
         """Starts to remove a group from *queue*.
 
-        If too many groups are leaving, it starts later.
+        If too many groups are leaving, waits before it starts.
         """
         if (queue.id, group_id) in self._ending:
             return
@@ -150,7 +151,10 @@ class Jobs:
         self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
 
     def watch_groups(self, queue: Queue) -> None:
-        """Starts to examine all groups of *queue*. If that job already runs, it runs once more."""
+        """Starts to examine all groups of *queue*.
+
+        If such a job is already running, it runs once more.
+        """
         job = self._watching.get(queue.id)
         if job is None:
             self.start("watch", queue=queue.name, queue_id=queue.id)
@@ -178,10 +182,10 @@ class Jobs:
         return sorted([*self.running.values(), *self.ended.values()], key=lambda job: job.id)
 
     def cancel(self, job_id: int) -> Job:
-        """Ends a job before it is done. An ended job does not change.
+        """Ends a job before it is done. A job that has ended does not change.
 
         Raises:
-            RequestError: JOB_UNKNOWN, or VALUE_INVALID if the daemon itself needs the job.
+            RequestError: JOB_UNKNOWN, or VALUE_INVALID if the daemon itself requires the job.
         """
         job = self.find(job_id)
         kind = job.row["kind"]
@@ -241,11 +245,11 @@ class Jobs:
             self._ready[job.id] = job
 
     def hold_back(self) -> None:
-        """Holds the jobs found at the start. Jobs that operators begin later run as usual."""
+        """Suspends the jobs found at the start. Jobs that operators begin later run as usual."""
         self._ready.clear()
 
     def set_aside(self, job_id: int, why: str) -> None:
-        """Stops a running job from receiving further slices, even after restarts."""
+        """Prevents a running job from receiving further slices, even after restarts."""
         job = self.running.get(job_id)
         if job is not None:
             self._ready.pop(job_id, None)
@@ -321,7 +325,7 @@ class Jobs:
         self._context.wrote = True
 
     def _store(self, job: Job) -> None:
-        """Writes the row of *job* if it changed. A waiting job writes nothing."""
+        """Writes the row of *job* if it changed. A waiting job causes no write."""
         row = pack(job.row)
         if row != job.stored:
             job.stored = row

@@ -8,13 +8,14 @@
     the target refuses messages for now     the job waits, and tries this message again
     otherwise                               moves, counted as done
 
-Each slice and the cursor commit in one transaction. So no message is lost or moved twice, even if
-the daemon stops in between. A job waits for a full target, even if puts would evict old messages
-there.
+Each slice and the new cursor are committed in one transaction. Therefore, no message is lost or
+moved twice, even if the daemon stops between two slices. A job waits for a full target, even if
+puts would evict old messages there.
 """
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
@@ -23,7 +24,6 @@ from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
@@ -32,7 +32,7 @@ from qmgrd.core.returns.transfer import Copied, Destination, copy, transfer
 
 TRY_AGAIN_MS = 1_000
 RATE_SLICES = 10  # number of slices per second of a job with a rate
-LATE_MAX_MS = 1_000  # time that a job may catch up if it is behind its rate
+LATE_MAX_MS = 1_000  # maximum time that a job may catch up when it is behind its rate
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
@@ -47,7 +47,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     try:
         found = move.run()
         if found is MORE and job.row["state"] == "waiting":
-            job.row["state"] = "running"  # The message that the job waited for has moved.
+            job.row["state"] = "running"  # The message for which the job waited has moved.
             found = move.run()
     except RequestError as error:
         if error.error_class is not ErrorClass.RETRY_LATER:
@@ -57,7 +57,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
 
 
 def paced(context: Context, job: Job, found: JobStep, moved: int) -> JobStep:
-    """Returns *found*, the job's state after *moved* messages, delayed to keep the job's rate."""
+    """Returns *found*, the job's state after *moved* messages, delayed to limit the job's rate."""
     rate, now_ms = job.row["rate"], context.now.ms
     if not rate or not moved:
         return found
@@ -86,7 +86,7 @@ class _Move:
         """Moves the messages of the slice.
 
         Raises:
-            RequestError: The target refuses messages, temporarily or permanently.
+            RequestError: The target refuses messages temporarily or permanently.
         """
         row, place = self._job.row, self._target()
         left = self._quota()
@@ -101,7 +101,8 @@ class _Move:
             if not left:
                 row["cursor"] = key
                 return MORE
-            row["cursor"] = key  # The job continues here if the target accepts no more messages.
+            # The job continues from here if the target stops accepting messages.
+            row["cursor"] = key
             left -= self._one(key, value, place)
             if row["done"] and row["done"] == row["messages_max"]:
                 return self._done()
@@ -171,7 +172,7 @@ class _Move:
     def _tears(self, key: bytes, record: bytes) -> str:
         """Returns the reason why a message has to stay with its group, or "".
 
-        If the message left, the consumer of the other members would acknowledge an incomplete
+        If the message left alone, the consumer of the other members would acknowledge an incomplete
         group.
         """
         group = index.selected_by(record)[1]
@@ -206,7 +207,7 @@ class _Move:
     ) -> str:
         """Moves or copies a message with the note *raw* to *target*.
 
-        Returns the counter to raise.
+        Returns the name of the counter to increment.
         """
         context, source, size = self._context, self._source, entries.record_bytes(entry)
         expires_ms, note = entry.expires_ms, notes.decode(raw)
@@ -220,10 +221,10 @@ class _Move:
         if self._is_copy:
             copied = copy(context, source, key, value, target, expires_ms=expires_ms, note=raw)
             if copied is Copied.HELD:
-                raise _held(target.queue)
+                raise _uncommitted_error(target.queue)
             return "done" if copied is Copied.NEW else "skipped"
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
-            raise _held(target.queue)
+            raise _uncommitted_error(target.queue)
         source.counters.count_moved()
         source.record_history(history.MOVED, key, entry, target=target.queue.name)
         return "done"
@@ -239,7 +240,7 @@ def _check_room(queue: Queue, size: int) -> None:
         )
 
 
-def _held(queue: Queue) -> RequestError:
+def _uncommitted_error(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.DUPLICATE_UNCOMMITTED,
         f"an uncommitted unit of work has put the same message on queue {queue.name}",

@@ -1,13 +1,13 @@
-"""Forgets the origins of which a queue has no message left in any state.
+"""Forgets the origins from which a queue has no message left in any state.
 
     row of the table: origin, highest timestamp
         └▶ does the index have a UID of that origin up to that timestamp?   no ─▶ delete the row
 
-Every message has a row in the index: messages that are available, delayed, leased, or lost in a
-restart but not yet removed, and messages of which only the UID is remembered. Puts held by units of
-work have no row. So a queue with such puts keeps its table until the next run. The name of an
-origin may begin with the name of another origin, so their UIDs may be mixed in the index. If
-LOOKED_AT_MAX rows do not decide, the origin stays.
+The index has a row for every message that is available, delayed or leased, or was lost in a restart
+but is not yet removed. It also has a row for every remembered UID. Puts held by units of work have
+no row. Therefore, a queue with such puts keeps its table until the next run. The name of an origin
+may begin with the name of another origin, so their UIDs may be mixed in the index. If the job
+cannot decide after LOOKED_AT_MAX rows, it keeps the origin.
 """
 
 from itertools import groupby
@@ -21,16 +21,16 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import dedup
 from qmgrd.core.queue.queue import Queue
 
-LOOKED_AT_MAX = 100  # rows of the index that are examined for one origin
-# Targets of messages on a transmission queue; if the queue has more, the table stays.
+LOOKED_AT_MAX = 100  # maximum number of rows of the index that are examined for one origin
+# Maximum number of targets on a transmission queue. If the queue has more, its table stays.
 TARGETS_MAX = 100
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Examines a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
     found, last = next_rows(context, job, keys.SPACE_ORIGIN)
-    for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
-        queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
+    for queue_id, group in groupby(found, lambda row: keys.queue_id_of(row[0])):
+        queue = catalogue.by_id.get(queue_id)
         if queue is None:
             continue  # The queue was deleted, and another job removes its rows.
         rows = list(group)
@@ -64,7 +64,10 @@ def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
 
 
 def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
-    """Returns the prefixes of origins in the UID index: one prefix, or one for each target."""
+    """Returns the prefixes of origins in the UID index.
+
+    A transmission queue has one for each target.
+    """
     everything = queue.origins.index_prefix()
     if not queue.is_transmission or queue.is_publications:
         return [everything]
@@ -74,18 +77,20 @@ def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
         first = next(tx.scan(start, stop), None)
         if first is None:
             break
-        at = len(everything)
-        found.append(first[0][: at + 1 + first[0][at]])
+        found.append(keys.up_to_target(first[0]))
         start = keys.after(found[-1])
     return found
 
 
 def _is_there(tx: Transaction, start: bytes, highest: int) -> tuple[bool, int]:
-    """Returns whether such a UID exists or may exist, and the number of examined keys."""
+    """Returns whether a UID that needs the row exists or may exist, and the number of examined
+    keys.
+    """
     stop = keys.after(start)
     if highest < dedup.TIMESTAMP_MAX:
         stop = start + (highest + 1).to_bytes(8, "big")
     for count, (key, _) in enumerate(tx.scan(start, stop), 1):
         if len(key) == len(start) + 8 or count == LOOKED_AT_MAX:
-            return True, count  # Longer keys belong to an origin whose name begins with this name.
+            # Longer keys belong to another origin, whose name begins with this name.
+            return True, count
     return False, 0

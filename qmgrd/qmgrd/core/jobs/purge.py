@@ -51,7 +51,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
 
 
 def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
-    """Returns the other lanes in the order of the cursor, with their numbers of messages.
+    """Returns the other lanes in the order of the cursor, with the number of messages in each.
 
     Delayed messages also belong to the queue.
     """

@@ -8,7 +8,7 @@
 
 A republish job works like a move. Its cursor is a row of the index of parked messages, so the cost
 of a slice depends only on the messages found. A job ignores publications that were parked after it
-began. So a copy that fails again is not sent forever.
+began. Therefore, a copy that fails again is not sent endlessly.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,8 @@ from qmgrd.core.returns.parked import Parked
 from qmgrd.core.selector.selector import Selector
 
 RATE_SLICES = 10  # number of slices per second of a job with a rate
-HEALTHY, RETURNED = "healthy", "returned"  # reasons why the daemon started the job; also SCHEDULED
+# The reasons why the daemon starts a job, in addition to SCHEDULED.
+HEALTHY, RETURNED = "healthy", "returned"
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
@@ -76,14 +77,17 @@ def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[P
         found = catalogue.topics.subscriptions.get(names[0])
         if found is None or found.queue is None:
             return iter(())
-        after = keys.PARKED.unpack(cursor[:-1])[1] + 1 if cursor else 0
+        after = keys.PARKED.unpack_from(cursor)[1] + 1 if cursor else 0
         return parked.of_subscription(context.tx, found.queue.id, after)
     start, stop = bounds_of(row.get("arrival", 0))
     return parked.index(context.tx, max(start, cursor), stop)
 
 
 def bounds_of(arrival: int) -> tuple[bytes, bytes]:
-    """Returns the bounds of a publication's rows in the index; 0 means all publications."""
+    """Returns the bounds of a publication's rows in the index.
+
+    Publication 0 means all publications.
+    """
     start = keys.SPACE_PARKED + (arrival.to_bytes(8, "big") if arrival else b"")
     return start, keys.after(start)
 
@@ -137,7 +141,7 @@ def _one(
         return False
     elif not parked.send(context, queue, found.key, value):
         if entry.flags & entries.AWAITED:
-            # The subscription may have room when the subscriber returns.
+            # The subscription may have room once the subscriber returns.
             catalogue.topics.awaited.add(queue.id)
         job.count_stayed(f"subscription {queue.name} is full")
         return False
@@ -150,7 +154,7 @@ def _one(
 def facts_of(
     context: Context, queue: Queue, found: Parked, entry: entries.Entry, note: notes.Note
 ) -> MessageFacts:
-    """Returns the facts about a parked message that a selector may use."""
+    """Returns the properties of a parked message that a selector may use."""
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
     record = entries.record(context.tx, held)
@@ -160,7 +164,7 @@ def facts_of(
 
 
 def selector_of(where: str) -> Selector | None:
-    """Returns the compiled selector *where*, or None if *where* is empty, which selects all.
+    """Returns the compiled selector *where*, or None if *where* is empty and selects all messages.
 
     Raises:
         RequestError: SELECTOR_INVALID.

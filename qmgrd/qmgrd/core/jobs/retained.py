@@ -1,7 +1,7 @@
 """Sends the last retained publication of each matching topic to a new subscription.
 
-Publications after the start of the subscription reach it in the usual way. So a topic that has
-retained a newer publication since then is left out.
+Publications made after the subscription began reach it as usual. Therefore, a topic that has
+retained a newer publication since then is skipped.
 """
 
 from qmgr_protocol import topic as topics

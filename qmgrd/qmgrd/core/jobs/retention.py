@@ -1,4 +1,4 @@
-"""Forgets producers that have been unused for a long time, every hour."""
+"""Every hour, forgets producers that have been unused for a long time."""
 
 from collections.abc import Container
 
@@ -12,7 +12,7 @@ RETENTION_PERIOD_MS = 3_600_000
 
 
 def step(context: Context, job: Job, in_use: Container[bytes]) -> JobStep:
-    """Forgets a slice of the unused producers, except those *in_use*. ``done`` counts them."""
+    """Forgets a slice of the unused producers, except those *in_use*. ``done`` is their number."""
     now_ms = context.now.ms
     limit_ms = context.config.producer.retention_ms
     found, last = next_rows(context, job, keys.SPACE_PRODUCER)

@@ -1,15 +1,15 @@
 """Returns dead letters to their original queues, and decides which dead letters stay.
 
-A returned message starts with counts of zero and the lifetime that it had left. Its note keeps the
+A returned message starts with counters at zero and with its remaining lifetime. Its note keeps the
 failures and the number of returns. A message that was returned too often stays.
 """
 
 from typing import Any
 
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorClass, RequestError
 from qmgr_protocol.record import EXPIRY_END
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.notes import Note
 from qmgrd.core.returns.transfer import Destination
 
@@ -35,7 +35,7 @@ def retries(note: Note) -> int:
 
 
 def reason_to_stay(note: Note, retries_max: int) -> str:
-    """Returns the reason why a message with *note* may not be returned, or ""."""
+    """Returns the reason why a message with *note* must not be returned, or ""."""
     if "code" not in note:
         return NO_DEAD_LETTER
     count = retries(note)
@@ -43,7 +43,7 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
 
 
 def retried_too_often(count: int) -> str:
-    """Returns the reason why a dead letter stays after *count* returns."""
+    """Returns the reason why a dead letter that was returned *count* times stays."""
     return f"already retried {amount(count, 'time')} (--max-retries)"
 
 

@@ -1,7 +1,7 @@
 """The job that removes the messages that a restart lost because they were not persistent.
 
-The arrival numbers of lost messages form a range. Members of groups are removed first, because
-until then it is unknown which groups are complete.
+The arrival numbers of lost messages form a range. Members of groups are removed first, because the
+complete groups are unknown until then.
 """
 
 from itertools import islice

@@ -7,6 +7,6 @@
 * `clock.py` is the store clock. `stamp.py` assigns the timestamps of UIDs. `ids.py` assigns numbers
   that never repeat. `value_checks.py` checks types and bounds of values in stored rows.
 
-Invariant: no other package knows an offset in a key or a row. A row has a checksum, or is
-checked against the message that it refers to. So damage is reported and not used as data.
+Invariant: no other package knows an offset in a key or a row. A row has a checksum, or is checked
+against the message that it refers to. Therefore, damage is reported and is never used as data.
 """

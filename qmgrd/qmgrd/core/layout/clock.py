@@ -7,8 +7,8 @@ class StoreClock:
     """A clock that advances with the monotonic clock while the daemon runs.
 
     At a start, the clock advances by the wall clock time since the last turn. The advance is at
-    least 0 and at most downtime_max_ms. So a jump of the wall clock by years moves deadlines by at
-    most downtime_max_ms, and never backwards.
+    least 0 and at most downtime_max_ms. Therefore, a jump of the wall clock by years moves
+    deadlines by at most downtime_max_ms, and never backward.
     """
 
     def __init__(

@@ -31,12 +31,12 @@ class Counters:
     ``count_parked``). The right side changes when the reason is counted (``count_put``,
     ``count_acked`` and so on). An operation that puts or removes a message changes each side once.
     An operation that moves a message to another lane leaves one lane and enters the other. The
-    methods for batches change both sides at once.
+    methods for batches change both sides in one call.
     """
 
-    next_arrival: int = 1  # arrival number of the next message
+    next_arrival: int = 1  # the arrival number of the next message
     depth: int = 0  # available and leased messages
-    bytes: int = 0  # bytes of the records of available, leased and delayed messages
+    bytes: int = 0  # bytes in the records of available, leased and delayed messages
     puts: int = 0
     fast: int = 0  # puts whose UID the table of origins showed to be new
     slow: int = 0  # puts whose UID the UID index showed to be new
@@ -47,17 +47,18 @@ class Counters:
     delivered: int = 0  # deliveries; stored with the next change of another counter
     returned: int = 0
     refused: int = 0  # puts that were malformed, did not fit, or were inhibited
-    maybe_before: int = 0  # arrival below which messages may have been delivered before a crash
+    # The arrival number below which messages may have been delivered before a crash.
+    maybe_before: int = 0
     delayed: int = 0  # delayed messages
     expired: int = 0  # messages that were removed because they had expired
     dead: int = 0  # messages that moved to a backout queue or a dead-letter queue
     moved: int = 0  # messages that jobs moved to another queue
     lost: int = 0  # messages that a restart lost
-    volatile: int = 0  # messages in depth that are not persistent
+    volatile: int = 0  # messages in ``depth`` that are not persistent
     volatile_delayed: int = 0  # delayed messages that are not persistent
-    volatile_bytes: int = 0  # bytes of the records of all messages that are not persistent
-    volatile_from: int = 0  # lower bound of the arrivals of messages that are not persistent
-    grouped: int = 0  # group members in depth, and lost members that no job has removed yet
+    volatile_bytes: int = 0  # bytes in the records of all messages that are not persistent
+    volatile_from: int = 0  # lower bound of the arrival numbers of messages that are not persistent
+    grouped: int = 0  # group members in ``depth``, and lost members that no job has removed yet
     parked: int = 0  # messages that the subscriber returned too often
     missed: int = 0  # publications that a full or suspended subscription did not receive
 
@@ -74,8 +75,8 @@ class Counters:
         if next_arrival > self.next_arrival:
             self.next_arrival = next_arrival
 
-    def doubt_deliveries(self) -> None:
-        """Records that every current message may have been delivered before a crash."""
+    def mark_all_maybe_delivered(self) -> None:
+        """Records that each message now on the queue may have been delivered before a crash."""
         self.maybe_before = self.next_arrival
 
     # -- lanes: the messages on the queue
@@ -136,7 +137,10 @@ class Counters:
     # -- batches: both sides of the invariant
 
     def put_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
-        """Counts *count* plain puts with a total of *size* bytes. *grouped* puts are members."""
+        """Counts *count* plain puts with a total of *size* bytes.
+
+        *grouped* of them are group members.
+        """
         self.depth += count
         self.grouped += grouped
         self.bytes += size
@@ -218,7 +222,7 @@ class Counters:
         """Returns the stored row."""
         try:
             return _ROW.pack(*_values(self))
-        except struct.error:  # A stored counter was too low, so it is negative now.
+        except struct.error:  # A stored counter was too low, so its value is negative now.
             for name in NAMES:
                 setattr(self, name, max(getattr(self, name), 0))
             return _ROW.pack(*_values(self))
@@ -231,7 +235,7 @@ class Counters:
 
     @classmethod
     def read(cls, tx: Transaction, queue_id: int, queue: str) -> "Counters":
-        """Returns the stored counters of that queue.
+        """Returns the stored counters of the queue.
 
         Raises:
             RowDamaged: The row is damaged or missing.
@@ -239,7 +243,7 @@ class Counters:
         return cls.decode(rows.get(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), queue))
 
     def write(self, tx: Transaction, queue_id: int) -> None:
-        """Stores the counters of that queue."""
+        """Stores the counters of the queue."""
         rows.put(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), self.encode())
 
     def as_dict(self) -> dict[str, int]:
@@ -248,4 +252,4 @@ class Counters:
 
 
 NAMES = tuple(field.name for field in fields(Counters))
-_values = attrgetter(*NAMES)  # This is ten times as fast as dataclasses.astuple.
+_values = attrgetter(*NAMES)  # This expression is ten times as fast as dataclasses.astuple.

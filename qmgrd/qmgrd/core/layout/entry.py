@@ -25,10 +25,11 @@ record. A reference without expiry and delay has a shorter form until its first 
         10   record bytes  u32, UID as in the record
 
 No value of the store is longer than VALUE_MAX_BYTES. A longer record is stored in rows of that
-size (DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5 ms).
+size. (DESIGN: on a fragmented store, one long value took 27 ms of loop time. Rows took 0.5 ms.)
 
-A disk error may change any byte, and no checksum covers the daemon's fields. So this module never
-raises for invalid fields. Such an entry is UNREADABLE. Its record is empty and is never delivered.
+A disk error may change any byte, and no checksum covers the daemon's fields. Therefore, this module
+never raises an error for invalid fields. An entry with invalid fields is UNREADABLE. Its record is
+empty and is never delivered.
 """
 
 import struct
@@ -67,9 +68,9 @@ GROUPED_HEADS = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
 # Maximum size of a stamped record in its entry. The difference leaves room for a target.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 FLAGS_AT, VERSION_AND_FLAGS = 1, slice(2)
-PUT_TIME = slice(2, 10)  # of a short entry
+PUT_TIME = slice(2, 10)  # where a short entry has its put time
 _ROWS = struct.Struct(">QI")
-_REST_MIN_BYTES = _ROWS.size  # minimum size of the rest; the head of a record is longer
+_REST_MIN_BYTES = _ROWS.size  # the minimum size of the rest; the head of a record is longer
 _SHORT = struct.Struct(">BBQ")
 _SIZE = struct.Struct(">I")
 _CHUNK_MAX = 0xFFFF_FFFF
@@ -178,7 +179,7 @@ def encode_head(put_us: int, target: bytes = b"") -> bytes:
 
 
 def raised_count(count: int, by: bool) -> int:
-    """Returns *count*, plus 1 if *by* is set, up to COUNT_MAX."""
+    """Returns *count*, plus 1 if *by* is set, but at most COUNT_MAX."""
     return min(count + by, COUNT_MAX)
 
 
@@ -215,7 +216,7 @@ def publication(tx: Transaction, entry: Entry) -> Entry:
 
 
 def reference(put_us: int, record_bytes: int, trailer: bytes) -> bytes:
-    """Returns a new reference to a publication with that put time, length and UID."""
+    """Returns a new reference to a publication with the given put time, length and UID."""
     return _SHORT.pack(SHORT, SHARED, put_us) + rest_of_reference(record_bytes, trailer)
 
 
@@ -244,13 +245,13 @@ class Sound(NamedTuple):
 
     entry: Entry
     record: bytes
-    trailer: bytes  # encoded UID
+    trailer: bytes  # the encoded UID
     checksum: int
-    topic: str = ""  # topic of a publication
+    topic: str = ""  # the topic of a publication
 
 
 def open_sound(tx: Transaction, value: bytes) -> Sound | None:
-    """Returns the parts of an entry that a delivery needs, or None if the entry is damaged."""
+    """Returns the parts of an entry that a delivery requires, or None if the entry is damaged."""
     entry, topic = decode(value), ""
     if entry.shared:
         held = publication(tx, entry)
@@ -312,7 +313,7 @@ def record_bytes(entry: Entry) -> int:
 
 
 def separate_bytes(value: bytes) -> int:
-    """Returns the size of a record that is stored outside its entry, and otherwise 0.
+    """Returns the size of the record if it is stored outside its entry, and otherwise 0.
 
     The record is not read. The size may be wrong if the entry is damaged.
     """

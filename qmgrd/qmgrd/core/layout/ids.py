@@ -6,7 +6,8 @@ COUNT_BITS = 40
 class Ids:
     """The numbers of one boot: the boot number followed by a count.
 
-    A boot has 2**40 counts, which last for months at full speed. The format allows 2**23 boots.
+    A boot has 2**40 counts, which are enough for months at full speed. The format allows 2**23
+    boots.
     """
 
     __slots__ = ("_end", "last")

@@ -15,7 +15,9 @@ from qmgrd.core.layout.entry import Entry
 
 
 def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
-    """Returns the correlation id, and the group id and number, of a record with that *front*."""
+    """Returns the correlation id, the group id and the group number of a record with the given
+    *front*.
+    """
     if len(front) < records.HEAD_BYTES:
         return b"", None
     correlation, group_flags = front[records.CORRELATION_LENGTH_AT], front[records.GROUP_FLAGS_AT]
@@ -28,12 +30,12 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
 
 
 def is_last(front: bytes) -> bool:
-    """Returns whether a record with that *front* is the last of its group."""
+    """Returns whether a record with the given *front* is the last of its group."""
     return bool(front[records.GROUP_FLAGS_AT] & records.LAST_IN_GROUP)
 
 
 def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) -> bytes:
-    """Returns the index key of a message by its correlation id, or b"" if it has none."""
+    """Returns the index key of a message's correlation id, or b"" if the message has none."""
     correlation_id = selected_by(front)[0]
     if not correlation_id:
         return b""
@@ -42,7 +44,7 @@ def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) ->
 
 
 def timed_keys(queue_id: int, entry: Entry, lane: int, priority: int, arrival: int) -> list[bytes]:
-    """Returns the keys of the row in the schedule and of the note of a message, if they exist."""
+    """Returns the keys of a message's row in the schedule and of its note, if they exist."""
     found = []
     if entry.due_ms:
         found.append(keys.due(entry.due_ms, queue_id, lane, priority, arrival))

@@ -1,4 +1,4 @@
-"""The keys of the store: one key space, big-endian, so the order of bytes is the order of scans.
+"""The keys of the store: one key space. Numbers are big-endian, so scans are in numeric order.
 
     space  rest                                           value
     00     kind (u8)                                      store row, clock row, clean mark,
@@ -56,12 +56,12 @@ import struct
 FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
-FAN_OUT = b"\x00\x04"  # progress of the fan-out of publications; exists only during a fan-out
-HISTORY = b"\x00\x05"  # state of the journal, stored with its first row
-# A mark: complete groups are listed, or jobs are listing them (queue/group/chain.py).
+FAN_OUT = b"\x00\x04"  # the progress of the fan-out of publications; exists only during a fan-out
+HISTORY = b"\x00\x05"  # the state of the journal, stored with its first row
+# A mark that complete groups are listed, or that jobs are listing them (queue/group/chain.py).
 LISTED = b"\x00\x07"
-GUARDED = b"\x00\x08"  # mark that users exist, so that every connection must log in
-SECRET = b"\x00\x06"  # secret that proves sessions and leases; no answer contains it
+GUARDED = b"\x00\x08"  # a mark that users exist, so that every connection must log in
+SECRET = b"\x00\x06"  # the secret that proves sessions and leases; no answer contains it
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
 SPACE_USER, SPACE_ROLE = b"\x07", b"\x08"
@@ -79,13 +79,13 @@ LANE_READY = 0
 LANE_DELAYED = 1  # delayed messages
 LANE_GROUPED = 2  # members of groups, available or leased
 LANE_PARKED = 3  # messages that a subscriber returned too often, until they are republished
-LANES_READY = (LANE_READY, LANE_GROUPED)  # lanes of available and leased messages
+LANES_READY = (LANE_READY, LANE_GROUPED)  # the lanes of available and leased messages
 LANE_GROUP = 13  # groups in the schedule; this lane has no messages
 LANE_REMEMBERED = 14  # remembered UIDs of consumed messages; this lane has no messages
 LANE_DAMAGED = 15  # messages that failed their checksum; kept for forensics, never delivered
 
-STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; the name follows
-# store clock ms, wall us, last stamp us, turn number, producers
+STORE_ROW = struct.Struct(">16sIQ")  # the store id, format and boot number; the name follows
+# store clock in ms, wall clock in us, last stamp in us, turn number, number of producers
 CLOCK_ROW = struct.Struct(">QQQQQ")
 
 _QUEUE = struct.Struct(">cI")
@@ -95,30 +95,34 @@ unpack_place = struct.Struct(">6xBQ").unpack  # 9 - priority and arrival in the 
 DUE = struct.Struct(">cQIBBQ")
 _NOTE = struct.Struct(">cIQ")
 _GROUP = struct.Struct(">cI24sI")
-PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key in 14, 18 and 1c
-GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # offset and size of the group id in a key in 15 and 17
+PLACE = struct.Struct(">BQ")  # 9 - priority and arrival, the tail of a key in 14, 18 and 1c
+GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # the offset and size of the group id in a key in 15 and 17
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
-POSITION_AT = _QUEUE.size  # offset of the position in the key of an entry
-RANK_AT = _LANE.size  # offset of 9 - priority in the key of an entry
-POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of the key of an entry
-# Slices of a key: its space, the rest, and the fields that the other slices are named after.
+POSITION_AT = _QUEUE.size  # the offset of the position in the key of an entry
+RANK_AT = _LANE.size  # the offset of 9 - priority in the key of an entry
+POSITION = struct.Struct(">BBQ")  # lane, 9 - priority and arrival, the tail of the key of an entry
+# Slices of a key: its space, the rest, and the fields for which the other slices are named.
 SPACE, REST = slice(1), slice(1, None)
 OF_QUEUE, QUEUE_ID = slice(POSITION_AT), slice(1, POSITION_AT)
 OF_RANK, RANK = slice(RANK_AT + 1), slice(RANK_AT, RANK_AT + 1)  # in the key of an entry
+ENTRY_LANE_AT = RANK_AT - 1  # offset of the lane in the key of an entry
+BEFORE_ARRIVAL, ENTRY_ARRIVAL = slice(-8), slice(-8, None)  # in the key of an entry
 DUE_MS, AFTER_DUE = slice(1, 9), slice(9, None)  # in a key of the schedule
 DUE_QUEUE_ID, DUE_LANE_AT = slice(9, 13), 13
 GROUP_ID, GROUP_NUMBER, BEFORE_NUMBER = slice(5, 29), slice(-4, None), slice(-4)
 BODY_ID, NOTE_ARRIVAL = slice(1, 9), slice(-8, None)
 # Parts of a POSITION: the lane, the PLACE in the lane, and the arrival.
 LANE_AT, LANE, IN_LANE, ARRIVAL = 0, slice(1), slice(1, None), slice(2, None)
-PLACE_RANK_AT = 0  # offset of 9 - priority in a PLACE
+PLACE_RANK_AT = 0  # the offset of 9 - priority in a PLACE
 PRIORITY_TOP = 9
-PUBLICATIONS_ID = 2**32 - 2  # id of the queue of publications; other ids rise from 1
-QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # highest id of other queues
+PUBLICATIONS_ID = 2**32 - 2  # the id of the queue of publications; other ids rise from 1
+QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # the highest id of other queues
 PARKED = struct.Struct(">cQI")
-HISTORY_ROW = struct.Struct(">QQQQ")  # first row, next row, bytes, dropped rows
-FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, last queue id that received it
+# Numbers of the first and next row, bytes, and number of dropped rows.
+HISTORY_ROW = struct.Struct(">QQQQ")
+# First and stop number of a batch, and the last queue id that received it.
+FAN_OUT_ROW = struct.Struct(">QQI")
 
 
 def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
@@ -127,8 +131,8 @@ def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
 
 
 def entry_prefix(queue_id: int, priority: int, lane_: int = LANE_READY) -> bytes:
-    """Returns the part of the key of an entry before the arrival."""
-    return message(queue_id, lane_, priority, 0)[:-8]
+    """Returns the part of the key of an entry before the arrival number."""
+    return message(queue_id, lane_, priority, 0)[BEFORE_ARRIVAL]
 
 
 def lane(queue_id: int, lane_: int) -> bytes:
@@ -137,18 +141,37 @@ def lane(queue_id: int, lane_: int) -> bytes:
 
 
 def place(key: bytes) -> tuple[int, int]:
-    """Returns the priority and the arrival in the key of an entry."""
+    """Returns the priority and the arrival number in the key of an entry."""
     rank, arrival = unpack_place(key)
     return PRIORITY_TOP - rank, arrival
 
 
 def arrival_of(position: bytes) -> int:
-    """Returns the arrival in a :data:`POSITION`."""
+    """Returns the arrival number in a :data:`POSITION`."""
     return int.from_bytes(position[ARRIVAL], "big")
 
 
+def queue_id_of(key: bytes) -> int:
+    """Returns the queue id in a key that begins with its space and a queue id."""
+    return int.from_bytes(key[QUEUE_ID], "big")
+
+
+def up_to_target(key: bytes) -> bytes:
+    """Returns the key of the UID index of a transmission queue without the origin and timestamp."""
+    return key[: POSITION_AT + 1 + key[POSITION_AT]]
+
+
+def split_target(uid: bytes) -> tuple[bytes, bytes]:
+    """Returns the target and the rest of *uid*.
+
+    *uid* is the key of the UID index of a transmission queue without space and queue id.
+    """
+    end = 1 + (uid[0] if uid else 0)
+    return uid[1:end], uid[end:]
+
+
 def number_of(key: bytes) -> int:
-    """Returns the last number in the key of members of a group."""
+    """Returns the number of the last member, from the key of a run of group members."""
     return int.from_bytes(key[GROUP_NUMBER], "big")
 
 
@@ -158,12 +181,12 @@ def of_queue(space: bytes, queue_id: int) -> bytes:
 
 
 def due(due_ms: int, queue_id: int, lane_: int, priority: int, arrival: int) -> bytes:
-    """Returns the key of a row of the schedule, at *due_ms* of the store clock."""
+    """Returns the key of a row of the schedule that is due at *due_ms* of the store clock."""
     return DUE.pack(SPACE_DUE, due_ms, queue_id, lane_, PRIORITY_TOP - priority, arrival)
 
 
 def correlation(queue_id: int, correlation_id: bytes) -> bytes:
-    """Returns the prefix of the keys of messages with that correlation id."""
+    """Returns the prefix of the keys of messages with the given correlation id."""
     return of_queue(SPACE_CORRELATION, queue_id) + bytes([len(correlation_id)]) + correlation_id
 
 
@@ -178,12 +201,12 @@ def group_row(queue_id: int, group_id: bytes) -> bytes:
 
 
 def chain(queue_id: int, place: bytes) -> bytes:
-    """Returns the key of a group in the chain at that :data:`PLACE`."""
+    """Returns the key of a group in the chain at a :data:`PLACE`."""
     return of_queue(SPACE_CHAIN, queue_id) + place
 
 
 def complete(queue_id: int, place: bytes) -> bytes:
-    """Returns the key of a complete group at that :data:`PLACE`."""
+    """Returns the key of a complete group at a :data:`PLACE`."""
     return of_queue(SPACE_COMPLETE, queue_id) + place
 
 
@@ -203,18 +226,18 @@ def publication(arrival: int) -> bytes:
 
 
 def publication_uid(trailer: bytes) -> bytes:
-    """Returns the key of the UID index for the publication with that encoded UID."""
+    """Returns the key of the UID index for the publication with the given encoded UID."""
     return _PUBLICATION_UID + trailer
 
 
 def publication_at(position: bytes) -> bytes:
-    """Returns the key of the entry of the publication at that :data:`POSITION`."""
+    """Returns the key of the entry of the publication at a :data:`POSITION`."""
     return _PUBLICATIONS + position
 
 
 _PUBLICATION_UID = of_queue(SPACE_UID, PUBLICATIONS_ID)
 _PUBLICATIONS = of_queue(SPACE_MESSAGE, PUBLICATIONS_ID)
-_PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
+_PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[BEFORE_ARRIVAL]
 
 
 def reference_count(arrival: int) -> bytes:
@@ -235,6 +258,11 @@ def job(job_id: int) -> bytes:
 def history(seq: int) -> bytes:
     """Returns the key of a row of history."""
     return _JOB.pack(SPACE_HISTORY, seq)
+
+
+def seq_of(key: bytes) -> int:
+    """Returns the number in the key of a row of history."""
+    return int.from_bytes(key[REST], "big")
 
 
 def aside(number: int) -> bytes:

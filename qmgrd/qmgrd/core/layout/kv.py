@@ -22,10 +22,10 @@ class Transaction(Protocol):
         """Returns the value of *key*, or None."""
 
     def put(self, key: bytes, value: bytes) -> object:
-        """Stores *value* under *key*. Replaces an older value."""
+        """Stores *value* under *key*, and replaces an older value."""
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> object:
-        """Stores many pairs, faster than single puts. Pairs in key order are the fastest."""
+        """Stores many pairs, faster than single puts do. Pairs in key order are stored fastest."""
 
     def delete(self, key: bytes) -> object:
         """Removes *key* if it exists."""
@@ -40,7 +40,7 @@ class Transaction(Protocol):
 class StoreFailed(Exception):
     """The store failed for a reason that no request caused. The daemon must restart.
 
-    A commit that raises this exception may or may not be durable.
+    If a commit raises this exception, whether it is durable is unknown.
     """
 
 
@@ -50,8 +50,9 @@ class Space(NamedTuple):
     used_bytes: int
     map_bytes: int
     disk_free_bytes: int
-    held_bytes: int  # used bytes that are kept only for a snapshot in progress
-    file_free_bytes: int  # free bytes inside the file, whose use needs no more disk space
+    held_bytes: int  # the number of used bytes that are kept only for a snapshot in progress
+    # The number of free bytes inside the file, whose use requires no further disk space.
+    file_free_bytes: int
 
 
 class Store(Protocol):
@@ -61,13 +62,15 @@ class Store(Protocol):
         """Opens the write transaction. Only one transaction may be open at a time."""
 
     def commit(self) -> None:
-        """Makes all writes since :meth:`begin` durable. Returns at once if there were none."""
+        """Makes all writes since :meth:`begin` durable. Returns immediately if there were none."""
 
     def abort(self) -> None:
-        """Undoes all writes since :meth:`begin`. Does nothing if no transaction is open."""
+        """Undoes all writes since :meth:`begin`. Has no effect if no transaction is open."""
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Returns the failure of the store that caused *error*, or None for another cause."""
+        """Returns the failure of the store that caused *error*, or None if *error* has another
+        cause.
+        """
 
     def space(self) -> Space:
         """Returns the used and free space of the store as of the last commit."""
@@ -76,5 +79,5 @@ class Store(Protocol):
 class Now(NamedTuple):
     """The times of the two clocks that the shell passes to a turn."""
 
-    ms: int  # store clock in milliseconds, which never goes back; used for deadlines
-    wall_us: int  # wall clock in microseconds, which may jump; never used for deadlines
+    ms: int  # the store clock in milliseconds, which never goes back; used for deadlines
+    wall_us: int  # the wall clock in microseconds, which may jump; never used for deadlines

@@ -2,9 +2,9 @@
 
     value = row, CRC-32 (as of zlib, u32) of the key and the row
 
-The seal covers the key, so it also detects a row under a wrong key. Entries and pieces of long
-records have no seal, because records contain a checksum. A row of the UID index is checked against
-its entry.
+The seal covers the key, so it also detects a row that is stored under a wrong key. Entries and
+pieces of long records have no seal, because records contain a checksum. A row of the UID index is
+checked against its entry.
 """
 
 import struct
@@ -59,7 +59,10 @@ _BY_BYTES = {
 
 
 class RowDamaged(RequestError):
-    """A row has changed since it was written. A start refuses the store; a request fails."""
+    """A row has changed since it was written.
+
+    A start then refuses the store, and a request fails.
+    """
 
     def __init__(self, what: str, why: str = "its checksum is wrong") -> None:
         super().__init__(

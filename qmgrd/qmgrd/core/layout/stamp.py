@@ -3,7 +3,7 @@
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-# Maximum difference between the clocks of a queue manager and of its restored copy.
+# Maximum difference between the clock of a queue manager and that of its restored copy.
 AHEAD_MAX_US = 1_000_000
 
 
@@ -21,7 +21,7 @@ class Stamper:
         self.last_us = last_us
 
     def catch_up(self, wall_us: int) -> None:
-        """Raises the next timestamp to at least *wall_us*."""
+        """Ensures that the next timestamp is at least *wall_us*."""
         self.last_us = max(self.last_us, wall_us - 1)
 
     def next(self, wall_us: int) -> bytes:
@@ -36,8 +36,8 @@ class Stamper:
         A queue manager that was restored from a snapshot may receive messages that it created after
         the snapshot. If new messages had the same timestamps, they would count as duplicates.
 
-        No message of this queue manager is ahead of its clock. So a client that invents a UID with
-        this origin cannot push the timestamps of all later messages into the future.
+        No message of this queue manager is ahead of its clock. Therefore, a client that invents a
+        UID with this origin cannot push the timestamps of all later messages into the future.
 
         Raises:
             RequestError: VALUE_INVALID if the timestamp is ahead of the wall clock.

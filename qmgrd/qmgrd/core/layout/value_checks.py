@@ -4,12 +4,12 @@ from typing import Any
 
 from qmgr_protocol.window import ids_of
 
-IDS_MAX = 1_000_000  # limit of ids above a gap; no window is larger
-NUMBER_MAX = 2**53  # limit of counts and numbers, so a sum of a few fits in 64 bits
+IDS_MAX = 1_000_000  # maximum number of ids above a gap; no window is larger
+NUMBER_MAX = 2**53  # the limit of counts and numbers, so that a sum of a few fits in 64 bits
 
 
 def number(value: Any, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
-    """Returns *value* after a check that it is an integer from *low* to *high*.
+    """Returns *value* after checking that it is an integer from *low* to *high*.
 
     Raises:
         ValueError: *value* is not such an integer.
@@ -20,7 +20,7 @@ def number(value: Any, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
 
 
 def typed(kind: type[Any], value: Any, what: str) -> Any:
-    """Returns *value* after a check that its type is *kind*.
+    """Returns *value* after checking that its type is *kind*.
 
     Raises:
         ValueError: *value* has a different type.

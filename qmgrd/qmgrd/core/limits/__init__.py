@@ -1,14 +1,12 @@
-"""Limits on the time, rows and bytes of a turn, and on the room in the store.
+"""Limits on the time, rows and bytes of a turn, and on the space in the store.
 
-* `budget.py` is the time of a turn, measured by a clock that the shell passes. `timers.py` has the
-  calls that the core makes at a time of the store clock.
+* `budget.py` limits the time of a turn, measured by a clock that the shell passes. `timers.py`
+  makes calls when the store clock reaches a given time.
 * `room.py` computes the room in the store, and reserves it for operations.
-* `unread_replies.py` holds connections whose peers have too many unread answers. `reads.py` lists
-  the requests that only read. Such requests of held connections wait, or are dropped.
-* `work.py` names the daemon's own work, so work that keeps failing can be set aside.
-* `page.py` cuts pages from ordered lists. `sorted_map.py` keeps keys in order. `amount.py` writes a
-  number with its noun.
+* `unread_replies.py` holds connections whose peers have too many unread answers. Requests that only
+  read wait while their connection is held, and are dropped if it closes.
+* `work.py` names the daemon's own work, so that work that keeps failing can be set aside.
 
-Invariant: every resource of the daemon that a peer can use has a limit. Each kind of work does at
+Invariant: every resource of the daemon that a peer can use has a limit. Each kind of work gets at
 least one slice per turn, so no kind waits forever.
 """

@@ -1,13 +1,13 @@
 """Limits the time of a turn, because the daemon serves no other client while a turn runs.
 
 The core reads no clock. The daemon passes its monotonic clock. The simulator passes a clock that
-depends on the seed. A test by default passes a clock that never advances.
+depends on the seed. By default, a test passes a clock that never advances.
 
     |  arrivals: 50 %  | work: 25 % | delivery: 25 %  of limits.turn_ms, at most
 
-Each part of a turn has a share of the time, and does at least one slice of work. So no part starves
-the next one. A part never uses the time that an earlier part left, because clients wait for the end
-of the turn.
+Each part of a turn has a share of the time, and does at least one slice of work. Therefore, no part
+starves the next one. A part never uses time that an earlier part did not need, because clients wait
+for the end of the turn.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ ClockNs: TypeAlias = Callable[[], int]  # a monotonic clock in nanoseconds
 ARRIVALS = 50
 WORK = 25
 DELIVERY = 25
-SHARE = 10  # percentage for one connection, whose further requests wait for the next turn
-LOOK_EACH = 16  # small pieces of work between two reads of the clock
+SHARE = 10  # percentage for one connection; its further requests wait for the next turn
+LOOK_EACH = 16  # number of small pieces of work between two reads of the clock
 _MS_NS = 1_000_000
 
 
 def frozen_clock() -> int:
-    """Returns 0, as a clock that never advances. So no turn uses up its time."""
+    """Returns 0, like a clock that never advances. With it, no turn uses up its time."""
     return 0
 
 
@@ -49,8 +49,8 @@ class Budget:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time of this part is used up. Callers check this once per slice."""
+        """Whether the time of this part is used up. Callers check this property once per slice."""
         return self.clock_ns() >= self.end_ns
 
 
-ENDLESS = Budget(1)  # Its clock never advances.
+ENDLESS = Budget(1)  # The budget's clock never advances.

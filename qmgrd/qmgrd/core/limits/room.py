@@ -1,19 +1,19 @@
-"""The room that the store has for a turn, and the division of the room.
+"""The free space that the store has for a turn, and how it is divided.
 
     ├── used ──┬─────────────┬──────────────┬──────────────────────────┤ end of the map
             puts stop   publications   operators stop   acks, deletions and the
             (the mark)      stop                        daemon's own rows continue
 
-1. Puts, and all other requests that add rows (growth.py), stop at ``store.high_water_percent`` of
-   the map.
+1. Puts and all other requests that add rows (growth.py) stop at ``store.high_water_percent`` of the
+   map.
 2. The fan-out of accepted publications stops when a quarter of the rest is used.
 3. Operators' requests that make room, such as a purge, stop when half of the rest is used.
 4. The remainder is for acks, deletions and the daemon's own rows. None of these operations adds
    more than it removes.
 
-LMDB copies a page that changes, and frees the old page two turns later. So even a deletion needs
-room. In a map with few free pages, a turn does less work (``turn_rows``). A slice of each kind of
-work, and the last arrival, may need two pages for each row that they change.
+LMDB copies a page that changes, and frees the old page two turns later. Therefore, even a deletion
+needs room. In a map with few free pages, a turn does less work (``turn_rows``). The last arrival,
+and a slice of each kind of work, may need two pages for each row that they change.
 """
 
 from typing import NamedTuple
@@ -23,30 +23,31 @@ from qmgr_protocol import record as records
 from qmgrd.core.layout.kv import Space
 
 PAGE_BYTES = 4_096
-ROWS_MIN, SLICE_MIN = 50, 12  # minimum of turn_rows and slice_rows when few pages are free
+ROWS_MIN, SLICE_MIN = 50, 12  # the minimum of turn_rows and slice_rows when few pages are free
 # Each SHARE is a divisor of a number of pages or rows.
 TURN_SHARE = 16  # free pages per row of a turn
-SLICE_SHARE = 4  # rows of a turn per message in a slice of work, as a message has many rows
+SLICE_SHARE = 4  # rows of a turn per message in a slice of work, because a message has many rows
 PUT_SHARE = 4  # free pages per page that puts may change in indexes in one turn
 UNIT_SHARE = 4  # pages above the mark per row of one commit
 SETTLE_SHARE = 32  # pages above the mark per message in one piece of a settle
 DISK_LEAST_BYTES = 32 * 1024 * 1024  # minimum free disk space, because deletions need pages
 MAP_SHARE = 8  # bytes of a small map per byte of required free disk space
 UNBOUNDED = 1 << 40
-ADDITIONS = "requests that add rows"  # name of operators' requests in error texts
-_NOTHING = bytes(10)  # empty expiry, correlation id length and group flags of a record
-MAP_LEAST_BYTES = 16 * 1024 * 1024  # smallest map that the tests cover
+ADDITIONS = "requests that add rows"  # the name of operators' requests in error messages
+# The bytes of an empty expiry, correlation id length and group flags in a record.
+_NOTHING = bytes(10)
+MAP_LEAST_BYTES = 16 * 1024 * 1024  # the smallest map that the tests cover
 
 
 class TurnRoom(NamedTuple):
     """The room of one turn."""
 
-    why_full: str  # reason for refusing puts, or ""
-    why_operators_wait: str  # reason for refusing requests of operators, or ""
-    put_bytes: int  # bytes that puts may add
-    operator_bytes: int  # bytes that requests of operators may add
-    is_cramped: bool  # whether publications wait
-    put_pages: int  # pages that puts may change in indexes
+    why_full: str  # the reason for refusing puts, or ""
+    why_operators_wait: str  # the reason for refusing requests of operators, or ""
+    put_bytes: int  # the number of bytes that puts may add
+    operator_bytes: int  # the number of bytes that requests of operators may add
+    is_cramped: bool  # whether the fan-out of publications waits
+    put_pages: int  # the number of pages that puts may change in indexes
     turn_rows: int
     slice_rows: int
 
@@ -67,14 +68,14 @@ def settle_handles(store: StoreConfig) -> int:
 
 
 def unit_rows(config: Config) -> int:
-    """Returns the maximum rows of a unit of work, because its commit is a single turn."""
+    """Returns the maximum number of rows of a unit of work, because a single turn commits them."""
     return min(config.unit.rows_max, max(pages_kept(config.store) // UNIT_SHARE, SLICE_MIN))
 
 
 def is_in_sequence(record: bytes) -> bool:
-    """Returns whether a put of *record* changes only pages that the previous put changed.
+    """Returns whether a put of *record* changes only pages that the previous put also changed.
 
-    This is true if the record has no UID, correlation id, group, expiry or delay.
+    A put does so if the record has no UID, correlation id, group, expiry or delay.
     """
     return (
         record[records.ORIGIN_LENGTH] == b"\0"
@@ -87,16 +88,16 @@ class Marks(NamedTuple):
     """The marks at which requests stop, computed once for a map."""
 
     map_bytes: int
-    puts: int  # used bytes of the map at which puts stop
-    publications: int  # used bytes of the map at which publications stop
-    operators: int  # used bytes of the map at which requests of operators stop
-    disk_least_bytes: int  # minimum free disk space for puts
-    rows_max: int  # limit of rows in a turn
-    plenty_pages: int  # free pages above which rows_max is the only limit of a turn
+    puts: int  # the number of used bytes of the map at which puts stop
+    publications: int  # the number of used bytes of the map at which publications stop
+    operators: int  # the number of used bytes of the map at which requests of operators stop
+    disk_least_bytes: int  # the minimum free disk space for puts
+    rows_max: int  # the maximum number of rows in a turn
+    plenty_pages: int  # the number of free pages above which rows_max is the only limit of a turn
 
 
 def marks_of(config: Config, map_bytes: int) -> Marks:
-    """Returns the marks of a map of that size."""
+    """Returns the marks of a map of *map_bytes*."""
     store, rows_max = config.store, config.limits.turn_rows
     puts = map_bytes * store.high_water_percent // 100
     kept = map_bytes - puts
@@ -107,7 +108,7 @@ def marks_of(config: Config, map_bytes: int) -> Marks:
 
 
 def room_of(marks: Marks, space: Space) -> TurnRoom:
-    """Returns the room in a store that has the given *space*."""
+    """Returns the room for a turn in a store with the given *space*."""
     used = space.used_bytes
     disk_bytes = space.disk_free_bytes + space.file_free_bytes
     free_pages = (marks.map_bytes - used) // PAGE_BYTES

@@ -7,7 +7,7 @@ from qmgrd.core.limits.budget import ENDLESS, Budget
 
 
 class Timer:
-    """A timer. Its call is None after the call was made or cancelled."""
+    """A timer. Its call is None once the call has been made or cancelled."""
 
     __slots__ = ("call",)
 
@@ -16,7 +16,7 @@ class Timer:
 
 
 class Timers:
-    """The timers of the core. Each call checks whether it is still needed.
+    """The timers of the core. Each call checks first whether it is still needed.
 
     Invariant: ``_cancelled`` is the number of timers in the heap without a call. If this number
     exceeds half of the heap by more than 64, a cancel rebuilds the heap.
@@ -59,7 +59,7 @@ class Timers:
         budget: Budget = ENDLESS,
         begin: Callable[[str, str], bool] = lambda kind, key: True,
     ) -> None:
-        """Makes up to *count* due calls, and at least one.
+        """Makes up to *count* due calls, but at least one.
 
         Two kinds of calls wait for the next turn: calls whose timers were set by one of these
         calls, and calls for which *budget* has no time.
@@ -68,7 +68,7 @@ class Timers:
             now_ms: The time of the store clock.
             count: The maximum number of calls.
             budget: The time budget of the turn.
-            begin: The function that names the work of a call. It returns whether the call may be
+            begin: A function that names the work of a call and returns whether the call may be
                 made.
         """
         due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []

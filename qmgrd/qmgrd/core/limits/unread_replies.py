@@ -1,8 +1,8 @@
 """Limits the bytes that are sent to connections that have not fetched earlier answers.
 
 A connection is *held* while its peer has too many bytes to fetch. The daemon then accepts no
-further requests from the connection, and delivers nothing to its consumers. So large messages are
-read from the store only when a peer fetches them.
+further requests from the connection, and delivers nothing to its consumers. Therefore, large
+messages are read from the store only when a peer fetches them.
 
 All connections share the room for unread bytes. Normally a frame may have the full length. When the
 room is *short*, each frame has at most SHARE_BYTES, and longer messages wait.
@@ -14,29 +14,30 @@ from qmgr_protocol import messages as m
 
 # Maximum bytes of messages in a frame. A longer message has a separate frame.
 DELIVER_MAX_BYTES = 1024 * 1024
-# Bytes made by one turn, or not fetched yet, above which a connection is held.
+# A connection is held above this number of bytes made by one turn or not fetched yet.
 ENOUGH_BYTES = 1024 * 1024
-SHARE_BYTES = 16 * 1024  # the same limit, and the longest frame, if the room is short
-COUNTED_BYTES = 1024  # size from which an answer is counted, as a turn has many short answers
-_ELEMENT_BYTES = 5  # size of a number, or of the head of any other element
+SHARE_BYTES = 16 * 1024  # the same limit, and the maximum bytes of a frame, while the room is short
+# Minimum bytes of an answer that is counted, because a turn has many short answers.
+COUNTED_BYTES = 1024
+_ELEMENT_BYTES = 5  # estimated bytes of a number, or of the head of any other element
 
 
 class UnreadReplies:
-    """The connections that have unread replies.
+    """Connections that have unread replies, and the room for further replies.
 
     Invariant: ``held`` contains the blocked connections. During a turn, it also contains the
     connections for which the turn has made enough bytes.
     """
 
     def __init__(self, longest_bytes: int = DELIVER_MAX_BYTES) -> None:
-        """Starts with unlimited room.
+        """Creates the limits with unlimited room.
 
         Args:
             longest_bytes: The size of the longest frame.
         """
         self.held: set[int] = set()
         self.is_room_short = False
-        self.frame_bytes = DELIVER_MAX_BYTES  # current maximum bytes of a frame
+        self.frame_bytes = DELIVER_MAX_BYTES  # the current maximum number of bytes of a frame
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
         self._made: dict[int, int] = {}
@@ -48,12 +49,12 @@ class UnreadReplies:
         self.held.add(connection)
 
     def unblock(self, connection: int) -> None:
-        """Ends the hold on *connection* after its peer fetched everything or disconnected."""
+        """Ends the hold on *connection* after its peer fetched all bytes or disconnected."""
         self._blocked.discard(connection)
         self.held.discard(connection)
 
     def set_room(self, room_bytes: float) -> None:
-        """Sets the number of bytes that may be sent to all connections before a peer fetches."""
+        """Sets the number of bytes that may be sent to all connections before peers fetch any."""
         self._room_bytes = room_bytes
         self.is_room_short = room_bytes < self._longest_bytes
         self.frame_bytes = SHARE_BYTES if self.is_room_short else DELIVER_MAX_BYTES
@@ -75,7 +76,9 @@ class UnreadReplies:
             self.held.add(connection)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
-        """Counts the last message of *sends* if it answers a request of *connection*."""
+        """Counts the bytes of the last message in *sends* if it answers a request of
+        *connection*.
+        """
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
             self.count_made(connection, estimated_bytes(sends[-1][1].value))
 

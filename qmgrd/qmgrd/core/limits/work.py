@@ -1,4 +1,4 @@
-"""Names pieces of the daemon's own work, so work that keeps failing can be set aside.
+"""Names pieces of the daemon's own work, so that work that keeps failing can be set aside.
 
 begin_work(kind, key) ─▶ does it ─▶ raises: the turn fails, and its failure carries the name
                                           │ once: the core starts again from the store
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 # The kinds of work. The comments describe the key of each kind.
 KINDS = (
-    "row",  # key of a stored row that the daemon reads at the start
-    "due",  # key of a row of the schedule
-    "message",  # key of the entry of the message
-    "job",  # job number
-    "queue",  # queue id; the consumers of a queue that is set aside receive nothing
-    "groups",  # queue id of the groups
-    "link",  # link name
-    "subscription",  # subscription name
-    "unused",  # name of a queue or subscription
-    "fan-out",  # first publication of a batch, and queue id of a subscription
-    "publication",  # number of the publication
-    "timer",  # name of the function that the timer calls
+    "row",  # the key of a stored row that the daemon reads at the start
+    "due",  # the key of a row of the schedule
+    "message",  # the key of the entry of the message
+    "job",  # the job number
+    "queue",  # the queue id; the consumers of a queue that is set aside receive nothing
+    "groups",  # the queue id of the groups
+    "link",  # the link name
+    "subscription",  # the subscription name
+    "unused",  # the name of a queue or subscription
+    "fan-out",  # the number of the first publication of a batch, and the queue id of a subscription
+    "publication",  # the number of the publication
+    "timer",  # the name of the function that the timer calls
     "events",  # no key
     "history",  # no key
 )
-FAILURES_MAX = 2  # number of failures after which work is set aside
+FAILURES_MAX = 2  # the number of failures after which work is set aside
 _KNOWN_MAX = 1_000
 
 Key = bytes | str | int
@@ -50,16 +50,16 @@ class WorkId(NamedTuple):
 
 
 class Failures:
-    """The turns that failed in this process, with their work and times."""
+    """The turns that failed in this process, with the time and the work of each failure."""
 
     def __init__(self) -> None:
         self._counts: dict[WorkId, int] = {}
-        self._recent: list[tuple[int, WorkId | None]] = []  # time and work of each failure
+        self._recent: list[tuple[int, WorkId | None]] = []  # the time and the work of each failure
 
     def add(self, work: WorkId | None, now_ms: int) -> bool:
-        """Counts a turn that failed. Returns whether *work*, if any, must be set aside.
+        """Counts a failed turn. Returns whether *work* must be set aside, if it is known.
 
-        Work that is set aside does not fail again, so its failures no longer count as recent.
+        Work that is set aside cannot fail again, so its failures no longer count as recent.
         """
         self._recent.append((now_ms, work))
         if work is None:

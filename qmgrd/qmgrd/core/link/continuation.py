@@ -1,19 +1,19 @@
 """Checks that a link's peer holds the same stream as this end, to detect a restored store.
 
-Both ends survive each other's crashes: an id that is durable at either end keeps its message. Only
-a store that was restored to an older state, or created again (see pin_peer), breaks this rule.
+Each end survives crashes of the other: an id that is durable at either end keeps its message. Only
+a store that was restored to an older state, or created again (see peers.py), breaks this rule.
 
 A restored receiver lacks messages that it had committed and that the sender has deleted. These
 messages cannot be sent again. The sender states the lowest id that it still has. The receiver
 continues at that id and reports how many messages may be lost. The sender reports this number to
 its operators as well.
 
-A restored sender assigns old ids to new messages. It is unknown which of the old messages the
-receiver has already consumed. Therefore an operator has to accept that messages may arrive twice.
+A restored sender assigns old ids to new messages. Neither end knows which of the old messages the
+receiver has already consumed. Therefore, an operator has to accept that messages may arrive twice.
 
 The receiver remembers the life of the sender in which its highest id arrived. A restored sender
-does not know that life, or knows that the life ended with a lower id. UIDs are weaker evidence: the
-sender may have deleted the message, or the same id or UID may be used again.
+does not know that life, or knows that the life ended with a lower id. UIDs are weaker evidence,
+because the sender may have deleted the message, or the same id or UID may have been used again.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ def check(
     Args:
         peer: The name of the peer.
         outbox: The sending end.
-        since_id: The commit id that was known when the path was opened.
+        since_id: The commit id that this end knew when the path was opened.
         commit_id: The commit id that the peer reports now.
         held_to: The highest id that the peer holds.
         uid: The encoded UID of the message with id *held_to*, or None if the peer does not know
@@ -73,7 +73,8 @@ def check(
             f"{peer} and this store hold different messages under id {held_to}: "
             "one of the two stores was restored from an older state",
         )
-    # Ids up to the commit id were committed before any backup, so both states agree on them.
+    # Ids up to the commit id were committed before any backup was made, so both states agree on
+    # them.
     end = outbox.end_of(life) if life and held_to > outbox.commit_id else next_id
     if end is None or held_to >= end:
         raise RequestError(
@@ -84,7 +85,7 @@ def check(
 
 
 def report_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
-    """Reports to operators that *peer* was restored, and records this in the *row* of its link.
+    """Reports to operators that *peer* was restored, and records the loss in the *row* of its link.
 
     Args:
         lost: The number of messages that the peer had committed and may have lost.

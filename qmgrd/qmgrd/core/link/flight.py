@@ -1,7 +1,8 @@
-"""Tracks the puts in flight over one path of a link: puts that the peer may not have received yet.
+"""Tracks the puts in flight over one path of a link. The peer may not have received these yet.
 
-A connection keeps the order of puts, and the peer reports how many records it has received over it.
-So each copy of a put that is sent again, over this path or another, is counted separately.
+A connection preserves the order of puts, and the peer reports how many records it has received over
+the connection. Therefore, each copy of a put that is sent again, over this path or another, is
+counted separately.
 """
 
 from collections import deque
@@ -18,8 +19,8 @@ class Sent(NamedTuple):
     first_id: int
     messages: int
     bytes: int
-    at_ms: int  # store clock time at which the put was sent
-    total: int  # number of records sent over the path so far, including this put
+    at_ms: int  # the store clock time at which the put was sent
+    total: int  # the number of records sent over the path so far, including this put
 
     @property
     def ids(self) -> range:
@@ -28,15 +29,18 @@ class Sent(NamedTuple):
 
 
 class Flight:
-    """The puts in flight over a path, in order. ``messages`` and ``bytes`` are their totals."""
+    """The puts in flight over a path, in order.
+
+    ``messages`` and ``bytes`` are the totals of these puts.
+    """
 
     __slots__ = ("bytes", "puts", "sent", "taken")
 
     def __init__(self) -> None:
         self.puts: deque[Sent] = deque()
         self.bytes = 0
-        self.sent = 0  # number of records sent
-        self.taken = 0  # number of records that the peer has received
+        self.sent = 0  # the number of records sent
+        self.taken = 0  # the number of records that the peer has received
 
     @property
     def messages(self) -> int:
@@ -50,7 +54,7 @@ class Flight:
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
     def remove_received(self, taken: int) -> list[Sent]:
-        """Removes and returns the puts that the peer has received after it has *taken* records.
+        """Removes and returns the puts received by a peer that has *taken* records in total.
 
         Raises:
             FieldInvalid: *taken* exceeds the number of records sent.

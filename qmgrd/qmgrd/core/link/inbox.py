@@ -1,17 +1,17 @@
 """The receiving end of a link (US 6,401,136 B1, claim 1; triggers, checks and refusals are ours).
 
 A message is stored and available as soon as it arrives, in any order. The receiver reports two
-things to the sender: the commit id, which is the end of the consecutive run, and the ids held above
-it. It does so after ``commit_messages`` messages, after ``commit_bytes``, ``commit_interval_ms``
-after the first message, on request, and when the connection closes. A put in the other direction
-over the same connection carries the report. The next message starts the interval again, so busy
-traffic in both directions needs no separate commits.
+values to the sender: the commit id, which is the end of the consecutive run, and the ids held above
+it. The report is sent after ``commit_messages`` messages, after ``commit_bytes``,
+``commit_interval_ms`` after the first message, on request, and when the connection closes. A put in
+the other direction over the same connection also carries the report. The next message then starts
+the interval again, so busy traffic in both directions needs no separate commits.
 
 The window row is written in the same turn as the messages that it covers. The row outlives the
-messages, because a message may be consumed before its commit id is reported. After a certain id, a
-restored sender assigns ids to other messages. Therefore the window keeps the UID of the highest id
-held, and the sender's life in which that id arrived. These show if the two ends do not belong
-together.
+messages, because a message may be consumed before its commit id is reported. A restored sender
+assigns ids that it has already used to other messages. Therefore, the window keeps the UID of the
+highest id held, and the sender's life in which that id arrived. These values show whether the two
+ends belong together.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
 from qmgr_protocol.window import Inbox, runs_of
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.eviction import Bury
+from qmgrd.core.context.eviction import MakeDeadLetter
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -41,7 +41,7 @@ LINE_RETRY_MS = 100
 
 @dataclass(slots=True)
 class LinkInbox:
-    """The stream of a link: the stored window, and in memory its paths and its line.
+    """The stream of a link: its stored window, and, in memory, its paths and its line.
 
     Invariant: ``paths`` contains the open connections. Puts ``in_line`` belong to an ordered stream
         and follow a gap. They are neither stored nor reported as held.
@@ -50,18 +50,20 @@ class LinkInbox:
     stream_id: bytes
     peer: str
     inbox: Inbox
-    highest_id: int = 0  # highest id that was ever held
-    # Encoded UID of the message with the highest id, if it has one.
+    highest_id: int = 0  # the highest id that was ever held
+    # The encoded UID of the message with the highest id, if it has one.
     highest_uid: bytes | None = None
-    highest_life: bytes = b""  # life of the sender in which the highest id arrived
-    duplicates: int = 0  # number of duplicates discarded since the stream was opened
-    lost: int = 0  # number of messages committed before this store was restored to an older state
-    lost_us: int | None = None  # wall clock time at which the last loss was found, in microseconds
-    life: bytes = b""  # current life of the sender
-    incarnation: int = 0  # number of this object, as reported to the sender
+    highest_life: bytes = b""  # the life of the sender in which the highest id arrived
+    duplicates: int = 0  # the number of duplicates discarded since the stream was opened
+    # The number of messages that were lost when this store was restored to an older state.
+    lost: int = 0
+    # The wall clock time, in microseconds, at which the last loss was found.
+    lost_us: int | None = None
+    life: bytes = b""  # the current life of the sender
+    incarnation: int = 0  # the number of this object, as reported to the sender
     is_ordered: bool = False
     paths: dict[int, "InboundPath"] = field(default_factory=dict)  # paths by path number
-    in_line: dict[int, m.Put] = field(default_factory=dict)  # puts in line by first id
+    in_line: dict[int, m.Put] = field(default_factory=dict)  # puts in the line, by first id
     in_line_bytes: int = 0
     is_draining: bool = False  # whether the next turn continues with the line
     # Checks that the sender's user may put on a queue or topic; None if it may put everywhere.
@@ -89,7 +91,7 @@ class LinkInbox:
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
-        """Returns the value of the reply to a LinkOpen."""
+        """Returns the value for the reply to a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
         return [
             stream,
@@ -103,16 +105,14 @@ class LinkInbox:
         ]
 
     def begin_at(self, lowest_id: int) -> int:
-        """Marks all ids below *lowest_id* as held. Returns the number of ids that were not held
-        before.
-        """
+        """Marks all ids below *lowest_id* as held. Returns how many were not held before."""
         lost = self.inbox.begin_at(lowest_id)
         if self.highest_id < self.inbox.commit_id:
             self.highest_id, self.highest_uid = self.inbox.commit_id, None
             self.highest_life = b""
         return lost
 
-    def line_up(self, put: m.Put, bytes_max: int) -> None:
+    def hold_behind_gap(self, put: m.Put, bytes_max: int) -> None:
         """Keeps *put* in memory until the gap before it is closed.
 
         Raises:
@@ -138,7 +138,7 @@ class LinkInbox:
         """Removes and returns the next put that does not follow a gap, or None."""
         gap = self.inbox.commit_id + 1
         if gap not in self.in_line:
-            gap = min(self.in_line, default=gap + 1)  # Puts that are sent again may overlap.
+            gap = min(self.in_line, default=gap + 1)  # Puts that were sent again may overlap.
         if gap > self.inbox.commit_id + 1:
             return None
         put = self.in_line.pop(gap)
@@ -146,19 +146,24 @@ class LinkInbox:
         return put
 
     def clear_line(self) -> None:
-        """Discards the puts in line. The sender sends them again."""
+        """Discards the puts in the line. The sender sends them again."""
         self.in_line.clear()
         self.in_line_bytes = 0
         self.is_draining = False
 
     def receive(
-        self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
+        self,
+        context: Context,
+        make_dead_letter: MakeDeadLetter,
+        queue: Queue,
+        put: m.Put,
+        target: str = "",
     ) -> PutOutcome:
         """Stores the new records of *put*, and returns the result for each record.
 
         Args:
             context: The context of the current turn.
-            bury: The function that makes dead letters of messages that are evicted.
+            make_dead_letter: The function that makes dead letters of evicted messages.
             queue: The queue that stores the records.
             put: The put as it arrived.
             target: The destination behind a transmission queue, or "".
@@ -176,11 +181,11 @@ class LinkInbox:
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
-        done = put_records(context, bury, queue, batch, target, extras)
+        done = put_records(context, make_dead_letter, queue, batch, target, extras)
         kept_out = {
             index: error
             for index, error in done.refused
-            # The message is already stored; it arrived another way.
+            # The message is already stored, because it also arrived by another route.
             if error.code != ErrorCode.DUPLICATE_MESSAGE
         }
         self.duplicates += len(done.refused) - len(kept_out)
@@ -210,17 +215,17 @@ class LinkInbox:
 
 @dataclass(slots=True, eq=False)
 class InboundPath:
-    """One path of a stream: its received records and its reports to the sender."""
+    """One path of a stream: the records received over it and the reports to the sender."""
 
     stream: LinkInbox
     session: PeerSession
     path: int
-    number: int = 0  # number of the stream on this connection
-    taken: int = 0  # number of records received, stored or not
-    news: int = 0  # number of received records that are not yet reported to the sender
+    number: int = 0  # the number of the stream on this connection
+    taken: int = 0  # the number of records received, stored or not
+    news: int = 0  # the number of received records that are not yet reported to the sender
     news_bytes: int = 0
     is_asked: bool = False  # whether the sender has asked for a commit in this turn
-    _since_ms: int | None = None  # arrival time of the first unreported record
+    _since_ms: int | None = None  # the arrival time of the first unreported record
     _timer_set: bool = False
 
     def take(self, put: m.Put) -> None:
@@ -230,7 +235,10 @@ class InboundPath:
         self.news_bytes += size_of(put)
 
     def due(self, context: Context) -> m.Committed | None:
-        """Returns the commit message to send now, or None. If a commit can wait, sets its timer."""
+        """Returns the commit message to send now, or None.
+
+        If the commit can wait, sets a timer for it.
+        """
         limits = context.config.link
         is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
         back = self.session.path  # A put in the other direction carries the commit.
@@ -240,7 +248,7 @@ class InboundPath:
         if self.news:
             self._schedule_commit(context)
         else:
-            self._since_ms = None  # A Blocked message has reported everything.
+            self._since_ms = None  # A Blocked message has already reported everything.
         return None
 
     def _schedule_commit(self, context: Context) -> None:
@@ -303,7 +311,7 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
 def unstamped(put: m.Put) -> RequestError | None:
     """Returns an error if a record has no UID.
 
-    A link only moves messages and does not create any.
+    A link only moves messages. It does not create any.
     """
     if all(
         len(record) >= HEAD_BYTES and record[records.ORIGIN_LENGTH_AT] for record in put.records
@@ -324,10 +332,10 @@ def _line_bytes(put: m.Put) -> int:
 
 
 def blocked(inbound_path: InboundPath, seq_id: int, error: RequestError, count: int) -> m.Blocked:
-    """Returns the message that reports to the sender why an id cannot be stored now.
+    """Returns the message that reports to the sender the reason why an id cannot be stored now.
 
     Args:
-        count: The number of records that this reply covers.
+        count: The number of records that this report covers.
     """
     inbound_path.news -= count
     known_class = class_of(error.code)

@@ -5,9 +5,9 @@
 
 All paths of a link (see link/path.py) carry one stream. A message stays in the outbox until the
 peer's commit id covers it. After a reconnect, the peer reports its commit id and the ids above it
-that it holds. So the link knows exactly what to send. Puts that were lost with a path are sent over
-the other paths. If a slow path holds up a put that all other paths wait for, an idle path sends a
-copy.
+that it holds. Therefore, the link knows exactly which messages to send. Puts that were lost with a
+path are sent over the other paths. If a slow path holds up a put that all other paths wait for, an
+idle path sends a copy.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,8 @@ from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.link.watch import Watch
 from qmgrd.core.queue.queue import Queue
 
-OPEN_REQUEST = 1  # id of the request that opens a path
-FETCHED = 128  # first number of paths over connections that the peer dialled
+OPEN_REQUEST = 1  # the id of the request that opens a path
+FETCHED = 128  # the first number of paths over connections that the peer dialled
 _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
@@ -42,25 +42,25 @@ class Link:
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
-        # The row as stored: addresses, stopped, queue_id, connections, ordered and fetch. It also
-        # has stream and base_id if the stream was begun again, lost and lost_us if the peer was
-        # restored, and fields of newer versions.
+        # The row as stored, with the fields addresses, stopped, queue_id, connections, ordered and
+        # fetch. The row also has stream and base_id if the stream was begun again, lost and lost_us
+        # if the peer was restored, and fields of newer versions.
         self.row = row
         self.queue = queue
         self.error = ""
         self.refused_code = 0
-        self._refused_store = b""  # store id of the peer that was refused
+        self._refused_store = b""  # the store id of the peer that was refused
         self.paths: list[Path] = []
         # STOPPED, REFUSED or BLOCKED, or None if the state of the paths is the link's state.
         self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
-        # Time since when the link is neither up nor blocked.
+        # The time since which the link has been neither up nor blocked.
         self.down_since_ms: int | None = context.now.ms
-        self.retry_at_ms: int | None = None  # time at which a blocked link sends again
-        # Time of the last commit before the link was blocked.
+        self.retry_at_ms: int | None = None  # the time at which a blocked link sends again
+        # The time of the last commit before the link was blocked.
         self.blocked_since_ms: int | None = None
-        self.blocked_id = 0  # id of the message that the peer refused
+        self.blocked_id = 0  # the id of the message that the peer refused
         self._context = context
-        self._epoch = 0  # counter that invalidates the timer of an earlier block
+        self._epoch = 0  # a counter that invalidates the timer of an earlier block
         self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
         self._create_paths()
@@ -100,7 +100,7 @@ class Link:
         return next((path for path in self.paths if path.dial == dial), None)
 
     def start(self) -> None:
-        """Dials at once, or resumes sending if blocked. Attempts in progress continue."""
+        """Dials immediately, or resumes sending if blocked. Attempts in progress continue."""
         if self.held_by is LinkState.BLOCKED:
             self._unblock()
         if not any(path.dial or path.connection for path in self.paths):
@@ -110,8 +110,9 @@ class Link:
             path.start()
 
     def altered(self) -> None:
-        """Applies a changed row: closes the connections and dials again, unless the link is
-        stopped.
+        """Applies a changed row.
+
+        The link closes its connections and dials again, unless it is stopped.
         """
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
         self._create_paths()
@@ -120,7 +121,7 @@ class Link:
             self.start()
 
     def accept(self, stream: int) -> None:
-        """Accepts the peer's present store, and sends the outbox to it as a new *stream*."""
+        """Accepts the peer's present store. The outbox is sent to that store as a new *stream*."""
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         self.blocked_since_ms = None
@@ -132,7 +133,7 @@ class Link:
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
         self._hold(LinkState.STOPPED)
         self.blocked_since_ms = None
-        self.error = ""  # The link is down on request, not because of an error.
+        self.error = ""  # The link is down at an operator's request, not because of an error.
 
     def _hang_up(self, code: int, text: str) -> None:
         for path in self.paths:
@@ -153,7 +154,8 @@ class Link:
     def check_ready(self) -> None:
         """Raises RequestError LINK_DOWN if the peer may not fetch over this link now.
 
-        A link with addresses sends to these addresses, not to a peer that connects by its name.
+        A link with addresses sends to these addresses, not to any peer that connects under its
+        name.
         """
         if self.addresses:
             raise RequestError(
@@ -236,7 +238,7 @@ class Link:
         elif type(message) is m.Blocked:
             if message.stream == path.stream:
                 path.note_received(message.taken, self.pump.due_ms)
-                # The link sends such a put again by itself.
+                # The link sends such a put again without an operator.
                 if message.code != ErrorCode.LINK_LINE_FULL:
                     self._blocked(message, f"{self.name} reports: {message.text}")
         elif isinstance(message, m.Ok | m.Error):
@@ -279,7 +281,7 @@ class Link:
             self.refuse(path, late, ErrorClass.RETRY_LATER)
             return
         for other in self.up_paths:
-            # The peer has lost the puts in flight on the other path.
+            # The peer has lost the puts in flight over the other path.
             if other.incarnation != incarnation:
                 text = f"{self.name} has restarted its end, as path {path.index} shows"
                 other.close(ErrorCode.CANCELLED, text)
@@ -313,9 +315,9 @@ class Link:
         self.pump.committed()
 
     def _commit(self, commit_id: int) -> bool:
-        """Records the ids that the peer has stored. Returns whether there are new ones."""
+        """Records the ids that the peer has stored. Returns whether any of them are new."""
         done = self.outbox.commit(commit_id)
-        if done:  # If the link is still blocked, another message blocks it.
+        if done:  # If the link is still blocked, a different message blocks it.
             is_blocked = self.held_by is LinkState.BLOCKED
             self.blocked_since_ms = self._context.now.ms if is_blocked else None
         return bool(done)
@@ -342,16 +344,14 @@ class Link:
             path.start()
 
     def _unblock(self) -> None:
-        """Sends all messages after the commit id again, except those that the peer holds or is
-        processing.
-        """
+        """Sends all messages after the commit id again, except those that the peer already has."""
         self._hold(None)
         self.pump.go_back(self.outbox.commit_id)
 
     def block_at(self, path: Path, seq_id: int, size: int) -> None:
         """Blocks the link at a message that is too long for the peer, and retries later.
 
-        The peer's limit may be raised. The peer reports its limit when it connects again.
+        An operator may raise the peer's limit. The peer reports its limit when it connects again.
         """
         limit = path.welcome.message_max_bytes
         text = (
@@ -364,7 +364,7 @@ class Link:
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
         """Closes *path* for a while, or stops the whole link if only an operator can help.
 
-        If the peer must first allow this queue manager, the link asks again by itself. The operator
+        If the peer must first allow this queue manager, the link asks again later. The operator
         does not have to start the link.
         """
         if error.code == ErrorCode.PEER_NOT_ALLOWED:

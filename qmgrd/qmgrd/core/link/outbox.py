@@ -1,8 +1,8 @@
 """The messages that a link has to send, and the ids up to which the peer has stored them.
 
 The messages are on the transmission queue. The sequence id of a message is its arrival number on
-that queue: assigned in the turn of the put, without gaps. A message is deleted only when the peer's
-commit id covers it.
+that queue, which is assigned in the turn of the put without gaps. A message is deleted only when
+the peer's commit id covers it.
 
 The row of the outbox also lists the lives of this process in which messages were sent, each with
 the next id at its end. If the peer reports an id from one of these lives, the id must be lower than
@@ -26,14 +26,16 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import is_available
 
-Extra = dict[str, int | bytes]  # fields that a link sends with a record
-# Target, record and extra of an id whose message is damaged, expired or lost in a restart.
+Extra = dict[str, int | bytes]  # the fields that a link sends with a record
+# Stands for the target, record and extra of an id whose message is damaged, expired or lost in a
+# restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
-HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # an id that the peer holds or that is in flight
+# Stands for an id that the peer holds or that is in flight.
+HELD: tuple[str, bytes, Extra] = ("held", b"", {})
 _PLAIN: Extra = {}
-LIVES_MAX = 64  # number of lives that are recorded while messages sent in them are not committed
-_ANY_LIFE = b""  # key that represents all older lives
-_EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # position of the expiry in the head of a record
+LIVES_MAX = 64  # maximum number of lives recorded while messages sent in them are not committed
+_ANY_LIFE = b""  # the key that represents all older lives
+_EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # the position of the expiry in the head of a record
 
 
 class LinkOutbox(Outbox):
@@ -45,12 +47,12 @@ class LinkOutbox(Outbox):
     def __init__(self, queue: Queue, context: Context) -> None:
         self.queue = queue
         self._context = context
-        self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
+        self._commit_uid: bytes | None = None  # the encoded UID of the message at the commit id
         self.in_flight: set[int] = set()  # ids in flight over a path, which must not be sent again
-        self._damaged: dict[bytes, bytes] = {}  # damaged entries found in this turn, by key
+        self._damaged: dict[bytes, bytes] = {}  # the damaged entries found in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
-        # Lives in which messages were sent, each with the next id at its end; 0 for the current
-        # life.
+        # The lives in which messages were sent, each with the next id at its end, which is 0 for
+        # the current life.
         self._lives: dict[bytes, int] = {}
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
@@ -73,7 +75,7 @@ class LinkOutbox(Outbox):
         commit_id, uid, *more = row
         number(commit_id, "the commit id", 0, next_id - 1)
         self._commit_uid = None if uid is None else typed(bytes, uid, "the UID of the commit id")
-        # Rows written before lives were recorded have none.
+        # Rows written before lives were recorded do not have any.
         self._lives = dict(more[0] if more else [(_ANY_LIFE, next_id)])
         for life, end in self._lives.items():
             typed(bytes, life, "a life")
@@ -89,7 +91,7 @@ class LinkOutbox(Outbox):
         rows.put(self._context.tx, self._row_key, row)
 
     def sending(self) -> None:
-        """Records in this turn that messages are sent in this life."""
+        """Records, in this turn, that messages are sent in this life."""
         if self._context.life in self._lives:
             return
         if len(self._lives) >= LIVES_MAX:
@@ -108,7 +110,7 @@ class LinkOutbox(Outbox):
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
 
     def forget_commit(self) -> None:
-        """Forgets the ids that the peer holds, because another peer replaces it."""
+        """Forgets which ids the peer holds, because another peer replaces it."""
         self._commit_uid = None
         self._save()
 
@@ -130,8 +132,9 @@ class LinkOutbox(Outbox):
         return entries.uid_trailer(entry) if known else None
 
     def describe(self, seq_id: int) -> dict[str, Any]:
-        """Returns the message with id *seq_id* and the number of messages after it. All values are
-        None if the message was deleted.
+        """Describes the message with id *seq_id*.
+
+        All values are None if the message was deleted.
         """
         value = self._context.tx.get(self._key(seq_id))
         if value is None:
@@ -146,11 +149,11 @@ class LinkOutbox(Outbox):
         }
 
     def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yields target, record and extra of up to *count* of the next ids, within the window.
+        """Yields the target, record and extra of up to *count* of the next ids within the window.
 
-        An id without a message, for example a damaged one, has an empty record. The peer marks that
-        id as held, so that no message waits for it. An id that the peer holds, or that another path
-        is sending, yields :data:`HELD`. Call :meth:`set_aside` afterwards.
+        For an id without a message, for example because it is damaged, the record is empty. The
+        peer marks that id as held, so that no message waits for it. An id that the peer holds, or
+        that another path is sending, yields :data:`HELD`. Call :meth:`set_aside` afterwards.
         """
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
@@ -197,7 +200,7 @@ class LinkOutbox(Outbox):
         return extra
 
     def set_aside(self) -> None:
-        """Sets aside the messages that :meth:`records` found damaged, for later analysis."""
+        """Sets aside the messages that :meth:`records` found to be damaged, for later analysis."""
         if not self._damaged:
             return
         for key, value in self._damaged.items():
@@ -209,7 +212,7 @@ class LinkOutbox(Outbox):
         self._damaged.clear()
 
     def commit(self, commit_id: int) -> range:
-        """Deletes the messages that the peer now holds, in this turn. Returns their ids.
+        """Deletes, in this turn, the messages that the peer now holds. Returns their ids.
 
         Raises:
             CommitOutOfRange: *commit_id* was never assigned.
@@ -231,12 +234,13 @@ class LinkOutbox(Outbox):
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
         for key, value in found:
             entry = lane.remove(queue, tx, key, value)
-            # A message lost in a restart was counted at that time, even if the peer has it.
+            # A message that a restart lost was counted then, even if the peer has it.
             is_lost = queue.is_lost(entry, keys.place(key)[1])
             if not is_lost:
                 queue.counters.count_acked()
             kind = history.LOST if is_lost else history.TRANSFERRED
             if 0 < entry.expires_ms <= self._context.now.ms:
-                kind = history.EXPIRED  # The message may have expired unsent, and no copy exists.
+                # The message may have expired before it was sent, so no copy exists.
+                kind = history.EXPIRED
             queue.record_history(kind, key, entry, peer=queue.name[1:], target=entry.target)
         self._context.count_read(len(found), 0)

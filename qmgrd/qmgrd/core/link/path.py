@@ -6,8 +6,8 @@
        └────────────────────┴───────────────┴─────────────┘  lost or stalled: dials again later
 
 Heartbeats end a connection whose peer is silent. A path also ends if its peer answers heartbeats
-but accepts no messages: messages in flight must be received within ``link.stall_ms``. That time
-doubles after each stall.
+but does not accept messages. Messages in flight must be received within ``link.stall_ms``. The
+limit doubles after each stall.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from qmgrd.core.context.context import Context, Dial
 from qmgrd.core.link.flight import Flight, Sent
 from qmgrd.core.queue.queue import Queue
 
-BUDGET_MIN_BYTES = 64 * 1024  # bytes that may be in flight over a new path
-FETCH_REQUEST = 2  # id of the fetch request; request 1 opens the path
+BUDGET_MIN_BYTES = 64 * 1024  # number of bytes that may be in flight over a new path
+FETCH_REQUEST = 2  # the id of the fetch request; request 1 opens the path
 FETCH_RETRY_MS = 1_000
-LATE_MS = 500  # a put is late if it takes this much longer than over another path
+LATE_MS = 500  # a put that takes this much longer than over another path is late
 PUT_BYTES = 1024 * 1024
 PATIENCE_MAX = 6  # maximum number of doublings of the stall time
 
@@ -42,7 +42,7 @@ class LinkState(Enum):
 
 
 class PathOwner(Protocol):
-    """The interface of a link to its paths."""
+    """The part of a link that its paths use."""
 
     name: str
     queue: Queue
@@ -60,7 +60,7 @@ class PathOwner(Protocol):
 
 
 class PeerSession(Protocol):
-    """The interface of a peer's session to links."""
+    """The part of a peer's session that links use."""
 
     connection: int
     name: str
@@ -75,36 +75,39 @@ class Path:
     def __init__(
         self, link: PathOwner, index: int, context: Context, *, is_fetched: bool = False
     ) -> None:
-        """Creates a path that dials. If the peer dialled, the path ends with its connection."""
+        """Creates a path that dials, or a path that ends with the connection that the peer
+        dialled.
+        """
         self.index = index
         self.is_fetched = is_fetched
-        # Whether the peer also sends over this path: "asked", "yes" or the reason why not.
+        # Whether the peer also sends over this path: "asked", "yes", or the reason why it does not.
         self.fetches = ""
         self.sent_turn = 0  # the last turn in which a put was sent
         self.state = LinkState.WAITING
         self.error = ""
-        self.attempts = 0  # number of consecutive failed connection attempts
+        self.attempts = 0  # the number of consecutive failed connection attempts
         self.stalls = 0
         self.connection: int | None = None
-        self.dial: Dial | None = None  # connection attempt in progress
-        self.address = ""  # address of the peer, as dialled
+        self.dial: Dial | None = None  # the connection attempt in progress
+        self.address = ""  # the address of the peer, as dialled
         self.welcome: m.Welcome
-        self.stream = 0  # number of the stream on this connection
-        self.incarnation = 0  # incarnation of the peer's end
-        self.since_commit_id = 0  # commit id when the path was opened
+        self.stream = 0  # the number of the stream on this connection
+        self.incarnation = 0  # the incarnation of the peer's end
+        self.since_commit_id = 0  # the commit id when the path was opened
         self.flight = Flight()
-        self.budget = BUDGET_MIN_BYTES  # number of bytes that may be in flight
+        self.budget = BUDGET_MIN_BYTES  # the number of bytes that may be in flight
         self.rtt_ms: int | None = None
         self.link = link
         self._context = context
-        self._moved_ms = 0  # time when a put was last received, or sent while none was in flight
-        self.took_ms = 0  # time that the last received put took
-        self._asked_ms: int | None = None  # time of the oldest unanswered question
-        # Number of records sent before that question, which its answer covers.
+        # The time when a put was last received, or was sent while none was in flight.
+        self._moved_ms = 0
+        self.took_ms = 0  # the time that the last received put took
+        self._asked_ms: int | None = None  # the time of the oldest unanswered question
+        # The number of records sent before that question, all of which the answer covers.
         self._asked_total = 0
-        self._patience = 0  # number of consecutive stalls
+        self._patience = 0  # the number of consecutive stalls
         self._next_try_at_ms: int | None = None
-        self._epoch = 0  # counter that invalidates timers of an earlier state
+        self._epoch = 0  # a counter that invalidates timers of an earlier state
 
     @property
     def is_up(self) -> bool:
@@ -112,7 +115,7 @@ class Path:
         return self.state is LinkState.UP
 
     def start(self) -> None:
-        """Dials at once, unless a connection or an attempt exists."""
+        """Dials immediately, unless a connection or an attempt exists."""
         if self.dial is not None or self.connection is not None or self.is_fetched:
             return
         self._enter(LinkState.WAITING)
@@ -120,7 +123,7 @@ class Path:
         self._dial()
 
     def opening(self, connection: int, address: str, welcome: m.Welcome, commit_id: int) -> None:
-        """Uses a connection after its handshake. The stream is being opened."""
+        """Uses a connection after its handshake, while the stream is being opened."""
         self.connection, self.address, self.welcome = connection, address, welcome
         self.since_commit_id, self.stream, self.fetches = commit_id, 0, ""
         is_alone = len(self.link.paths) == 1
@@ -134,7 +137,7 @@ class Path:
             self.link.answered(self, message)
 
     def opened(self, stream: int, incarnation: int) -> None:
-        """Starts to send."""
+        """Starts sending."""
         self.stream, self.incarnation = stream, incarnation
         self.error = ""
         self._enter(LinkState.UP)
@@ -160,17 +163,18 @@ class Path:
         self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
     def ask(self) -> None:
-        """Asks the peer how many records it has received, if its answer can have changed."""
+        """Asks the peer how many records it has received, unless the answer cannot have changed."""
         if self._asked_ms is None and self.flight.puts and self._asked_total < self.flight.sent:
             assert self.connection is not None
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent
             self._context.send(self.connection, m.CommitAsk(self.stream))
 
     def note_received(self, taken: int, due_ms: int | None) -> None:
-        """Records that the peer has *taken* records, and adapts the number of bytes in flight.
+        """Records that the peer has *taken* records in total, and adapts the number of bytes in
+        flight.
 
-        A path that takes longer than *due_ms* gets a smaller budget, because faster paths would
-        wait for its gaps. *due_ms* is None if the link has no other path.
+        A path that takes longer than *due_ms* may have fewer bytes in flight, because faster paths
+        would wait for its gaps. *due_ms* is None if the link has no other path.
 
         Raises:
             FieldInvalid: *taken* exceeds the number of records sent.
@@ -195,7 +199,7 @@ class Path:
     def frame_bytes(self) -> int:
         """The maximum size of one put.
 
-        It is smaller after stalls, so that a put arrives in time.
+        The size is smaller after stalls, so that a put arrives in time.
         """
         most = max(PUT_BYTES >> (2 * self._patience), BUDGET_MIN_BYTES)
         return min(most, self.welcome.frame_max_bytes // 2)
@@ -232,7 +236,9 @@ class Path:
         )
 
     def fetch_answered(self, error: str) -> None:
-        """Records that the peer sends, or the *error*. After an error, asks again later.
+        """Records that the peer sends, or the *error* in its reply.
+
+        After an error, asks again later.
 
         Raises:
             FieldInvalid: No fetch request was pending.
@@ -249,13 +255,16 @@ class Path:
             )
 
     def is_stalled(self) -> bool:
-        """Returns whether no put has moved for too long. Asks the peer after half of that time."""
+        """Returns whether no put has arrived for too long.
+
+        Asks the peer after half of the time limit.
+        """
         if not self.flight.puts and self.state is not LinkState.OPENING:
             return False
         limit_ms = self._context.config.link.stall_ms << self._patience
         idle_ms = self._context.now.ms - self._moved_ms
         if self.is_up and idle_ms >= limit_ms // 2:
-            self.ask()  # Without a question, the peer may report later than that.
+            self.ask()  # Without a question, the peer's report may come after the time limit.
         return idle_ms >= limit_ms
 
     def stalled(self) -> None:
@@ -264,7 +273,7 @@ class Path:
         self._patience = min(self._patience + 1, PATIENCE_MAX)
 
     def close(self, code: int, text: str) -> None:
-        """Closes the connection if one exists."""
+        """Closes the connection, if one exists."""
         if self.connection is not None:
             self._context.close(self.connection, code, text)
 
@@ -279,7 +288,7 @@ class Path:
         """Waits and then dials again. Messages in flight are sent again."""
         limits = self._context.config.link
         if self.is_up and (self.flight.taken or not self.flight.puts):
-            # A peer that closes the connection at every put is dialled more and more rarely.
+            # A peer that closes the connection at every put is dialled less and less often.
             self.attempts = 0
         self._forget()
         self.error = why
@@ -287,7 +296,7 @@ class Path:
         if self.is_fetched:
             return
         ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
-        # The core has no randomness. A hash also spreads the connection attempts of many links.
+        # The core has no randomness. A hash spreads the connection attempts of many links as well.
         which = f"{self.link.name}:{self.attempts}" + (f":{self.index}" if self.index else "")
         jitter_ms = ceiling_ms * (crc32(self._context.store_id + which.encode()) % 1000) // 2000
         self._try_in(ceiling_ms - jitter_ms, self._dial)

@@ -1,4 +1,7 @@
-"""Sends the messages of a link: decides which path sends which put and which puts are resent."""
+"""Sends the messages of a link.
+
+Decides which path sends which put, and which puts are sent again.
+"""
 
 from collections import deque
 from typing import TYPE_CHECKING
@@ -10,7 +13,7 @@ from qmgrd.core.link.puts import SendRoom, cut, size_of
 if TYPE_CHECKING:
     from qmgrd.core.link.link import Link
 
-PUMP_MESSAGES = 1_000  # maximum per turn, to leave room for other work
+PUMP_MESSAGES = 1_000  # the maximum number of messages per turn, to leave time for other work
 PUMP_BYTES = 1024 * 1024
 
 
@@ -18,30 +21,28 @@ class LinkPump:
     """The sender of a link. Its state is in memory only: uncommitted messages are sent again.
 
     Invariant: each id between commit id and cursor (``outbox.sent_id``) is held by the peer or in
-        flight. Otherwise the peer refused it or it is too long for the peer, and the link is
-        blocked.
+        flight. Otherwise, the peer refused the message or it is too long for the peer, and the link
+        is blocked.
     """
 
     def __init__(self, link: "Link", context: Context) -> None:
         self.highest_sent = link.outbox.commit_id
         self.resent = 0
-        # Sizes of messages that are too long for the peer, by id.
+        # The sizes of messages that are too long for the peer, by id.
         self.too_long: dict[int, int] = {}
         self._link = link
         self._context = context
-        # Last id and size of each put up to the cursor.
+        # The last id and the size of each put up to the cursor.
         self._above: deque[tuple[int, int]] = deque()
         self._above_bytes = 0
 
     def committed(self) -> None:
-        """Continues after the peer has reported the ids that it holds and the records that it
-        received.
-        """
+        """Continues once the peer has reported which ids it holds and which records it received."""
         outbox = self._link.outbox
         gap = outbox.commit_id + 1
         is_kept = gap in outbox.held or gap in self.too_long
         if gap <= outbox.sent_id and not is_kept and not self._is_in_flight(gap):
-            self.go_back(outbox.commit_id)  # The peer received puts that it did not store.
+            self.go_back(outbox.commit_id)  # The peer received some puts without storing them.
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def _is_in_flight(self, seq_id: int) -> bool:
@@ -54,7 +55,7 @@ class LinkPump:
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def run(self) -> None:
-        """Sends the messages that the window allows, each put over the path with the most room."""
+        """Sends the messages that the window allows. Each put takes the path with the most room."""
         link = self._link
         if not self._may_send or link.queue.bounds.get_inhibit:
             return
@@ -76,7 +77,7 @@ class LinkPump:
         queue.positions.sent_id = max(queue.positions.sent_id, outbox.sent_id)
         if outbox.sent_id + 1 < queue.counters.next_arrival:
             if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
-                self._context.awake_queues[queue.id] = queue  # The next turn continues.
+                self._context.awake_queues[queue.id] = queue  # The next turn continues from here.
             else:
                 for path in link.up_paths:
                     path.ask()
@@ -84,7 +85,10 @@ class LinkPump:
 
     @property
     def _may_send(self) -> bool:
-        """Whether the link may send. A message that is too long does not stop the others."""
+        """Whether the link may send.
+
+        A message that is too long for the peer does not stop the others.
+        """
         link = self._link
         if link.state is LinkState.BLOCKED:
             return link.blocked_id in self.too_long and bool(link.up_paths)
@@ -109,14 +113,14 @@ class LinkPump:
         above, outbox = self._above, self._link.outbox
         while above and above[0][0] <= outbox.commit_id:
             self._above_bytes -= above.popleft()[1]
-        # The cursor went back, and these puts are sent again.
+        # The cursor went back, so these puts are sent again.
         while above and above[-1][0] > outbox.sent_id:
             self._above_bytes -= above.pop()[1]
         return self._above_bytes
 
     @property
     def due_ms(self) -> int | None:
-        """The time that a put may take, measured by the fastest path, or None for a single path."""
+        """The time that a put may take, based on the fastest path, or None for a single path."""
         took = [path.took_ms for path in self._link.up_paths]
         return 2 * min(took) + LATE_MS if len(took) > 1 else None
 

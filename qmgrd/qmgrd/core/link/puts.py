@@ -7,7 +7,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import own_bytes
 from qmgrd.core.link.outbox import HELD, Extra, LinkOutbox
 
-EXTRA_BYTES = 64  # bytes for the keys and numbers of an extra
+EXTRA_BYTES = 64  # estimated bytes of the keys and numbers of an extra
 
 
 class SendRoom(NamedTuple):
@@ -15,13 +15,13 @@ class SendRoom(NamedTuple):
 
     stream: int
     messages: int
-    bytes: int  # total bytes; the last message may exceed this
-    frame_bytes: int  # bytes in one put
+    bytes: int  # the total number of bytes; the last message may exceed it
+    frame_bytes: int  # the number of bytes in one put
     message_max_bytes: int
 
 
 def size_of(put: m.Put) -> int:
-    """Returns the size of the records of *put* and of their notes."""
+    """Returns the total size of the records of *put* and their notes."""
     return sum(map(len, put.records)) + sum(_bytes_of(extra) for _, extra in put.extras)
 
 
@@ -35,8 +35,8 @@ def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterato
     """Yields puts from *outbox* that fit into *room*. Messages that the peer has are skipped.
 
     Args:
-        too_long: Receives the ids and sizes of messages that are too long for the peer. These
-            messages are skipped as well.
+        too_long: A map that receives the ids and sizes of messages that are too long for the peer.
+            These messages are skipped as well.
     """
     first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
     extras: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""Checks that the puts of a link arrive.
+"""Checks that the puts of a link arrive at the peer.
 
 While puts are in flight, a timer checks two things. A stalled path is closed. If a slow path
 holds up a put that all other paths wait for, an idle path sends a copy.
@@ -48,7 +48,9 @@ class Watch:
         self.set()
 
     def _send_what_is_late(self) -> None:
-        """Sends the put for which all paths wait over an idle path, if its own path is silent."""
+        """Sends the put that all other paths wait for over an idle path, if its own path is
+        silent.
+        """
         link, due_ms = self._link, self._link.pump.due_ms
         idle = [path for path in link.up_paths if path.oldest is None]
         if due_ms is None or not idle or link.queue.bounds.get_inhibit:

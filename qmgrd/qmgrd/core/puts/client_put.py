@@ -1,6 +1,6 @@
 """Puts of clients, and puts on behalf of clients, such as reports.
 
-Both use the same function. So the daemon can do nothing for a client that the client may not do.
+Both use the same function. Therefore, the daemon cannot do for a client what the client may not do.
 """
 
 from typing import TypeAlias
@@ -14,14 +14,14 @@ from qmgrd.core.queue.put import PutOutcome
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-# The queue, the topic of a publication, and the results.
+# The queue, the topic of a publication, and the result of each record.
 Stored: TypeAlias = tuple[Queue, str, PutOutcome]
 
 
 def store(
     context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str, batch: list[bytes]
 ) -> Stored:
-    """Puts *batch* on the queue or topic *name*. Counts refusals and reports them to operators.
+    """Puts *batch* on the queue or topic *name*. Counts refused puts and reports them to operators.
 
     Raises:
         RequestError: No message of *batch* can be put. The codes are those of
@@ -34,14 +34,16 @@ def store(
         if fitting < count:
             batch = batch[:fitting]
         context.reserve(batch)
-        if queue.is_publications:  # Reserves room for all copies that links forward.
+        if queue.is_publications:  # The reservation includes all copies that links forward.
             context.reserve(batch * len(catalogue.topics.proxies_of(target)))
     except RequestError as error:
         count_refused(context, catalogue, name, error, count)
         raise
-    done = put_records(context, dead_letters.bury, queue, batch, target)
+    done = put_records(context, dead_letters.make_dead_letter, queue, batch, target)
     if fitting < count:
-        done.refused.extend((index, context.too_few_pages()) for index in range(fitting, count))
+        done.refused.extend(
+            (index, context.too_few_pages_error()) for index in range(fitting, count)
+        )
     if done.refused or queue.is_full_reported:
         report_full(context, queue, done.refused, count)
     context.mark_changed(queue)

@@ -1,4 +1,4 @@
-"""Adds a batch of publications to a subscription: references under the publications' numbers.
+"""Adds a batch of publications to a subscription, as references under the publications' numbers.
 
 Plain publications pass through one tight loop if the subscription has room for all of them. Other
 publications are checked one by one for selection, room, expiry, delay and group.
@@ -25,14 +25,14 @@ _PLAIN_FLAGS = entries.INLINE | entries.IN_ROWS | entries.NOTED
 
 
 class Publication(NamedTuple):
-    """A publication on its way to subscriptions."""
+    """A publication that is being sent to subscriptions."""
 
     arrival: int
     entry: entries.Entry
     front: bytes  # the first bytes of the record
     trailer: bytes  # encoded UID of the record
     size: int  # size of the record in bytes
-    reference: bytes  # the entry of a plain publication on a subscription
+    reference: bytes  # the entry that a plain publication has on a subscription
     is_plain: bool
 
 
@@ -42,7 +42,7 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
     if entry.flags == entries.UNREADABLE:
         return None
     try:
-        levels_of(entry.target)  # The results are cached.
+        levels_of(entry.target)  # The results of this function are cached.
     except RequestError:
         return None
     front, trailer = entries.front(context.tx, entry), entries.uid_trailer(entry)
@@ -110,7 +110,8 @@ def _put_each(
     for at, publication in enumerate(part):
         is_volatile = publication.front[records.FLAGS_AT] & records.FLAG_NOT_PERSISTENT
         if is_volatile and publication.arrival < queue.origins.born:
-            continue  # The restart lost the publication and the references added before.
+            # The restart lost the publication and the references that were added before it.
+            continue
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)
@@ -184,14 +185,14 @@ def _has_room(
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
         return False
-    make_room(context, dead_letters.bury, queue, 1, publication.size)
+    make_room(context, dead_letters.make_dead_letter, queue, 1, publication.size)
     return queue.has_room(1, publication.size)
 
 
 def _suspend(
     context: Context, catalogue: Catalogue, subscription: Subscription, missed: int
 ) -> None:
-    """Suspends the full *subscription* until it is reported healthy."""
+    """Suspends the full *subscription* until it is reported to be healthy."""
     assert subscription.queue is not None, "proxies are not suspended"
     subscription.queue.counters.count_missed(missed)
     catalogue.store_row(subscription.name, subscription.row | {"suspended": True})

@@ -1,8 +1,8 @@
 """Forwards the publications of a proxy to the same topic at another queue manager.
 
 Each publication is sent over the link once, like any message. Its note lists the queue managers
-that it passed. It is not sent back to any of them, so no publication travels in a circle. A queue
-manager does not publish the same UID twice.
+that it passed. The daemon does not send it back to any of them, so no publication travels in a
+circle. A queue manager does not publish the same UID twice.
 """
 
 from qmgr_protocol import record as records
@@ -69,7 +69,7 @@ def forward(
 
 
 def _hops_of(context: Context, publication: Publication) -> list[str]:
-    """Returns the queue managers that a publication passed, or [] if it was put here."""
+    """Returns the queue managers that a publication has passed, or [] if it was put here."""
     if not publication.entry.noted:
         return []
     came = notes.read(context.tx, keys.PUBLICATIONS_ID, publication.arrival).get("hops")

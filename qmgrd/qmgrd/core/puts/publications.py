@@ -9,10 +9,10 @@
    The arrival number on this queue is the number of a publication, and its arrival number on each
    subscription.
 2. A reference has no record, only the length and UID of the record. One row counts the references.
-3. The fan-out reads that queue in batches from its last position. It adds the matching part of a
-   batch to each subscription at once. A stored position lets the next turn, or a start, continue.
-   Publications before ``first`` of a subscription are older than the subscription and are not
-   added.
+3. The fan-out reads that queue in batches from its last position. The matching part of a batch is
+   added to each subscription in one step. The position is stored so that the next turn, or a start,
+   can continue. Publications before the ``first`` of a subscription are older than the subscription
+   and are not added.
 4. A publication without references is removed once its batch has been sent.
 5. If the store is nearly full, the fan-out pauses until there is room. Puts are refused before that
    point.
@@ -40,7 +40,8 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
-BATCH_MATCHES_MAX = 20_000  # pairs of a topic and a matching subscription in one batch
+# Maximum number of pairs of a topic and a matching subscription in one batch.
+BATCH_MATCHES_MAX = 20_000
 _COUNT_BYTES = 4
 
 
@@ -61,9 +62,9 @@ class Publications:
         self._catalogue = catalogue
         self._dead_letters = dead_letters
         self._batch: _Batch | None = None
-        self._at = 0  # number of parts of the batch that have been sent
+        self._at = 0  # the number of parts of the batch that have been sent
         self._is_stored = False  # whether the position is stored
-        self._look: Timer | None = None  # timer for the next check for room
+        self._look: Timer | None = None  # the timer for the next check for room
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -90,7 +91,7 @@ class Publications:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether any publication has not been sent yet, and there is room for it."""
+        """Whether any publication has not been sent yet and has room."""
         return self.is_busy and not self._context.is_cramped
 
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
@@ -115,7 +116,7 @@ class Publications:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
-                    # Kept until the batch has been sent.
+                    # The publication is kept until its batch has been sent.
                     self._catalogue.references.add(publication.arrival)
             self._give(self._batch, rows_max)
             is_over = context.budget.is_over
@@ -131,7 +132,8 @@ class Publications:
             if given and not given % LOOK_EACH and context.budget.is_over:
                 is_over = True
             given += 1
-            # The stored position is a queue id. Proxies have none, so they come first, all at once.
+            # The stored position is a queue id. Proxies have none, so they all come first, in one
+            # step.
             if is_over and batch.parts[self._at][0]:
                 return
             queue_id, subscription, part = batch.parts[self._at]
@@ -157,8 +159,8 @@ class Publications:
         """Returns the next batch before *stop*, and sets damaged publications aside.
 
         Args:
-            is_known: Whether this batch was being sent up to *stop*. It keeps its length, because
-                some subscriptions already have all of it.
+            is_known: Whether this batch was already being sent up to *stop*. The batch keeps its
+                length, because some subscriptions already have all of it.
         """
         tx, found, size = self._context.tx, list[Publication](), 0
         matches, seen = 0, set[str]()
@@ -244,8 +246,8 @@ class Publications:
             queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
 
     def count(self) -> None:
-        """Writes the position of the fan-out, and the references that this turn removed since
-        *run*.
+        """Writes the position of the fan-out, and the references removed since *run* in this
+        turn.
         """
         queue = self._queue
         if queue is not None and self._catalogue.references.changes:
@@ -267,8 +269,8 @@ class Publications:
 
 
 def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
-    """Returns the first and stop number of the batch in progress, and the last queue id that has
-    it.
+    """Returns the first and stop number of the batch in progress, and the last queue id that
+    received it.
 
     Raises:
         ValueError: The values are impossible.

@@ -11,7 +11,7 @@ LOGGED_EVERY_MS = 60_000
 class FullStore:
     """Logs that the store is full, at most once a minute, and that it has room again.
 
-    There is no event for this state, because an event would need room in the store.
+    No event reports this state, because an event would need room in the store.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class FullStore:
         self._next_ms = 0
 
     def log(self, context: Context) -> None:
-        """Logs a change if the store became full or has room again in this turn."""
+        """Logs the change if the store became full or has room again in this turn."""
         if context.store_full:
             if context.now.ms >= self._next_ms:
                 self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS
@@ -32,7 +32,7 @@ class FullStore:
 def report_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
-    """Reports that a queue is full. Each report waits until the queue has had room in between."""
+    """Reports that a queue is full. The next report follows only after the queue had room again."""
     is_full = any(
         error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
     )
@@ -45,12 +45,12 @@ def report_full(
 def count_refused(
     context: Context, catalogue: Catalogue, name: str, error: RequestError, count: int
 ) -> None:
-    """Counts puts that are refused before they reach their queue, if it exists.
+    """Counts puts that are refused before they reach their queue. The queue need not exist.
 
     Args:
         context: The context of the current turn.
         catalogue: The definitions.
-        name: The name in the put. Only names of local queues are counted.
+        name: The name in the put. Only puts to local queues are counted.
         error: The reason for the refusal.
         count: The number of refused records.
     """

@@ -7,7 +7,7 @@
        └─────────────────────────────────────────────────────────┘
 
 Without the breaker, every message would fail in turn and become a dead letter. The breaker counts
-the consumed and the failed messages of the last two half windows.
+the consumed and failed messages of the last two half windows.
 """
 
 from collections.abc import Container
@@ -26,15 +26,15 @@ class BreakerState(Enum):
 
 
 class Breaker:
-    """The breaker of one queue. The breaker is in memory only, so a restart closes it."""
+    """The breaker of one queue. Its state is in memory only, so a restart closes the breaker."""
 
     __slots__ = ("_half_ms", "_now", "_then", "probe", "state", "until_ms")
 
     def __init__(self) -> None:
         self.state = BreakerState.CLOSED
-        self.until_ms = 0  # time in state OPEN at which one message is delivered as a probe
-        self.probe = 0  # arrival of the probe in state PROBING; 0 before its delivery
-        self._half_ms = 0  # start of the newer half of the window
+        self.until_ms = 0  # the time, in state OPEN, at which one message is delivered as a probe
+        self.probe = 0  # the arrival number of the probe, in state PROBING; 0 before its delivery
+        self._half_ms = 0  # the start of the newer half of the window
         self._now = [0, 0]  # numbers of consumed and failed messages in the newer half
         self._then = [0, 0]  # numbers of consumed and failed messages in the older half
 
@@ -65,7 +65,7 @@ class Breaker:
 
         Args:
             now_ms: The time of the store clock.
-            leases: The arrivals of leased messages. The probe is over if its lease is over.
+            leases: The leases by arrival number. The probe ends when its lease ends.
         """
         if self.state is BreakerState.CLOSED:
             return None

@@ -1,9 +1,9 @@
 """Reads a queue without leases, one page at a time.
 
-A cursor contains a place: a priority and an arrival. So a cursor remains valid when messages are
-put or consumed between pages, and the queue keeps no state for it. A browse by priority misses new
-messages with a higher priority than its cursor. A browse in order of arrival misses no messages,
-because no message arrives at or below ``Queue.arrived``.
+A cursor contains a place, which is a priority and an arrival number. Therefore, a cursor remains
+valid when messages are put or consumed between pages, and the queue does not store state for it.
+A browse by priority misses new messages with a higher priority than its cursor. A browse in order
+of arrival misses no messages, because no message arrives at or below ``Queue.arrived``.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from qmgrd.core.selector.selector import Selector
 
 # Limit of examined messages that do not match, per page. A costly selector lowers the limit.
 LOOKED_AT_MAX = 1_000
-DELAY_BYTES = 13  # maximum size of the index and time of a delayed message in a frame
+DELAY_BYTES = 13  # maximum bytes of the index and the time of a delayed message in a frame
 
-Place = tuple[int, int]  # priority and arrival
-Cursor = list[int]  # place, and further fields from which a browse continues
-# Key and entry of a message, and the cursor after it. An empty entry means that messages were
-# skipped.
+Place = tuple[int, int]  # a priority and an arrival number
+Cursor = list[int]  # a place and further fields from which a browse continues
+# The key and entry of a message, and the cursor after it. An empty entry means that the browse
+# skipped messages.
 Found = tuple[bytes, bytes, Cursor]
 
 
@@ -36,9 +36,10 @@ class BrowsePage(NamedTuple):
     """One page of a browse."""
 
     items: list[bytes]  # delivery items without leases
-    next: Cursor | None  # cursor of the next page; None at the end
-    looked_at: int  # number of examined rows; a costly selector counts as several rows
-    delays: list[list[int]]  # index of each delayed item, and milliseconds until it is available
+    next: Cursor | None  # the cursor of the next page; None at the end
+    looked_at: int  # the number of examined rows; with a costly selector, a row counts as several
+    # The index of each delayed item, and the milliseconds until it is available.
+    delays: list[list[int]]
 
 
 def browse(
@@ -52,8 +53,8 @@ def browse(
 ) -> BrowsePage:
     """Returns a page of up to *count* of the messages *found*, as delivery items.
 
-    The records of a page have at most *bytes_max* bytes, except for a single longer one. All items
-    of a page fit in a frame.
+    The records of a page have at most *bytes_max* bytes in total, unless the first record is
+    longer. All items of a page fit in a frame.
     """
     items: list[bytes] = []
     delays: list[list[int]] = []
@@ -151,7 +152,7 @@ def indexed(
         tx: The transaction of the turn.
         prefix: The prefix of the index keys.
         after: The place after which the scan starts.
-        number: The number of the message at *after* in its group, as groups are in order of
+        number: The group number of the message at *after*, because groups are in the order of their
             numbers.
     """
     for place in places(tx, prefix, after, number):

@@ -6,8 +6,9 @@ lookup in the stored UID index (slow path), which takes O(log n). (IPCOM00001518
 method with a scan. The index is our design.)
 
 Invariant: entry[o] >= t for every message on the queue, where o is its origin and t its timestamp.
-So entries are never lowered. A job removes the entry of an origin that has no message on the queue
-(origin_eviction.py). The turn that raises an entry writes the entry together with the message.
+Therefore, entries are never lowered. A job removes the entry of an origin that has no message on
+the queue (origin_eviction.py). The turn that raises an entry writes the entry together with the
+message.
 
 A queue may remember the UIDs of consumed messages (``dedup_retention_ms``). Such a UID stays in the
 index, under a separate lane, until the schedule removes it.
@@ -31,22 +32,23 @@ TIMESTAMP_MAX = 2**64 - 1
 
 
 class UidVerdict(Enum):
-    """The result of a check whether a UID is new."""
+    """The result of checking whether a UID is new."""
 
-    FAST = "fast"  # new UID, shown by the table
-    SLOW = "slow"  # new UID, shown by the index
-    DUPLICATE = "duplicate"  # UID that exists or is remembered
+    FAST = "fast"  # a new UID, as the table shows
+    SLOW = "slow"  # a new UID, as the index shows
+    DUPLICATE = "duplicate"  # a UID that exists or is remembered
 
 
 class OriginTable:
     """The table of origins of one queue, as a cache of its stored rows."""
 
     def __init__(self, queue_id: int) -> None:
-        self._has_targets = queue_id != keys.PUBLICATIONS_ID  # Publications have one copy.
+        self._has_targets = queue_id != keys.PUBLICATIONS_ID  # A publication has only one copy.
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
         self._message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
-        self.born = 0  # arrival before which a restart lost messages that are not persistent
+        # The arrival number before which a restart lost the messages that are not persistent.
+        self.born = 0
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
@@ -90,12 +92,15 @@ class OriginTable:
         )
 
     def is_lost(self, value: bytes, position: bytes) -> bool:
-        """Returns whether a restart lost the message at *position*, which a job will remove."""
+        """Returns whether a restart lost the message at *position*.
+
+        A job will remove this message.
+        """
         arrival = int.from_bytes(position[keys.ARRIVAL], "big")
         return arrival < self.born and entries.decode(value).volatile
 
     def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
-        """Returns the position of the message with that encoded UID, or None."""
+        """Returns the position of the message with the given encoded UID, or None."""
         position = tx.get(self.index_key(trailer, target))
         if position is None or len(position) != keys.POSITION.size:
             return None
@@ -148,7 +153,7 @@ class OriginTable:
         value = tx.get(key)
         highest = -1 if value is None else timestamp_of(key, value)
         if highest == TIMESTAMP_MAX:
-            self._raised[origin] = None  # The row may be damaged. Writing it again repairs it.
+            self._raised[origin] = None  # The row may be damaged. A new write repairs it.
         self._highest[origin] = highest
         return highest
 

@@ -1,8 +1,8 @@
 """Looks up the names in a message selector.
 
-A lookup tries these facts in order: a built-in fact such as priority, by its own or its JMS name; a
-fact of a dead letter; a header of the message. A name in double quotes is always a header. Headers
-are in the envelope, which is unpacked at most once per message.
+A lookup tries three kinds of names in this order: built-in properties such as priority, by their
+own or their JMS name; properties of a dead letter; headers of the message. A name in double quotes
+always refers to a header. Headers are in the envelope, which is unpacked at most once per message.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +20,10 @@ _NO_HEAD = records.Head(*(0,) * len(records.Head._fields))
 
 
 class MessageFacts:
-    """The facts of one message, whose record may be damaged.
+    """The named values of one message, whose record may be damaged.
 
-    If the lengths in the head of the record are inconsistent, only the arguments are known.
+    If the lengths in the head of the record are inconsistent, only the values passed as arguments
+    are known.
     """
 
     __slots__ = (
@@ -55,7 +56,7 @@ class MessageFacts:
         self.put_us = put_us
 
     def value_of(self, name: str) -> Value | None:
-        """Returns the value of *name*, or None if the message has no such fact. Never raises."""
+        """Returns the value of *name*, or None if the message has no such value. Never raises."""
         fact = _FACTS.get(name)
         if fact is not None:
             return fact(self)
@@ -78,7 +79,7 @@ class MessageFacts:
         return records.decode_uid(records.trailer_of(self._record))
 
     def correlation_id(self) -> str | None:
-        """Returns the correlation id as text, or as hexadecimal digits if it is not UTF-8."""
+        """Returns the correlation id as a string, in hexadecimal digits if it is not UTF-8."""
         found = self._record[records.HEAD_BYTES : self._group_at()]
         try:
             return found.decode() or None
@@ -94,7 +95,7 @@ class MessageFacts:
         return group_id, number, bool(flags & records.LAST_IN_GROUP)
 
     def text(self, key: str) -> str | None:
-        """Returns the text field *key* of the envelope, or None if it is missing."""
+        """Returns the string field *key* of the envelope, or None if the field is missing."""
         found = self._opened().get(key)
         return found if type(found) is str else None
 

@@ -17,13 +17,14 @@ class HeldPut(NamedTuple):
 
     queue: Queue
     prepared: Prepared
-    # Arrival of the message. It is 0 if the commit assigns it, because ids of a link have no gaps.
+    # The arrival number of the message. The number is 0 if the commit assigns it, because the ids
+    # of a link must not have gaps.
     arrival: int
-    index_key: bytes  # key of the UID index, which no other put may use
+    index_key: bytes  # the key in the UID index, which no other put may use
 
 
 def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
-    """Stores the puts to *queue* that a unit of work *held*."""
+    """Stores the puts to *queue* in *held*, which a unit of work held until its commit."""
     write, prefixes, has_seekers = tx.put, queue.positions.prefixes, bool(queue.waiting.seeking)
     count = size = 0
     trailer = b""

@@ -4,13 +4,13 @@
                                                                   │
                                     export cursors: each has exported all rows up to its position
 
-A turn that writes stores its events in the same transaction, so the journal is always correct. A
-delivery does not write. Its event is stored by the next turn that writes, at most PENDING_MS later.
-A crash in the meantime loses the event.
+A turn that writes to the store also stores its events in the same transaction, so the journal is
+always correct. A delivery does not write. The next turn that writes stores the event of the
+delivery, at most PENDING_MS later. A crash in the meantime loses the event.
 
 Rows are kept until every export cursor has passed them. Without cursors, rows are kept up to a
-limit on bytes and age. Above the limit, the oldest rows are dropped even if no cursor has passed
-them. Operators receive a warning before the limit is reached.
+limit on bytes and age. Above the limit, the oldest rows are dropped even if cursors have not passed
+them. Operators are warned before the limit is reached.
 """
 
 import struct
@@ -30,18 +30,19 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import journal_rows
 
-PENDING_MS = 1_000  # time until events of turns that wrote nothing are stored
+PENDING_MS = 1_000  # maximum time until events of turns without other writes are stored
 PENDING_SECTIONS_MAX = 1_000
-TRIM_ROWS = 64  # rows removed per turn, in addition to twice the rows written
+TRIM_ROWS = 64  # number of rows removed per turn, in addition to twice the number of rows written
 MAP_SHARE = 8  # bytes of the store's map per byte of the journal
-# Percentages of a limit: the journal warns at the first, and may warn again below the second.
+# Percentages of a limit. The journal warns above the first, and may warn again once below the
+# second.
 WARN_PERCENT, CALM_PERCENT = 80, 60
 REPORT_MS = 60_000  # minimum time between two events about dropped rows
 REPORT_UNWANTED_MS = 24 * 3_600_000  # minimum time between such events without cursors
-_TRAILER_AT = 5  # offset of the encoded UID in a key of the UID index
+_TRAILER_AT = 5  # the offset of the encoded UID in a key of the UID index
 # The fields of a lease. This module does not use the lessee.
 Leased: TypeAlias = tuple[int, Any, int, int, int, int, bytes, bytes, bool]
-# Format and number of the facts of a delivery item: arrival, delivered, failed, put time.
+# The format and number of these fields in a delivery item: arrival, delivered, failed, put time.
 _HEAD, _FACTS = "xQ8xHHxQ", 4
 
 
@@ -53,10 +54,10 @@ class Cursor:
     def __init__(
         self, position: int, created_us: int, committed_us: int = 0, lost: int = 0
     ) -> None:
-        self.position = position  # number of the last exported row
+        self.position = position  # the number of the last exported row
         self.created_us = created_us
         self.committed_us = committed_us
-        self.lost = lost  # number of rows that were dropped before their export
+        self.lost = lost  # the number of rows that were dropped before their export
 
     def row(self) -> dict[str, int]:
         """Returns the fields that are stored and displayed."""
@@ -97,9 +98,9 @@ class Journal:
         self.dropped = 0
         self.cursors: dict[str, Cursor] = {}
         self._pending: list[Open | bytes] = []
-        self._since_ms: int | None = None  # time of the first pending event
+        self._since_ms: int | None = None  # the time of the first pending event
         self._oldest_ms: int | None = None
-        self.limit_bytes = bytes_max  # current limit, which is lower in a small store
+        self.limit_bytes = bytes_max  # the current limit in bytes, which is lower in a small store
         self._is_cramped = False
         self._warned = False
         self._reported_ms = -REPORT_UNWANTED_MS
@@ -108,7 +109,7 @@ class Journal:
     def load(
         self, tx: Transaction, now: Now, guard: Callable[[bytes], AbstractContextManager[None]]
     ) -> None:
-        """Reads the state of the journal. An invalid state is derived from the rows instead.
+        """Reads the state of the journal. If the state is invalid, derives it from the rows.
 
         Args:
             tx: The transaction of the turn.
@@ -135,7 +136,7 @@ class Journal:
         self.limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
 
     def open(self, head: history.Head) -> list[Happening]:
-        """Returns the list for events with that *head*. Callers append events to the list."""
+        """Returns the list for events with the given *head*. Callers append events to the list."""
         last = self._pending[-1] if self._pending else None
         if type(last) is not Open or last.head != head:
             last = Open(head, [])
@@ -143,7 +144,7 @@ class Journal:
         return last.happenings
 
     def add(self, head: history.Head, count: int, columns: Sequence[Any]) -> None:
-        """Adds events of *count* messages. See :func:`history.packed` for the columns."""
+        """Adds the events of *count* messages. See :func:`history.packed` for the columns."""
         self._hold(history.packed(head, count, columns))
 
     def _hold(self, sections: Sequence[Open | bytes]) -> None:
@@ -153,7 +154,7 @@ class Journal:
 
     @property
     def due_ms(self) -> int | None:
-        """The time by which pending events must be stored, or None without pending events."""
+        """The time by which pending events must be stored, or None if no event is pending."""
         return None if self._since_ms is None else self._since_ms + PENDING_MS
 
     @property
@@ -169,7 +170,9 @@ class Journal:
         self._pending, self._since_ms = [], None
 
     def write(self, turn: OpenTurn) -> None:
-        """Stores the pending events in the open turn, and removes rows that are not needed."""
+        """Stores the pending events in the open turn, and removes rows that are no longer
+        needed.
+        """
         tx, written = turn.tx, 0
         if self._pending:
             before, self._pending, self._since_ms = self._pending, [], None
@@ -243,13 +246,13 @@ class Journal:
                 cursor.lost += min(count, self.first - 1 - cursor.position)
                 cursor.position = self.first - 1
                 self.store_cursor(turn, name)
-        # Dropping the oldest rows is normal without exports, so such reports are rare.
+        # Without exports, dropping the oldest rows is normal. Such reports are therefore rare.
         if self.now.ms - self._reported_ms >= (REPORT_MS if self.cursors else REPORT_UNWANTED_MS):
             turn.event("history dropped", self._unreported, cursors=len(self.cursors))
             self._reported_ms, self._unreported = self.now.ms, 0
 
     def _warn(self, turn: OpenTurn) -> None:
-        """Warns operators once before the oldest rows are dropped."""
+        """Warns operators once when the journal approaches a limit."""
         percent = 100 * self.bytes // max(self.limit_bytes, 1)
         if self._oldest_ms is not None and self.first < self.next:
             age_ms = self.now.ms - self._oldest_ms
@@ -273,8 +276,8 @@ class Journal:
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[JournalRow]:
         """Yields the rows after *after* up to *until*, with a total of up to *bytes_max* bytes.
 
-        The first row is yielded even if it is longer. Stops before the first damaged row. The next
-        call, which starts with the damaged row, raises the error.
+        The first row is yielded even if it exceeds *bytes_max*. The function stops before the first
+        damaged row. The next call, which starts with the damaged row, raises the error.
 
         Raises:
             RowDamaged: The first row is damaged.
@@ -294,7 +297,7 @@ class Journal:
             yield JournalRow(int.from_bytes(key[keys.REST], "big"), data)
 
     def account(self, queue: str, queue_id: int) -> "Account":
-        """Returns the account of that queue."""
+        """Returns the account of the queue."""
         return Account(self, queue, queue_id)
 
 
@@ -305,7 +308,7 @@ class Account:
 
     def __init__(self, journal: Journal, queue: str, queue_id: int) -> None:
         self._journal = journal
-        # The keys of transmission queues and publications contain no priority.
+        # The keys of transmission queues and publications do not contain a priority.
         self._is_sent = queue.startswith("@") or queue_id == keys.PUBLICATIONS_ID
         self._queue = queue
         self._queue_id = queue_id
@@ -367,7 +370,7 @@ class Account:
             self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
     def settled(self, client: str, leases: Sequence[Leased]) -> None:
-        """Records that *client* consumed the leased messages."""
+        """Records that *client* has consumed the leased messages."""
         for start in range(0, len(leases), history.MESSAGES_MAX):
             self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
 
@@ -395,7 +398,7 @@ class Account:
         target: str = "",
         code: int = 0,
     ) -> None:
-        """Records an event of the message whose entry is, or was, under *key*."""
+        """Records an event of the message whose entry is or was stored under *key*."""
         known, arrival = keys.place(key)
         is_read = entry.flags != entries.UNREADABLE
         priority: int | None = known
@@ -416,12 +419,12 @@ class Account:
 
 @lru_cache(maxsize=history.MESSAGES_MAX)
 def _heads(count: int) -> struct.Struct:
-    """Returns a struct that reads the facts from the heads of *count* delivery items."""
+    """Returns a struct that reads the fields from the heads of *count* delivery items."""
     return struct.Struct(">" + _HEAD * count)
 
 
 def facts_of(journal: Journal) -> dict[str, Any]:
-    """Returns the fields of *journal* that are displayed."""
+    """Returns the fields of *journal* that operators see."""
     return {
         "first": journal.first,
         "next": journal.next,

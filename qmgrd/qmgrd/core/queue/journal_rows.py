@@ -7,13 +7,13 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.layout.value_checks import number, typed
 
-_END = 2**63  # upper bound of row numbers
+_END = 2**63  # the upper bound of row numbers
 
 
 def find(tx: Transaction) -> tuple[int, int]:
     """Returns the number of the first stored row, and the number after the last stored row.
 
-    The search for the last row is binary: one seek per bit of the number.
+    The function finds the last row by a binary search, with one seek per bit of the number.
     """
     first = _at_or_behind(tx, 0)
     if first is None:
@@ -30,11 +30,11 @@ def find(tx: Transaction) -> tuple[int, int]:
 
 def _at_or_behind(tx: Transaction, seq: int) -> int | None:
     found = next(tx.scan(keys.history(seq), keys.after(keys.SPACE_HISTORY)), None)
-    return None if found is None else int.from_bytes(found[0][1:], "big")
+    return None if found is None else keys.seq_of(found[0])
 
 
 def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, int]:
-    """Returns the first row, the next row, the bytes and the dropped rows of the stored state.
+    """Returns the stored state: the first and the next row number, the bytes and the dropped rows.
 
     Args:
         tx: The transaction of the turn.

@@ -6,8 +6,8 @@
     lane parked      messages that a subscriber returned too often (parked.py)
     lane damaged     messages that failed their checksum, kept for forensics
 
-This module also removes damaged messages. So it never trusts the content of an entry, and never
-changes rows of other messages.
+This module also removes damaged messages. Therefore, it never trusts the content of an entry, and
+never changes rows of other messages.
 """
 
 from qmgr_protocol import history
@@ -17,7 +17,7 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.queue import Queue
 
-ROWS_OF_A_PUT = 2  # the entry and its row in the UID index
+ROWS_OF_A_PUT = 2  # number of rows of a plain message: the entry and its row in the UID index
 
 
 def add(
@@ -31,8 +31,8 @@ def add(
 ) -> None:
     """Stores *entry* together with its index rows.
 
-    A transmission queue sends a delayed message at once, because the ids of a link have no gaps.
-    The peer then waits for the rest of the delay.
+    A transmission queue sends a delayed message immediately, because the ids of a link must not
+    have gaps. The peer then waits for the rest of the delay.
 
     Args:
         queue: The queue that receives the message.
@@ -41,7 +41,7 @@ def add(
         front: The first bytes of the record.
         trailer: The encoded UID.
         priority: The priority of the message.
-        arrival: The arrival of the message.
+        arrival: The arrival number of the message.
     """
     ready_ms, expires_ms, is_sent = entry.due_ms, entry.expires_ms, queue.is_transmission
     lane, due_ms = keys.LANE_READY, expires_ms
@@ -59,7 +59,7 @@ def add(
     rank = keys.PRIORITY_TOP if queue.is_transmission else priority
     key = keys.message(queue.id, lane, rank, arrival)
     if queue.is_publications:
-        due_ms = ready_ms  # The references expire, not the publication.
+        due_ms = ready_ms  # Only references expire. The publication itself does not.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     rows = 2
     if entry.shared:
@@ -74,7 +74,7 @@ def add(
         queue.groups.enter(
             tx, member, key[keys.POSITION_AT :], is_last=index.is_last(front), put_us=entry.put_us
         )
-        rows += 1  # The other rows of the group are written once, at the end of the turn.
+        rows += 1  # The other rows of the group are written once at the end of the turn.
     if lane != keys.LANE_DELAYED and not is_sent:
         if index_key := index.correlation_key(queue.id, front, rank, arrival):
             tx.put(index_key, b"")
@@ -94,9 +94,11 @@ def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
 
 
 def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
-    """Makes the delayed message under *key* available. The caller has removed its schedule row.
+    """Makes the delayed message under *key* available.
 
-    A message that a restart lost is removed instead, so it is not counted again.
+    The caller has removed its row in the schedule.
+
+    A message that a restart lost is removed instead, so that it is not counted again.
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entry, arrival):
@@ -113,7 +115,7 @@ def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> Non
 def remove(
     queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
-    """Removes the message under *key*, even a damaged one, with all of its rows.
+    """Removes the message under *key* with all of its rows, even if it is damaged.
 
     Returns:
         The entry of the message.
@@ -137,7 +139,7 @@ def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival:
         queue: The queue of the message.
         tx: The transaction of the turn.
         entry: The entry of the message.
-        arrival: The arrival of the message.
+        arrival: The arrival number of the message.
     """
     if queue.references is not None:
         queue.references.remove(arrival)
@@ -155,8 +157,8 @@ def unlink(
         tx: The transaction of the turn.
         key: The key of the entry.
         value: The value of the entry.
-        for_good: Whether the group of the message continues after it. Otherwise the group has a
-            gap at its number.
+        for_good: Whether the group of the message continues without it. If not, the group has a gap
+            at its number.
 
     Returns:
         The entry of the message.
@@ -201,7 +203,7 @@ def _leave_group(
 def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
     """Moves an entry that failed its checksum to the lane of damaged messages, and counts it.
 
-    A message that a restart lost is only removed, because the restart has counted the loss.
+    A message that a restart lost is only removed, because the restart has already counted the loss.
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entries.decode(value), arrival):
@@ -214,7 +216,7 @@ def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
 
 
 def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int) -> None:
-    """Schedules a message that has no row in the schedule. A *due_ms* of 0 means never."""
+    """Schedules a message that has no row in the schedule, unless *due_ms* is 0."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     tx.rows_used += 1 + bool(due_ms)
     if due_ms:

@@ -16,31 +16,33 @@ if TYPE_CHECKING:
     from qmgrd.core.selector.selector import Selector
 
 
-# Limit of messages that a selecting consumer examines again. Above the limit, its position moves
-# back instead.
+# Maximum number of messages that a selecting consumer examines again one by one. Above the limit,
+# its position moves back instead.
 AGAIN_MAX = 1_000
 
 
 class Lease(NamedTuple):
-    """A message that is delivered to one consumer, until it is settled or the deadline passes."""
+    """The exclusive right of one consumer to a message, until it is settled or the deadline
+    passes.
+    """
 
     number: int
     lessee: "Lessee"
     deadline_ms: int
     priority: int
     arrival: int
-    size: int  # size of the record in bytes
-    key: bytes  # key of the entry
-    index_key: bytes  # key of the row in the UID index
-    is_plain: bool  # whether a settle deletes only these two rows, and does not read the entry
+    size: int  # the size of the record in bytes
+    key: bytes  # the key of the entry
+    index_key: bytes  # the key of the row in the UID index
+    is_plain: bool  # whether a settle deletes only these two rows without reading the entry
 
 
 class Lessee:
-    """The leases of one connection on one queue that have the same duration.
+    """The leases of one connection on one queue, all with the same duration.
 
-    A lessee that is not started has messages that the client has not seen yet. The return of such a
-    message is not a failure. Leases continue after the consumer or get that received them has
-    ended. One timer serves all leases of a lessee.
+    While a lessee is not started, the client has not yet seen its messages. The return of such a
+    message is not a failure. A lease continues after the consumer or get that received the message
+    has ended. One timer serves all leases of a lessee.
 
     Invariant: ``leases`` is in the order of deadlines.
     """
@@ -67,14 +69,14 @@ class Lessee:
         is_started: bool = True,
     ) -> None:
         self.queue = queue
-        self.numbers = numbers  # lease numbers of the connection
+        self.numbers = numbers  # the lease numbers of the connection
         self.lease_ms = lease_ms
-        self.client = client  # name of the client, for the history of failures
-        self.is_unit = is_unit  # whether the leases end with a unit of work, without a deadline
+        self.client = client  # the name of the client, for the history of failures
+        self.is_unit = is_unit  # whether the leases end with a unit of work and have no deadline
         # If a lessee is not started, the first renewal of a lease moves the lease to another lessee
         # and starts it.
         self.is_started = is_started
-        self.leases: dict[int, Lease] = {}  # leases by arrival
+        self.leases: dict[int, Lease] = {}  # leases by arrival number
         self.timer_set = False  # whether a timer is set for the first deadline or earlier
 
     def is_of(self, numbers: LeaseNumbers) -> bool:
@@ -125,29 +127,31 @@ class Consumer:
         self.connection = connection
         self.request_id = request_id
         self.queue = lessee.queue
-        self.lessee = lessee  # lessee of the same connection
+        self.lessee = lessee  # the lessee of the same connection
         self.credit_messages = messages
         self.credit_bytes = bytes_
         self.lease_ms = lessee.lease_ms
         self.is_get = is_get
         self.selector = selector
-        self.heads = [0] * 10  # positions by priority of a consumer that selects
-        # Messages before these positions that became available, by 9 - priority and arrival.
+        self.heads = [0] * 10  # the positions, by priority, of a consumer that selects
+        # Messages before these positions that became available, as pairs of 9 - priority and
+        # arrival number.
         self.again: dict[tuple[int, int], None] = {}
-        self.prefix = prefix  # prefix of the index keys to seek; empty without an index
-        self.reached = b""  # index key from which a consumer that selects in an index continues
+        self.prefix = prefix  # the prefix of the index keys to seek; empty without an index
+        self.reached = b""  # the index key from which a consumer that selects in an index continues
         self.wait_over = False  # whether the get ends after it has examined all messages
-        self.timer: Timer | None = None  # timer for the end of the wait of a get
+        self.timer: Timer | None = None  # the timer for the end of a get's wait
         self.order = PHYSICAL
-        self.all_available = False  # whether only completely available groups are delivered
+        # Whether only groups that are completely available are delivered.
+        self.all_available = False
         self.reader: Reader | None = None
         self.owns_reader = False  # whether the reader ends with this consumer
         self.open = True
-        self.frame_bytes = DELIVER_MAX_BYTES  # maximum bytes of the next frame
+        self.frame_bytes = DELIVER_MAX_BYTES  # the maximum number of bytes of the next frame
         self.lacks_room = False  # whether the next message is longer than this maximum
 
     def look_again(self, priority: int, arrival: int) -> None:
-        """Remembers an available message to examine if it is before the position."""
+        """Stores an available message for examination if it is before the position."""
         if self.prefix:
             self._look_again_in_index(priority, arrival)
             return
@@ -159,7 +163,7 @@ class Consumer:
             self.heads[priority] = arrival
 
     def _look_again_in_index(self, priority: int, arrival: int) -> None:
-        """Remembers an available message for a consumer that selects in an index."""
+        """Stores an available message for examination by a consumer that selects in an index."""
         if len(self.again) < AGAIN_MAX:
             self.again[9 - priority, arrival] = None
         else:
@@ -183,7 +187,9 @@ class Consumer:
 
     @property
     def has_own_position(self) -> bool:
-        """Whether the consumer has separate positions, as it skips messages of other consumers."""
+        """Whether the consumer has its own positions, because it skips messages that others
+        receive.
+        """
         if self.selector is not None or self.prefix:
             return not self.seeks
         return self.all_available and not self.is_ordered
@@ -199,7 +205,7 @@ class Consumer:
         )
 
     def look_at_group(self, arrival: int) -> None:
-        """Moves the positions back to *arrival*, where a group begins that is now complete."""
+        """Moves the positions back to *arrival*, the start of a group that is now complete."""
         if self.all_available:
             self.heads, self.reached = [min(head, arrival) for head in self.heads], b""
             if not self.prefix:  # The scan reaches messages after the position anyway.

@@ -1,4 +1,4 @@
-"""Notes: facts about a message that failed or is a dead letter, in a row next to its entry.
+"""Notes: details of a message that failed or is a dead letter, in a row next to its entry.
 
     code      reason for the dead letter (ErrorCode); absent if the message only failed
     reason    short reason of the consumer that rejected the message
@@ -49,16 +49,16 @@ _OWN = (
 
 
 class Cause(NamedTuple):
-    """The reason that a message becomes a dead letter."""
+    """The reason why a message becomes a dead letter."""
 
     code: int
-    reason: str = ""  # reason of the consumer that rejected the message
-    text: str = ""  # text of that consumer
-    client: str = ""  # name of that consumer
+    reason: str = ""  # the reason of the consumer that rejected the message
+    text: str = ""  # the text of that consumer
+    client: str = ""  # the name of that consumer
     delivered: bool = False  # whether the number of deliveries rises by 1
     failed: bool = False  # whether the number of failures rises by 1
-    failure: int = 0  # error code of the last failure, for the history of the message
-    event_text: str = ""  # text for operators if the code alone would mislead
+    failure: int = 0  # the error code of the last failure, for the history of the message
+    event_text: str = ""  # a message for operators if the code alone would be misleading
 
     @property
     def why(self) -> str:
@@ -133,7 +133,7 @@ def checked(data: object) -> bytes:
 def with_attempt(
     note: Note, us: int, code: int, reason: str = "", text: str = "", client: str = ""
 ) -> Note:
-    """Returns *note* with another failure. The note keeps the first and the last few failures."""
+    """Returns *note* with a failure added. The note keeps the first and the last few failures."""
     attempts = note.get("attempts")
     known = attempts if type(attempts) is list else []
     known = [*known, [us, code, reason, text, client]]
@@ -154,7 +154,7 @@ def decode(data: bytes) -> Note:
 
 
 def facts_of(note: Note) -> dict[str, Any]:
-    """Returns the facts of a dead letter by their names in selectors."""
+    """Returns the properties of a dead letter by their names in selectors."""
     code = note.get("code")
     return {
         "dead_code": name_of(code) if type(code) is int else None,

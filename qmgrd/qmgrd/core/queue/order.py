@@ -16,7 +16,7 @@ Rows = Iterator[tuple[bytes, bytes]]
 
 
 def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
-    """Yields keys and entries of available and leased messages, starting at that place."""
+    """Yields keys and entries of available and leased messages, starting at a place."""
     return _merged(
         queue,
         tx,
@@ -30,7 +30,7 @@ def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
 def of_priority(
     queue: Queue, tx: Transaction, priority: int, arrival: int, grouped_arrival: int
 ) -> Rows:
-    """Yields keys and entries of one priority, starting at a given arrival in each lane."""
+    """Yields keys and entries of one priority, starting at a given arrival number in each lane."""
     ready, grouped = queue.positions.prefixes[priority], queue.positions.grouped_prefixes[priority]
     return _merged(
         queue,
@@ -62,4 +62,4 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
 
 
 def _arrival(row: tuple[bytes, bytes]) -> bytes:
-    return row[0][-8:]
+    return row[0][keys.ENTRY_ARRIVAL]

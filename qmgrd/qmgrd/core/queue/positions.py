@@ -1,8 +1,8 @@
 """The positions of a queue, up to which the messages of each priority are delivered.
 
 Every message before the position of its priority is leased or removed. A delivery moves a position
-forward, and a returned message moves it back. A scan skips leased messages. So one seek finds the
-next message, at any depth of the queue.
+forward, and a returned message moves it back. A scan skips leased messages. Therefore, one seek
+finds the next message, regardless of the depth of the queue.
 """
 
 from qmgr_protocol import record as records
@@ -39,11 +39,12 @@ class Positions:
         ]
         self.ready_end = keys.after(keys.lane(queue_id, keys.LANE_READY))
         self.correlation_prefix = keys.of_queue(keys.SPACE_CORRELATION, queue_id)
-        self.ready = [0] * len(PRIORITIES)  # positions in the ready lane
-        self.grouped = [0] * len(PRIORITIES)  # positions in the grouped lane, in physical order
-        # Lowest arrivals before the positions that were skipped because their group is stopped.
+        self.ready = [0] * len(PRIORITIES)  # the positions in the ready lane
+        self.grouped = [0] * len(PRIORITIES)  # the positions in the grouped lane, in physical order
+        # Per priority, the lowest arrival number before the position that was skipped because its
+        # group is stopped.
         self.stopped = [NEVER] * len(PRIORITIES)
-        # Id up to which the messages of a transmission queue are in transit and must stay.
+        # The id up to which the messages of a transmission queue are in transit and must stay.
         self.sent_id = 0
         # Key prefixes by the four bytes from origin_length to flags of a record without a UID.
         self.plain_prefixes: dict[bytes, bytes] = {}
@@ -59,7 +60,7 @@ class Positions:
             for flags in (0, records.FLAG_PRIORITY_OF_QUEUE)
         }
         self.plain_grouped = {
-            four: self.grouped_prefixes[keys.PRIORITY_TOP - prefix[-1]]
+            four: self.grouped_prefixes[keys.PRIORITY_TOP - prefix[keys.RANK_AT]]
             for four, prefix in self.plain_prefixes.items()
         }
 

@@ -4,7 +4,7 @@ Most records are plain: they are short, have no group, delay, expiry or UID, and
 One tight loop appends all plain records. A busy daemon spends most of its time in this loop.
 
 Any other record is first prepared and then appended, step by step. This path also finds the reason
-for a refusal. A test checks that both paths store the same bytes.
+for refusing a record. A test checks that both paths store the same bytes.
 
 A unit of work holds prepared records until its commit (units.py, held_puts.py). It prepares plain
 records in the same tight loop.
@@ -26,7 +26,12 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.run import may_begin_run, put_run
-from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large
+from qmgrd.core.queue.put_errors import (
+    duplicate_error,
+    message_too_large_error,
+    queue_bytes_full_error,
+    queue_full_error,
+)
 from qmgrd.core.queue.queue import Queue
 
 # Limit of records per call of the tight loop. Copying all remaining records would be quadratic.
@@ -43,26 +48,27 @@ _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 class PutOutcome(NamedTuple):
     """The results of one put."""
 
-    refused: list[tuple[int, RequestError]]  # index and error of each refused record
-    stamped: list[list[int]]  # runs: first index, first timestamp, number of records
+    refused: list[tuple[int, RequestError]]  # the index and error of each refused record
+    # Runs of stored records: first index, first timestamp, number of records.
+    stamped: list[list[int]]
 
 
 class Prepared(NamedTuple):
-    """A record that is checked and identified, with the fields of its entry."""
+    """A record that was checked and has a UID, and the fields of its entry."""
 
-    record: bytes  # record with its UID
-    trailer: bytes  # encoded UID
+    record: bytes  # the record with its UID
+    trailer: bytes  # the encoded UID
     is_new: bool  # whether this put assigned the UID
     verdict: UidVerdict
     priority: int
     put_us: int
-    expires_ms: int  # time of the expiry, store clock; 0 = never
-    ready_ms: int  # end of the delay, store clock; 0 = no delay
+    expires_ms: int  # the store clock time of the expiry; 0 means never
+    ready_ms: int  # the store clock time at which the delay ends; 0 means no delay
     volatile: bool
     target: bytes
     note: bytes = b""
-    head: bytes = b""  # head of the entry of a plain record
-    member: Member | None = None  # group and number
+    head: bytes = b""  # the head of the entry of a plain record
+    member: Member | None = None  # the group and the number in it
 
 
 def put(
@@ -85,7 +91,7 @@ def put(
         batch: The records, with or without UIDs.
         message_max_bytes: The size limit of a message.
         target: The destination queue of the records on a transmission queue.
-        extras: The additional facts that a link sent with a record, by index of the record.
+        extras: The additional fields that a link sent with a record, by index of the record.
     """
     refused: list[tuple[int, RequestError]] = []
     stamped: list[list[int]] = []
@@ -126,7 +132,10 @@ def _put_run(
     plain_max: int,
     bound_for: bytes,
 ) -> int:
-    """Appends the first records of *batch* in a tight loop. Returns their number, possibly 0."""
+    """Appends the first records of *batch* in a tight loop.
+
+    Returns their number, which may be 0.
+    """
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
     if may_begin_run(batch[0]) and not queue.is_transmission:
@@ -260,7 +269,7 @@ def prepare_plain(
             trailer,
             True,
             UidVerdict.FAST,
-            keys.PRIORITY_TOP - prefix[-1],
+            keys.PRIORITY_TOP - prefix[keys.RANK_AT],
             now.wall_us,
             0,
             0,
@@ -288,7 +297,7 @@ def prepare(
     is_held: bool = False,
     is_moved: bool = False,
 ) -> Prepared:
-    """Prepares *record* for an append. Writes nothing.
+    """Prepares *record* for an append without writing to the store.
 
     Args:
         queue: The queue that will receive the record.
@@ -298,7 +307,7 @@ def prepare(
         record: The record, with or without a UID.
         message_max_bytes: The size limit of a message.
         bound_for: The destination queue of the record on a transmission queue.
-        extra: The additional facts that a link sent with the record.
+        extra: The additional fields that a link sent with the record.
         is_held: Whether a unit of work holds the record. Its commit then evicts other messages, if
             the overflow policy of the queue allows eviction.
         is_moved: Whether the record comes from another queue. Its group number is then not checked.
@@ -309,15 +318,15 @@ def prepare(
     found = records.check(record)
     size = records.own_bytes(record)
     if size > message_max_bytes:
-        raise too_large(queue, size, message_max_bytes)
+        raise message_too_large_error(queue, size, message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
     member = None if is_moved else member_of(queue, tx, record, found)
     makes_room = is_held and queue.bounds.overflow != "refuse"
     has_room = queue.has_room_for_held if makes_room else queue.has_room
     if not has_room(1, 0):
-        raise full(queue)
+        raise queue_full_error(queue)
     if not has_room(1, len(record)):
-        raise bytes_full(queue, len(record))
+        raise queue_bytes_full_error(queue, len(record))
     is_new = not found.origin_length
     delay_ms = _ms_of(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
@@ -368,7 +377,7 @@ def _expires_ms(queue: Queue, now: Now, expiry_ms: int) -> int:
 
 
 def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> None:
-    """Stores a prepared record with that *arrival*."""
+    """Stores a prepared record under the arrival number *arrival*."""
     record, trailer = prepared.record, prepared.trailer
     flags = entries.VOLATILE if prepared.volatile else entries.INLINE
     rest = record
@@ -407,14 +416,15 @@ def _identify(
     head: records.Head,
     bound_for: bytes,
 ) -> tuple[bytes, UidVerdict]:
-    """Returns the encoded UID of *record*, and the verdict that it is new.
+    """Returns the encoded UID of *record*, and the verdict by which it is new.
 
     Raises:
         RequestError: DUPLICATE_MESSAGE if the UID exists or is remembered. DUPLICATE_UNCOMMITTED if
             an open unit of work holds the UID. RECORD_MALFORMED if the UID is malformed.
     """
     if not head.origin_length:
-        return stamper.next(now.wall_us), UidVerdict.FAST  # A new UID is higher than all others.
+        # A new UID is higher than all others of its origin.
+        return stamper.next(now.wall_us), UidVerdict.FAST
     records.uid_of(record, head.origin_length)
     trailer = record[records.TIMESTAMP_AT - head.origin_length :]
     stamper.observe(trailer, now.wall_us)
@@ -428,5 +438,5 @@ def _identify(
     verdict = queue.origins.check_uid(tx, trailer, bound_for)
     if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
-        raise duplicate(queue, tx, trailer, bound_for)
+        raise duplicate_error(queue, tx, trailer, bound_for)
     return trailer, verdict

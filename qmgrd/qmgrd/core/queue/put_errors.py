@@ -1,13 +1,15 @@
 """The errors of puts that a queue refuses."""
 
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.queue import Queue
 
 
-def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
+def duplicate_error(
+    queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes
+) -> RequestError:
     retention_ms = queue.bounds.dedup_retention_ms
     uid = records.decode_uid(trailer)
     text = f"message {uid} already exists on queue {queue.name}"
@@ -20,7 +22,7 @@ def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -
     return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
 
 
-def full(queue: Queue) -> RequestError:
+def queue_full_error(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_FULL,
         f"queue {queue.name} is full: it has {amount(queue.messages, 'message')}, "
@@ -29,7 +31,7 @@ def full(queue: Queue) -> RequestError:
     )
 
 
-def bytes_full(queue: Queue, size: int) -> RequestError:
+def queue_bytes_full_error(queue: Queue, size: int) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_BYTES_FULL,
         f"queue {queue.name} has {amount(queue.counters.bytes, 'byte')}, and {size} more exceed "
@@ -38,7 +40,7 @@ def bytes_full(queue: Queue, size: int) -> RequestError:
     )
 
 
-def too_large(queue: Queue, size: int, limit: int) -> RequestError:
+def message_too_large_error(queue: Queue, size: int, limit: int) -> RequestError:
     text = records.too_large_text(size, limit)
     if queue.bounds.message_max_bytes == limit:
         text += f" on queue {queue.name}; split it, or raise message_max_bytes of the queue"

@@ -7,8 +7,8 @@
 Most of the state in memory is a cache of the store. Leases, positions and the puts of open units of
 work are in memory only, so a restart forgets them. A delivery writes nothing.
 
-Lanes. Delayed messages are in a separate lane, which gets do not scan. After the delay they enter
-the ready lane with their original arrival. Members of groups are also in a separate lane. A
+Lanes. Delayed messages are in a separate lane, which gets do not scan. After the delay, they enter
+the ready lane with their original arrival number. Members of groups are also in a separate lane. A
 consumer that reads group by group scans only the ready lane, and finds groups through groups.py. A
 consumer that reads in physical order merges both lanes.
 
@@ -41,7 +41,7 @@ from qmgrd.core.queue.waiting import Waiting
 class Shared(NamedTuple):
     """The parts that all queues of a queue manager share."""
 
-    ids: Ids  # source of body ids for long records
+    ids: Ids  # the source of body ids for long records
     schedule: Schedule
     journal: Journal | None
 
@@ -69,11 +69,13 @@ class Queue:
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
-        # Whether the queue has a single order and no gets. This includes the publications queue.
+        # Whether the queue has a single order and no gets, like the queue of publications.
         self.is_transmission = is_transmission
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
-        self.references = references  # references of a subscription to publications, or None
-        self.account: Account | None = None  # recorder of the history, or None without a history
+        # The references of a subscription to publications; None for other queues.
+        self.references = references
+        # The recorder of the history; None if the queue keeps no history.
+        self.account: Account | None = None
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.waiting = Waiting()
@@ -85,7 +87,7 @@ class Queue:
         self.shared = Shared(ids, schedule, journal)
         # After a crash, the daemon does not know which messages had been delivered.
         if unclean:
-            counters.doubt_deliveries()
+            counters.mark_all_maybe_delivered()
         self.bounds = bounds
 
     @property
@@ -114,14 +116,15 @@ class Queue:
 
     @property
     def arrived(self) -> int:
-        """The arrival up to which no further message can arrive.
+        """The highest arrival number at or below which no message can still arrive.
 
-        Open units of work reserve arrivals, so later arrivals may already exist.
+        Open units of work reserve arrival numbers, so messages with higher numbers may already
+        exist.
         """
         return (self.uncommitted.lowest or self.counters.next_arrival) - 1
 
     def has_room(self, messages: int, bytes_: int) -> bool:
-        """Returns whether a put of that many messages and bytes fits in the queue."""
+        """Returns whether a put of *messages* with a total of *bytes_* bytes fits in the queue."""
         bounds = self._bounds
         return (
             self.messages + messages <= bounds.depth_max
@@ -129,7 +132,7 @@ class Queue:
         )
 
     def has_room_for_held(self, messages: int, bytes_: int) -> bool:
-        """Returns whether held puts of that size fit if all other messages are evicted."""
+        """Returns whether held puts of that size fit once all other messages are evicted."""
         bounds = self._bounds
         return (
             self.uncommitted.messages + messages <= bounds.depth_max
@@ -143,7 +146,7 @@ class Queue:
         return self.origins.check_uid(tx, trailer, bound_for) is not UidVerdict.DUPLICATE
 
     def is_uncommitted(self, trailer: bytes, bound_for: bytes) -> bool:
-        """Returns whether an open unit of work holds a message with that encoded UID."""
+        """Returns whether an open unit of work holds a message with the encoded UID *trailer*."""
         arrivals = self.uncommitted.arrivals
         return bool(arrivals) and self.origins.index_key(trailer, bound_for) in arrivals
 
@@ -152,7 +155,7 @@ class Queue:
         return min(message_max_bytes, self._bounds.message_max_bytes or message_max_bytes)
 
     def priority_of(self, head: records.Head) -> int:
-        """Returns the priority of a message whose record has that *head*."""
+        """Returns the priority of a message whose record has the given *head*."""
         if head.flags & records.FLAG_PRIORITY_OF_QUEUE:
             return self._bounds.priority_default
         return head.priority
@@ -170,7 +173,7 @@ class Queue:
         return None
 
     def next_arrival(self) -> int:
-        """Returns the next arrival number, which no other message of the queue has."""
+        """Returns the next arrival number. No other message of the queue has this number."""
         return self.counters.assign_arrival()
 
     def refresh_groups(self, tx: Transaction, now: Now) -> bool:
@@ -213,7 +216,7 @@ class Queue:
             self.account.entry(kind, self.key(priority, arrival), entry, target=target)
 
     def lower_position(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
-        """Lowers the positions, so the next scan finds a message that became available."""
+        """Lowers the positions so that the next scan finds a message that became available."""
         if self.is_transmission:
             return
         positions = self.positions
@@ -225,11 +228,13 @@ class Queue:
 
     @property
     def notices_use(self) -> bool:
-        """Whether the daemon tracks the use of this queue, as a subscription or for its expiry."""
+        """Whether the daemon tracks the use of this queue, because it is a subscription or may
+        expire.
+        """
         return self.references is not None or self._bounds.unused_expiry_ms > 0
 
     def wake_uid_seekers(self, trailer: bytes) -> None:
-        """Wakes the consumers that seek the message with that encoded UID."""
+        """Wakes the consumers that seek the message with the encoded UID *trailer*."""
         waiting = self.waiting
         if waiting.seeking and (key := self.origins.index_key(trailer)) in waiting.seeking:
             waiting.sought[key] = None
@@ -246,7 +251,7 @@ class Queue:
         group = index.selected_by(front)[1]
         if group is not None:
             key = keys.group(self.id, *group)
-            # The prefix of this member, and that of its group
+            # The prefix of this member, and the prefix of its group
             for prefix in (key, key[keys.BEFORE_NUMBER]):
                 if prefix in waiting.seeking:
                     waiting.seek_from(prefix, key)
@@ -288,8 +293,8 @@ class Queue:
         """Counts all messages that are not persistent as lost, after a restart.
 
         Returns:
-            The first arrival to sweep and the arrival before which to stop, or None if no message
-            was lost.
+            The first arrival number to sweep and the arrival number before which to stop, or None
+            if no message was lost.
         """
         counters = self.counters
         if not counters.lose_volatile():
@@ -330,6 +335,7 @@ class Queue:
         shown["breaker"] = self.breaker.state.value
         if self.references is None:
             del shown["parked"], shown["missed"]
-            # A subscription lacks this field, because it receives retained publications later.
+            # This field is missing for a subscription, because it receives retained publications
+            # later.
             shown["arrived"] = self.arrived
         return shown

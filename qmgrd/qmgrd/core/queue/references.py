@@ -1,8 +1,9 @@
 """Counts the references to each publication, which is stored once and deleted with the last one.
 
-The changes of a turn are written at its end (publications.py). So a publication that many
-subscribers acknowledge in one turn costs one row. Subscribers usually receive a publication at
-about the same time. So recent publications are cached, and each is read and checked only once.
+The changes of a turn are written at its end (publications.py). Therefore, a publication that many
+subscribers acknowledge in one turn costs only one row. Subscribers usually receive a publication at
+about the same time. For this reason, recent publications are cached, and each is read and checked
+only once.
 """
 
 from typing import NamedTuple
@@ -12,16 +13,18 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 
-KEPT_MAX = 1_024  # limit of cached publications; only records inside their entry are cached
+# Maximum number of cached publications; only publications whose record is inside the entry are
+# cached.
+KEPT_MAX = 1_024
 
 
 class Opened(NamedTuple):
     """A publication that was read and checked."""
 
     record: bytes
-    trailer: bytes  # encoded UID
+    trailer: bytes  # the encoded UID
     checksum: int
-    topic: bytes  # topic in the encoding that follows the record in a delivery
+    topic: bytes  # the topic, encoded as it follows the record in a delivery
     is_plain: bool  # whether the publication has no group and no correlation id
 
 
@@ -29,19 +32,22 @@ class References:
     """The changes of this turn. Subscriptions and retaining topics refer to publications."""
 
     def __init__(self) -> None:
-        self.changes: dict[int, int] = {}  # change of the number of references by arrival
-        self._kept: dict[int, Opened] = {}  # cached publications by arrival, the oldest first
+        # The change of the number of references, by arrival number.
+        self.changes: dict[int, int] = {}
+        self._kept: dict[int, Opened] = {}  # cached publications by arrival number, oldest first
 
     def add(self, arrival: int) -> None:
-        """Counts one more reference to the publication with that *arrival*."""
+        """Adds one reference to the publication with the number *arrival*."""
         self.changes[arrival] = self.changes.get(arrival, 0) + 1
 
     def remove(self, arrival: int) -> None:
-        """Subtracts one reference from the publication with that *arrival*."""
+        """Removes one reference to the publication with the number *arrival*."""
         self.changes[arrival] = self.changes.get(arrival, 0) - 1
 
     def open(self, tx: Transaction, arrival: int) -> Opened | None:
-        """Returns the publication with that *arrival*, or None if it is damaged or missing."""
+        """Returns the publication with the number *arrival*, or None if it is damaged or
+        missing.
+        """
         found = self._kept.get(arrival)
         if found is not None:
             return found

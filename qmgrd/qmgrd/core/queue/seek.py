@@ -2,8 +2,8 @@
 
 A consumer with a selector has separate positions. Messages before these positions do not match, or
 are leased or removed. If a message returns or is committed before a position, the consumer examines
-it separately. So each selecting consumer examines each message once, and again after each return.
-Each turn examines a slice of the messages.
+it separately. Therefore, each selecting consumer examines each message once, and again after each
+return. Each turn examines a slice of the messages.
 
 Consumers that seek the same index key share a position as long as one of them waits. All messages
 before this position are leased or removed. A message that arrives before the position lowers it. A
@@ -26,14 +26,15 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_available, state_of, tail_of
 
-LOOKED_AT_MAX = 500  # limit of examined messages per call; a costly selector lowers the limit
+# Maximum number of messages examined per call; a costly selector lowers the limit.
+LOOKED_AT_MAX = 500
 
 
 class SeekResult(NamedTuple):
     """The result of one search for messages."""
 
     items: list[bytes]  # delivery items
-    looked_at: int  # number of examined rows; a costly selector counts as several rows
+    looked_at: int  # the number of examined rows; with a costly selector, a row counts as several
     at_end: bool  # whether no further message is available now
 
 
@@ -71,7 +72,7 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.count_delivered(len(items))
-    for key, value in dict(damaged).items():  # A message may have been examined twice.
+    for key, value in dict(damaged).items():  # The same message may have been examined twice.
         lane.set_aside(queue, tx, key, value)
     return SeekResult(items, looked_at + 1, at_end)
 
@@ -84,7 +85,8 @@ def move_past(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> No
         return
     place = keys.PRIORITY_TOP - priority, arrival
     if consumer.has_own_position and place in consumer.again:
-        # The position stays, because messages between this one and the position may be unexamined.
+        # The position does not move, because messages between this one and the position may be
+        # unexamined.
         del consumer.again[place]
         return
     if consumer.prefix:
@@ -106,7 +108,7 @@ def _wanted(
     value: bytes,
     damaged: list[tuple[bytes, bytes]],
 ) -> entries.Sound | None:
-    """Returns the message under *key* if it is available and *consumer* selects it, else None."""
+    """Returns the message under *key* if *consumer* selects it and it is available, else None."""
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
@@ -125,7 +127,7 @@ def _wanted(
 
 
 def _is_stopped(queue: Queue, tx: Transaction, group_id: bytes) -> bool:
-    """Returns whether no messages of a group are delivered now."""
+    """Returns whether the delivery of a group is stopped."""
     row = queue.groups.row(tx, group_id)
     return row is not None and row.is_stopped
 
@@ -181,7 +183,7 @@ def lease(
 
 
 def _note_single_lease(queue: Queue, key: bytes, record: bytes) -> None:
-    """Records that a group member was leased in physical order, without its group."""
+    """Records that a group member was leased by itself in physical order."""
     group = index.selected_by(record)[1]
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
         queue.groups.held_groups.lease_singly(Member(*group), keys.place(key)[1])
@@ -242,7 +244,7 @@ def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _selectable(queue: Queue, tx: Transaction, consumer: Consumer) -> Iterator[tuple[bytes, bytes]]:
-    """Yields messages to examine again, and the messages from the positions of *consumer* on."""
+    """Yields the messages to examine again, then those from the positions of *consumer* on."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from _again(queue, tx, consumer, keys.PRIORITY_TOP - priority)
         head = consumer.heads[priority]

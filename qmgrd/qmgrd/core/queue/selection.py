@@ -1,7 +1,7 @@
 """Defines the selection of a get, a consumer or a browse.
 
-An index finds messages by UID, correlation id or group. Its cost does not depend on the depth of
-the queue. A selector examines each message once.
+An index finds messages by UID, correlation id or group, at a cost that does not depend on the depth
+of the queue. A selector examines each message once.
 """
 
 from functools import lru_cache
@@ -17,8 +17,9 @@ from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.selector.selector import Selector, compile_selector
 
-ROW_STEPS = 10_000  # steps of a selector that take as long as reading one row of the store
-UID_LEAST_BYTES = 9  # size of an encoded UID with an origin of one letter
+# Number of steps of a selector that take as long as reading one row of the store.
+ROW_STEPS = 10_000
+UID_LEAST_BYTES = 9  # the size of an encoded UID whose origin has one letter
 
 
 class Selection(NamedTuple):
@@ -91,7 +92,7 @@ def selection(
         return Selection(prefix=keys.correlation(queue.id, correlation_id))
     if number:
         return Selection(prefix=keys.group(queue.id, group_id, number))
-    return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
+    return Selection(prefix=keys.group(queue.id, group_id, 0)[keys.BEFORE_NUMBER])
 
 
 def compile_weight(where: str) -> int:
@@ -102,8 +103,8 @@ def compile_weight(where: str) -> int:
 def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
     """Returns the cost of examining the message of an entry, in rows of the store.
 
-    A turn and a request have limits on rows. So a costly selector, for example with many LIKE on
-    long texts, examines fewer messages per turn.
+    The number of rows per turn and per request is limited. Therefore, a costly selector, such as
+    one with many LIKE on long strings, examines fewer messages per turn.
     """
     if selector is None:
         return 1
@@ -112,7 +113,7 @@ def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
     return 1 + selector.steps(entries.record_bytes(entry), envelope_bytes) // ROW_STEPS
 
 
-@lru_cache(maxsize=256)  # Programs use the same selectors again and again.
+@lru_cache(maxsize=256)  # Programs use the same selectors repeatedly.
 def compiled(where: str) -> Selector:
     """Returns the compiled selector *where*.
 
@@ -140,6 +141,6 @@ def is_selected(
         extra |= {"topic": topic, "subscription": queue.name}
     facts = MessageFacts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
     if queue.is_transmission:
-        # The keys of a transmission queue contain no priority.
+        # The keys of a transmission queue do not contain a priority.
         facts.priority = facts.head().priority
     return selector.matches(facts.value_of)

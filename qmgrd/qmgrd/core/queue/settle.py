@@ -2,8 +2,8 @@
 
 Only the session of a lease can settle it. A handle contains the place of the message and the lease
 number. After the end of the lease, the handle still proves that its session received the message
-(lease_number.py). So a client may send a settle twice. A handle never settles a different message,
-not even in a restored store.
+(lease_number.py). Therefore, a client may safely send a settle twice. A handle never settles a
+different message, not even in a restored store.
 """
 
 from qmgr_protocol import history
@@ -34,7 +34,7 @@ def ack_all(
     """
     leases, delete, exceptions = queue.leases, tx.delete, []
     held_groups = queue.groups.held_groups
-    # ``last`` is the group of the previous message.
+    # In this loop, ``last`` is the group of the previous message.
     member_of, taken_back, last = held_groups.leased.get, held_groups.taken_back, b""
     acked: dict[bytes, list[int]] = {}  # numbers of acknowledged members by group
     is_forgetful = not queue.bounds.dedup_retention_ms  # whether UIDs are not remembered
@@ -120,7 +120,7 @@ def _ack(
     Such a message is removed even if it is delayed or parked.
     """
     if arrival in queue.groups.held_groups.taken_back:
-        # An earlier member of the group failed. This member is delivered again after it.
+        # An earlier member of the group failed. This member will be delivered again after that one.
         return ErrorCode.LEASE_LOST
     if lease is not None:
         if lease.number != number or lease.lessee.is_unit or not lease.lessee.is_of(numbers):
@@ -135,7 +135,8 @@ def _ack(
             continue
         entry = entries.decode(value)
         if queue.is_lost(entry, arrival):
-            continue  # A restart has lost and counted the message. A job removes it.
+            # A restart has lost the message and counted the loss. A job removes the message.
+            continue
         checksum = entries.checksum_of(entries.record(tx, entry))
         if not numbers.proves(number, queue.id, arrival, checksum):
             return ErrorCode.LEASE_LOST
@@ -171,7 +172,7 @@ def return_to_queue(
     ready_ms: int = 0,
     note: bytes = b"",
 ) -> list[Lease]:
-    """Ends *lease* and returns its message to its original position, with raised counts.
+    """Ends *lease* and returns its message to its original position, with its counters raised.
 
     Args:
         queue: The queue of the message.
@@ -179,8 +180,9 @@ def return_to_queue(
         lease: The lease to end.
         delivered: Whether the number of deliveries rises by 1.
         failed: Whether the number of failures rises by 1.
-        ready_ms: The store time from which the message is available again; 0 for now.
-        note: The new note of the message; b"" to keep its note.
+        ready_ms: The store clock time from which the message is available again; 0 means
+            immediately.
+        note: The new note of the message; b"" keeps the present note.
 
     Returns:
         The leases of later members of the group. The caller must also return these messages.

@@ -1,9 +1,9 @@
 """Leases the next messages of a queue to a consumer, in order.
 
-A delivery writes nothing. It skips leased messages, checks the record and remembers the lease. A
-busy daemon spends much of its time in this single loop. The loop decodes plain entries directly,
-and other entries with :func:`qmgrd.core.layout.entry.open_sound`. It skips messages that have
-expired or that a restart lost. The schedule and a job remove such messages.
+A delivery writes nothing to the store. The delivery skips leased messages, checks each record and
+remembers each lease. A busy daemon spends much of its time in this single loop. The loop decodes
+plain entries directly, and other entries with :func:`qmgrd.core.layout.entry.open_sound`. It skips
+messages that have expired or that a restart lost. The schedule and a job remove such messages.
 """
 
 from typing import NamedTuple
@@ -28,14 +28,14 @@ from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 from qmgrd.core.queue.queue import Queue
 
-FULL = -2  # value in place of a priority if the frame is full
+FULL = -2  # the value returned instead of a priority if the frame is full
 _pack_item = DELIVERY.pack
 _HEADS = entries.HEADS
 _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
-# Start of a new reference to a publication. The put time follows.
+# The start of a new reference to a publication. The put time follows.
 _NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])
 
 
@@ -43,8 +43,9 @@ def take(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     """Leases up to *count* of the next messages to *consumer*. Returns their delivery items.
 
     The consumer's credit and the queue's limit of leases may reduce the number. The delivery also
-    ends before a message that makes the frame longer than ``consumer.frame_bytes``, unless it is
-    the first. Heads of items do not count, because *count* heads fit in the spare room of a frame.
+    ends before a message that would make the frame longer than ``consumer.frame_bytes``, unless
+    that message is the first. The heads of items do not count, because *count* heads fit in the
+    spare room of a frame.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -113,7 +114,8 @@ def _scan(
     for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
         rank, arrival = place(key)
         if (found := keys.PRIORITY_TOP - rank) != priority and arrival < heads[found]:
-            return size, found  # The next scan seeks past the leased messages of this priority.
+            # The next scan skips the leased messages of this priority by a seek.
+            return size, found
         priority = found
         heads[found] = arrival + 1
         if arrival in leases:
@@ -160,8 +162,10 @@ def _scan(
             tags, tags_last = numbers.tags(queue.id, arrival), last
         number = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
         lease = (number, lessee, until_ms, found, arrival, length, key, index + trailer, is_plain)
-        leases[arrival] = own[arrival] = new(Lease, lease)  # This is faster than Lease(*lease).
-        is_new = not delivered and arrival >= maybe_before  # Most messages are new.
+        # This expression is faster than Lease(*lease).
+        leases[arrival] = own[arrival] = new(Lease, lease)
+        # Most messages have not been delivered before.
+        is_new = not delivered and arrival >= maybe_before
         state = more if is_new else state_of(delivered, arrival, maybe_before) | more
         add(_pack_item(found, arrival, number, delivered, failed, state, put_us) + record + tail)
         size += length
@@ -177,13 +181,13 @@ def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) ->
 
 
 class _Opened(NamedTuple):
-    counts: tuple[int, int, int]  # delivered, failed, put time
+    counts: tuple[int, int, int]  # the fields delivered, failed and put time
     record: bytes
     trailer: bytes
     checksum: int
-    more: int  # further flags of the state in the delivery item
-    tail: bytes  # part of the delivery item after the record
-    is_plain: bool  # value of Lease.is_plain
+    more: int  # further flags for the state in the delivery item
+    tail: bytes  # the part of the delivery item after the record
+    is_plain: bool  # the value of Lease.is_plain
 
 
 def _open(
@@ -197,7 +201,8 @@ def _open(
 ) -> _Opened | None:
     """Returns the fields of a message that is not plain, or None if it is not available.
 
-    A message is not available if it is *damaged* or expired, or if a restart lost it.
+    A message is not available if it is damaged or expired, or if a restart lost it. Damaged
+    messages are added to *damaged*.
     """
     if queue.references is not None and value[entries.VERSION_AND_FLAGS] == _NEW_REFERENCE:
         held = queue.references.open(tx, arrival)
@@ -232,7 +237,7 @@ def is_available(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> 
 
 
 def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
-    """Returns the flag for an earlier delivery of the message, or 0 if there was none."""
+    """Returns the flag for an earlier delivery of the message, or 0 for the first delivery."""
     if delivered:
         return STATE_REDELIVERED
     return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0
@@ -241,7 +246,7 @@ def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
 def tail_of(
     queue: Queue, tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
 ) -> tuple[int, bytes]:
-    """Returns the flags for the part of a delivery item after the record, and that part."""
+    """Returns the part of a delivery item after the record, preceded by the flags for it."""
     if topic:
         return _tail_of_publication(queue, tx, now, entry, arrival, topic)
     note = notes.raw(tx, queue.id, arrival) if entry.noted else b""

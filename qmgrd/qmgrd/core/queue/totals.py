@@ -1,4 +1,4 @@
-"""Keeps sums over all queues, so a status request does not loop over the queues."""
+"""Keeps sums over all queues so that a status request need not visit every queue."""
 
 from qmgrd.core.queue.queue import Queue
 
@@ -13,7 +13,7 @@ class Totals:
     def __init__(self) -> None:
         self.messages = 0
         self.leased = 0
-        # Depth and number of leases of each queue at its last count, by queue id.
+        # The depth and the number of leases of each queue at its last count, by queue id.
         self._counted: dict[int, tuple[int, int]] = {}
 
     def had_leases(self, queue: Queue) -> bool:

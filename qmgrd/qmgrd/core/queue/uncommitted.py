@@ -12,7 +12,7 @@ class Uncommitted:
     __slots__ = ("arrivals", "bytes", "messages")
 
     def __init__(self) -> None:
-        # Arrivals by key of the UID index, in order. An arrival is 0 if the commit assigns it.
+        # Arrival numbers by key of the UID index, in order. A number is 0 if the commit assigns it.
         self.arrivals: dict[bytes, int] = {}
         self.messages = 0
         self.bytes = 0
@@ -21,7 +21,7 @@ class Uncommitted:
         """Adds puts with a total of *size* bytes.
 
         Args:
-            arrivals: The arrivals of the puts by key of the UID index.
+            arrivals: The arrival numbers of the puts, by key of the UID index.
             size: The total size of their records.
         """
         self.arrivals.update(arrivals)
@@ -36,5 +36,5 @@ class Uncommitted:
 
     @property
     def lowest(self) -> int:
-        """The lowest arrival that is reserved for a put, or 0 if none is reserved."""
+        """The lowest arrival number that is reserved for a put, or 0 if none is reserved."""
         return next(iter(self.arrivals.values()), 0)

@@ -1,9 +1,9 @@
 """The consumers and gets that wait at a queue, in the order in which the pump serves them.
 
-A consumer that selects nothing, or has a selector, is in the rotation. Without credit it rests. A
-consumer that seeks through an index is not in the rotation. Consumers that seek the same prefix of
-an index share a position in it. The pump serves these consumers when a message arrives under that
-prefix.
+A consumer that selects all messages, or has a selector, is in the rotation. A consumer without
+credit rests. A consumer that seeks through an index is not in the rotation. Consumers that seek the
+same prefix of an index share a position in it. The pump serves these consumers when a message
+arrives under that prefix.
 """
 
 from collections import OrderedDict
@@ -35,10 +35,11 @@ class Waiting:
 
     def __init__(self) -> None:
         self.consumer_count = 0  # number of consumers, without gets
-        self.rotation: OrderedDict[Consumer, None] = OrderedDict()  # consumers, the next one first
+        # Consumers; the one to serve next is first.
+        self.rotation: OrderedDict[Consumer, None] = OrderedDict()
         self.resting: dict[Consumer, None] = {}  # consumers without credit
-        # Number of consumers at the front of the rotation that the pump must still serve, because
-        # the others found nothing. 0 means all consumers.
+        # The number of consumers at the front of the rotation that the pump must still serve,
+        # because the others found nothing. 0 means all consumers.
         self.unasked = 0
         # Consumers with separate positions.
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()
@@ -46,10 +47,10 @@ class Waiting:
         # Consumers that seek through an index, by prefix.
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}
         self.sought: dict[bytes, None] = {}  # index prefixes that may have an available message
-        self.reached: dict[bytes, bytes] = {}  # index key from which to continue, by prefix
+        self.reached: dict[bytes, bytes] = {}  # the index key from which to continue, by prefix
 
     def __bool__(self) -> bool:
-        """Returns whether any consumer or get waits."""
+        """Returns whether any consumer or get is waiting."""
         return bool(self.rotation or self.resting or self.seeking)
 
     def __iter__(self) -> Iterator[Consumer]:
@@ -105,7 +106,7 @@ class Waiting:
             self.reached[prefix] = key
 
     def look_again(self, priority: int, arrival: int) -> None:
-        """Makes selecting consumers examine a message that may be before their positions."""
+        """Makes consumers that select examine a message that may be before their positions."""
         for consumer in self.selecting:
             consumer.look_again(priority, arrival)
 

@@ -21,10 +21,10 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session
 
-MEMBERS_MAX = 1_000  # number of members shown at once
+MEMBERS_MAX = 1_000  # maximum number of members shown in one reply
 GAPS_MAX = 100
-LOOKED_AT_MAX = 10_000  # number of groups examined per page, if complete groups are left out
-SKIPPED_MAX = 500  # number of members that a skip turns into dead letters
+LOOKED_AT_MAX = 10_000  # number of groups examined per page if complete groups are omitted
+SKIPPED_MAX = 500  # maximum number of members that a skip turns into dead letters
 
 
 class GroupAdmin:
@@ -60,14 +60,14 @@ class GroupAdmin:
         else:
             last = None
         self._context.count_read(2 * looked_at, 0)
-        self._ok(session, message.request_id, {"groups": found, "next": last})
+        self._context.reply(session.connection, message.request_id, {"groups": found, "next": last})
 
     def group_show(self, session: Session, message: m.GroupShow) -> None:
         """Shows a group."""
         queue, row = self._find(message.queue, message.group_id)
         value = self._describe(queue, message.group_id, row)
         value |= self._members(queue, message.group_id, row, message.number)
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def group_alter(self, session: Session, message: m.GroupAlter) -> None:
         """Intervenes in a group."""
@@ -92,10 +92,7 @@ class GroupAdmin:
         if is_changed:
             event = f"group {_DONE[message.action]}"
             self._context.event(event, queue=queue.name, group=shown(message.group_id))
-        self._ok(session, message.request_id, value)
-
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
+        self._context.reply(session.connection, message.request_id, value)
 
     def _local(self, name: str) -> Queue:
         queue = self._catalogue.local(name, gets=False)
@@ -125,7 +122,7 @@ class GroupAdmin:
             )
         return queue, row
 
-    # The state of a group
+    # The description of a group
 
     def _describe(self, queue: Queue, group_id: bytes, row: GroupRow) -> dict[str, Any]:
         hold = queue.groups.held_groups.by_group.get(group_id)
@@ -181,7 +178,9 @@ class GroupAdmin:
         }
 
     def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
-        """Returns the gap at which the group waits, if it is in the first MEMBERS_MAX members."""
+        """Returns the gap at which the group waits, if it is among the first MEMBERS_MAX
+        members.
+        """
         wanted = row.due
         for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
             self._context.count_read(1, 0)
@@ -246,7 +245,7 @@ class GroupAdmin:
         del row
         held_groups = queue.groups.held_groups
         if not held_groups.can_assign(group_id, message.connection):
-            raise intervention_errors.no_reader(queue.name, message.connection)
+            raise intervention_errors.no_reader_error(queue.name, message.connection)
         for freed in held_groups.assign(group_id, message.connection):
             queue.groups.mark_changed(freed)
         held_groups.release(group_id)
@@ -260,9 +259,9 @@ class GroupAdmin:
         return not was_closed
 
     def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
-        """Returns the highest number that is stored or has left the group, even by expiry.
+        """Returns the highest number of all members, including those that have left or expired.
 
-        If there are too many messages to examine, returns the highest number ever stored.
+        If the group has too many messages to examine, returns the highest number ever stored.
         """
         if row.count + row.waiting > LOOKED_AT_MAX:
             return row.highest
@@ -273,11 +272,11 @@ class GroupAdmin:
     def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> bool:
         number = message.number or self._behind(queue, group_id, row)
         if number <= row.due:
-            raise intervention_errors.not_ahead(group_id, row.due)
+            raise intervention_errors.not_ahead_error(group_id, row.due)
         if 0 < row.last < number - 1:
-            raise intervention_errors.beyond_end(group_id, number, row.last)
+            raise intervention_errors.beyond_end_error(group_id, number, row.last)
         _check_pending(queue, group_id, row.done, number)
-        self._bury_up_to(queue, group_id, row.due, number)
+        self._dead_letter_up_to(queue, group_id, row.due, number)
         row.give_up_to(number)
         row.highest = max(row.highest, row.done)
         if 0 < row.parked_number < number:
@@ -288,12 +287,12 @@ class GroupAdmin:
         """Returns the default number to which a skip advances."""
         first = next(self._from_due(queue, group_id, row), None)
         if first is None:
-            raise intervention_errors.nothing_here(group_id)
-        number = int.from_bytes(first[0][-4:], "big")
+            raise intervention_errors.no_members_error(group_id)
+        number = keys.number_of(first[0])
         return row.due + 1 if number == row.due else number
 
-    def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
-        """Makes dead letters of the members from *due* up to, but not including, *number*."""
+    def _dead_letter_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
+        """Makes dead letters of the members from *due* up to but not including *number*."""
         tx = self._context.tx
         start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
         members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
@@ -307,12 +306,16 @@ class GroupAdmin:
         for at, position in found:
             lease = queue.leases.get(keys.arrival_of(position))
             if lease is not None:
-                which = int.from_bytes(at[-4:], "big")
-                raise intervention_errors.leased(queue.name, group_id, which, lease.lessee.client)
+                which = keys.number_of(at)
+                raise intervention_errors.leased_member_error(
+                    queue.name, group_id, which, lease.lessee.client
+                )
         for _, position in found:
             key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
             value = tx.get(key)
-            if value is not None and not self._dead_letters.bury(queue, key, value, _SKIPPED):
+            if value is not None and not self._dead_letters.make_dead_letter(
+                queue, key, value, _SKIPPED
+            ):
                 raise RequestError(
                     ErrorCode.QUEUE_FULL, "no queue accepts the skipped messages", 1_000
                 )
@@ -334,9 +337,7 @@ _DONE = {
 
 
 def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:
-    """Raises DUPLICATE_UNCOMMITTED if a unit puts a number in between, which would not be
-    delivered.
-    """
+    """Raises DUPLICATE_UNCOMMITTED if an open unit puts a number that the skip would pass."""
     number = queue.groups.pending.first(group_id, above, below)
     if number:
         raise RequestError(

@@ -1,4 +1,4 @@
-"""Handles requests about history from exports (each with a cursor) and operators."""
+"""Handles requests about history, from exports (each with a cursor) and from operators."""
 
 from typing import Any
 
@@ -21,21 +21,25 @@ class HistoryAdmin:
         self._journal = context.journal
 
     def history_read(self, session: Session, message: m.HistoryRead) -> None:
-        """Sends rows of history."""
+        """Sends rows of history to an export."""
         context, journal = self._context, self._journal
         _check_position(journal, message.after)
         until, bytes_max = message.until or journal.next, min(message.bytes_max, READ_MAX_BYTES)
         found = list(journal.read(context.tx, message.after, until, bytes_max))
         context.count_read(len(found), sum(len(row.data) for row in found))
         rows = [[row.seq, row.data] for row in found]
-        self._ok(session, message.request_id, self._identity() | {"rows": rows})
+        self._context.reply(
+            session.connection, message.request_id, self._identity() | {"rows": rows}
+        )
 
     def history_show(self, session: Session, message: m.HistoryShow) -> None:
-        """Sends the extent of the journal and its cursors."""
+        """Sends the extent of the journal and the list of its cursors."""
         journal = self._journal
         cursors = [self._row(name) for name in sorted(journal.cursors)]
-        self._ok(
-            session, message.request_id, self._identity() | facts_of(journal) | {"cursors": cursors}
+        self._context.reply(
+            session.connection,
+            message.request_id,
+            self._identity() | facts_of(journal) | {"cursors": cursors},
         )
 
     def cursor_commit(self, session: Session, message: m.CursorCommit) -> None:
@@ -56,7 +60,7 @@ class HistoryAdmin:
         cursor.position = max(cursor.position, message.position)
         cursor.committed_us = context.now.wall_us
         journal.store_cursor(context, name)
-        self._ok(session, message.request_id, self._row(name))
+        self._context.reply(session.connection, message.request_id, self._row(name))
 
     def cursor_delete(self, session: Session, message: m.CursorDelete) -> None:
         """Deletes a cursor."""
@@ -67,7 +71,7 @@ class HistoryAdmin:
             )
         del journal.cursors[name]
         journal.store_cursor(self._context, name)
-        self._ok(session, message.request_id, None)
+        self._context.reply(session.connection, message.request_id, None)
 
     def _identity(self) -> dict[str, Any]:
         context, journal = self._context, self._journal
@@ -83,9 +87,6 @@ class HistoryAdmin:
         cursor, journal = self._journal.cursors[name], self._journal
         waiting = journal.next - 1 - max(cursor.position, journal.first - 1)
         return {"cursor": name} | cursor.row() | {"waiting": waiting}
-
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
 
 
 def _check_position(journal: Journal, after: int) -> None:

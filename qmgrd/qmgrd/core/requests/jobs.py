@@ -5,9 +5,9 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import is_published
+from qmgrd.core.catalogue.missing import put_to_subscription_error
 from qmgrd.core.catalogue.named import ProxySubscription
-from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, no_puts
+from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, put_to_system_queue_error
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.queue.queue import Queue
@@ -22,9 +22,6 @@ class JobAdmin:
         self._context = context
         self._catalogue = catalogue
         self._jobs = jobs
-
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Removes all current messages that are not leased. Replies when the job is done."""
@@ -59,31 +56,40 @@ class JobAdmin:
             retries_max=message.retries_max,
         )
         job.wanted = wanted
-        self._ok(session, message.request_id, job.describe())
+        self._context.reply(session.connection, message.request_id, job.describe())
 
     def job_list(self, session: Session, message: m.JobList) -> None:
         """Lists the jobs in the order in which they started."""
         found = [job.describe_short() for job in self._jobs.all()]
         self._context.count_read(len(found), 0)
-        self._ok(session, message.request_id, {"jobs": found})
+        self._context.reply(session.connection, message.request_id, {"jobs": found})
 
     def job_show(self, session: Session, message: m.JobShow) -> None:
         """Shows a job."""
-        self._ok(session, message.request_id, self._jobs.find(message.job).describe())
+        self._context.reply(
+            session.connection, message.request_id, self._jobs.find(message.job).describe()
+        )
 
     def job_cancel(self, session: Session, message: m.JobCancel) -> None:
-        """Ends a job without undoing what it did."""
-        self._ok(session, message.request_id, self._jobs.cancel(message.job).describe())
+        """Ends a job without undoing its work."""
+        self._context.reply(
+            session.connection, message.request_id, self._jobs.cancel(message.job).describe()
+        )
 
     def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
         """Returns the source queue, and the selection of its messages.
 
         Raises:
-            RequestError: Also JOBS_EXHAUSTED and SELECTOR_INVALID.
+            RequestError: The queue cannot have such a job, the selector is not valid, or too many
+                jobs are running.
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
-            raise held(name) if queue.is_publications else numbered(name, why)
+            raise (
+                publications_queue_error(name)
+                if queue.is_publications
+                else transmission_source_error(name, why)
+            )
         wanted = selection(queue, where, b"", b"")
         self._jobs.check_room()
         return queue, wanted
@@ -94,18 +100,18 @@ class JobAdmin:
         """
         found = self._catalogue.find(name)
         if isinstance(found, ProxySubscription) or name == PUBLICATIONS:
-            raise is_published(name)
+            raise put_to_subscription_error(name)
         if isinstance(found, Queue) and found.references is not None:
-            raise is_published(name)
+            raise put_to_subscription_error(name)
         if isinstance(found, Queue) and found.is_transmission:
-            raise is_transmission(name)
+            raise transmission_target_error(name)
         if isinstance(found, Queue) and found.name in ATTRIBUTES:
-            raise no_puts(name, found.name)
+            raise put_to_system_queue_error(name, found.name)
         if found is source:
-            raise is_itself(name, source.name)
+            raise same_queue_error(name, source.name)
 
 
-def held(name: str) -> RequestError:
+def publications_queue_error(name: str) -> RequestError:
     """Returns the error for a job on the queue *name*, which stores publications."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -114,7 +120,7 @@ def held(name: str) -> RequestError:
     )
 
 
-def numbered(name: str, why: str) -> RequestError:
+def transmission_source_error(name: str, why: str) -> RequestError:
     """Returns the error for a job that would remove messages from a transmission queue."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -123,7 +129,7 @@ def numbered(name: str, why: str) -> RequestError:
     )
 
 
-def is_transmission(name: str) -> RequestError:
+def transmission_target_error(name: str) -> RequestError:
     """Returns the error for a job whose target is the transmission queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -131,7 +137,7 @@ def is_transmission(name: str) -> RequestError:
     )
 
 
-def is_itself(name: str, source: str) -> RequestError:
+def same_queue_error(name: str, source: str) -> RequestError:
     """Returns the error for a job from *source* to the same queue, given as *name*."""
     return RequestError(
         ErrorCode.VALUE_INVALID, f"{name} is queue {source} itself; choose another target"
@@ -139,7 +145,7 @@ def is_itself(name: str, source: str) -> RequestError:
 
 
 def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
-    """Returns the facts that a job on *queue* needs. The job ignores messages that arrive later.
+    """Returns the fields that a job on *queue* needs. The job ignores messages that arrive later.
 
     Args:
         delayed: The number of delayed messages that the job includes.

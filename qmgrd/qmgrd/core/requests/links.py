@@ -4,6 +4,7 @@ from itertools import islice
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -12,13 +13,12 @@ from qmgrd.core.catalogue.link_facts import describe
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import drop
 from qmgrd.core.jobs.jobs import Jobs
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import FETCHED, Link
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.session import Session
 
 USERS_SHOWN_MAX = 5
-SHOWN_MAX = 1_000  # number of inbound links shown
+SHOWN_MAX = 1_000  # maximum number of inbound links shown
 ALLOWED_MAX = 10_000  # the highest possible value of link.peers_max
 
 
@@ -34,16 +34,13 @@ class LinkAdmin:
         self._jobs = jobs
         self._streams = streams
 
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
-
     def link_create(self, session: Session, message: m.LinkCreate) -> None:
         """Defines a link. Starts the link unless it is defined as stopped."""
         known = message.link in self._catalogue.links
         link = self._links.create(message.link, message.attributes)
         if not known and not link.row["stopped"]:
             link.start()
-        self._ok(session, message.request_id, self._row(link))
+        self._context.reply(session.connection, message.request_id, self._row(link))
 
     def link_alter(self, session: Session, message: m.LinkAlter) -> None:
         """Changes attributes of a link with immediate effect."""
@@ -52,10 +49,12 @@ class LinkAdmin:
         if changed:
             link.altered()
             self._context.note("info", "link altered", link=message.link, changed=changed)
-        self._ok(session, message.request_id, self._row(link) | {"changed": changed})
+        self._context.reply(
+            session.connection, message.request_id, self._row(link) | {"changed": changed}
+        )
 
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
-        """Deletes a link that no remote queue uses. Links from its peer stay allowed."""
+        """Deletes a link that no remote queue uses. Links from its peer remain allowed."""
         link = self._links.find(message.link)
         users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
@@ -76,7 +75,7 @@ class LinkAdmin:
         self._links.remove(message.link)
         waiting = depth + link.queue.counters.delayed
         self._jobs.start("drop", total=waiting, **drop.facts_of(link.queue))
-        self._ok(session, message.request_id, {"messages": depth})
+        self._context.reply(session.connection, message.request_id, {"messages": depth})
 
     def _row(self, link: Link) -> dict[str, Any]:
         context = self._context
@@ -97,16 +96,18 @@ class LinkAdmin:
             "allowed_count": peers.allowed_count,
             "refused": _shown(session, peers.refusals(), "peer"),
         }
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:
         """Shows a link."""
-        self._ok(session, message.request_id, self._row(self._links.find(message.link)))
+        self._context.reply(
+            session.connection, message.request_id, self._row(self._links.find(message.link))
+        )
 
     def link_allow(self, session: Session, message: m.LinkAllow) -> None:
         """Allows a queue manager to open links to this one.
 
-        A new store id closes its connections.
+        If the store id changes, the connections of the queue manager are closed.
         """
         name, peers = message.manager, self._context.peers
         if peers.allow(name, message.store_id):
@@ -115,7 +116,7 @@ class LinkAdmin:
                 self._catalogue.links[name].altered()
         row = peers.describe(name)
         self._context.note("info", "peer allowed", peer=name, store_id=row["store_id"])
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def link_disallow(self, session: Session, message: m.LinkDisallow) -> None:
         """Forbids a queue manager to open links to this one, and closes its open links."""
@@ -126,7 +127,9 @@ class LinkAdmin:
         )
         self._context.note("info", "peer disallowed", peer=name)
         inbound = self._context.config.link.inbound
-        self._ok(session, message.request_id, {"connections": count, "inbound": inbound})
+        self._context.reply(
+            session.connection, message.request_id, {"connections": count, "inbound": inbound}
+        )
 
     def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
         """Sends the messages of the link to the requesting queue manager over this connection."""
@@ -141,12 +144,11 @@ class LinkAdmin:
         if session.path is not None:
             raise FieldInvalid("LinkFetch", "path", "this connection already sent a LinkFetch")
         link = self._fetched_link(session)
-        self._ok(session, message.request_id, None)
+        self._context.reply(session.connection, message.request_id, None)
         link.fetched(session, message)
 
     def _fetched_link(self, session: Session) -> Link:
-        """Returns the link over which a queue manager may fetch, by the name and store that it
-        claims.
+        """Returns the link over which a queue manager that claims a name and a store may fetch.
 
         Raises:
             RequestError: PEER_STORE_CHANGED (checked first), LINK_UNKNOWN or LINK_DOWN.
@@ -182,7 +184,7 @@ class LinkAdmin:
             link.stop()
         else:
             link.start()
-        self._ok(session, message.request_id, self._row(link))
+        self._context.reply(session.connection, message.request_id, self._row(link))
 
 
 def _shown(session: Session, rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:

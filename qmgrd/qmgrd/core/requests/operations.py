@@ -1,38 +1,24 @@
 """The handler of each request of a client, an operator or a link."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from qmgr_protocol import messages as m
-from qmgrd.core.access.users import Users
-from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.requests.aside import AsideAdmin
 from qmgrd.core.requests.groups import GroupAdmin
 from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
-from qmgrd.core.requests.queues import QueueAdmin
-from qmgrd.core.requests.rights import Guard
-from qmgrd.core.requests.set_aside import Parts
-from qmgrd.core.requests.template_pass import TemplatePass
+from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
 from qmgrd.core.requests.users import UserAdmin
-from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.sessions.connection import Connections
-from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import Arrived, SettlePart
-from qmgrd.core.sessions.settlements import Settlements
-from qmgrd.core.sessions.streams import Streams
-from qmgrd.core.sessions.subscriptions import Subscriptions
-from qmgrd.core.sessions.units import Units
 
 Kind = TypeVar("Kind", bound=m.Request | SettlePart)
 _Arrived = TypeVar("_Arrived", bound=Arrived)
-# Any stands for the kind of the row: one type cannot express that it differs from row to row.
+# Any stands for the message type of each row, because the type differs from row to row.
 _Row: TypeAlias = tuple[type[object], Callable[[Session, Any], None]]
 
 
@@ -41,25 +27,6 @@ class Handlers(Protocol):
 
     def __getitem__(self, kind: type[_Arrived], /) -> Callable[[Session, _Arrived], None]:
         """Returns the handler of *kind*."""
-
-
-class Services(NamedTuple):
-    """The parts of a queue manager that handle requests."""
-
-    context: Context
-    catalogue: Catalogue
-    jobs: Jobs
-    dead_letters: DeadLetters
-    delivery: Delivery
-    settlements: Settlements
-    streams: Streams
-    units: Units
-    subscriptions: Subscriptions
-    connections: Connections
-    template_pass: TemplatePass
-    admin: QueueAdmin
-    users: Users
-    guard: Guard
 
 
 def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
@@ -167,11 +134,7 @@ def _of_links(parts: Services) -> Iterator[_Row]:
 
 
 def _of_operators(parts: Services) -> Iterator[_Row]:
-    admin, aside, connections = (
-        parts.admin,
-        AsideAdmin(Parts(parts.context, parts.catalogue, parts.jobs)),
-        parts.connections,
-    )
+    admin, aside, connections = (parts.admin, AsideAdmin(parts), parts.connections)
     yield row(m.Status, admin.status)
     yield row(m.Snapshot, admin.snapshot)
     yield row(m.ConnectionList, connections.connection_list)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue import system
@@ -13,14 +14,13 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context, TakeSnapshot
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
-from qmgrd.core.limits.amount import amount
-from qmgrd.core.limits.page import page, shown
 from qmgrd.core.queue import browse
 from qmgrd.core.queue.browse import Found
 from qmgrd.core.queue.group import browse as group_browse
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import selection
 from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.streams import Streams
@@ -47,10 +47,7 @@ class QueueAdmin:
         self._delivery = delivery
         self._streams = streams
         self._removal = Removal(catalogue, delivery, jobs)
-        self._facts = facts  # known only to the shell: uptime, processor time, connections
-
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
+        self._facts = facts  # what only the shell knows: uptime, processor time, connections
 
     def queue_create(self, session: Session, message: m.QueueCreate) -> None:
         """Defines a queue."""
@@ -58,7 +55,7 @@ class QueueAdmin:
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             self._delivery.used(found)
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
         """Changes attributes of a queue with immediate effect."""
@@ -73,12 +70,12 @@ class QueueAdmin:
         if changed:
             self._context.note("info", "queue altered", queue=message.queue, changed=changed)
         row = self._catalogue.show_queue(message.queue)
-        self._ok(session, message.request_id, row | {"changed": changed})
+        self._context.reply(session.connection, message.request_id, row | {"changed": changed})
 
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
-        """Deletes a queue at once.
+        """Deletes a queue immediately. Deleting an alias keeps its target.
 
-        A job removes its messages. Deleting an alias keeps its queue.
+        A job then removes the messages of the queue.
         """
         found = self._catalogue.named(message.queue)
         system.check_deletable(message.queue)
@@ -89,7 +86,7 @@ class QueueAdmin:
             )
         if not isinstance(found, Queue):
             count = self._removal.remove(message.queue)
-            self._ok(session, message.request_id, {"messages": count})
+            self._context.reply(session.connection, message.request_id, {"messages": count})
             return
         if found.is_transmission:
             raise RequestError(
@@ -105,15 +102,17 @@ class QueueAdmin:
             )
         self._jobs.check_room()
         count = self._removal.remove(message.queue)
-        self._ok(session, message.request_id, {"messages": count})
+        self._context.reply(session.connection, message.request_id, {"messages": count})
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
-        """Lists a page of queues in the order of names."""
+        """Lists a page of queues in the order of their names."""
         names, further = page(self._catalogue.names, message.after, message.limit)
         rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
         self._context.count_read(len(rows), 0)
         rows = [row for row in rows if session.shows(Kind.QUEUE, row["queue"])]
-        self._ok(session, message.request_id, {"queues": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"queues": rows, "next": further}
+        )
 
     def queue_show(self, session: Session, message: m.QueueShow) -> None:
         """Shows a queue with a page of its table of origins."""
@@ -126,7 +125,7 @@ class QueueAdmin:
             )
             row |= {"origins": origins, "origins_next": further}
             self._context.count_read(len(row["origins"]), 0)
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def status(self, session: Session, message: m.Status) -> None:
         """Reports the state of the queue manager."""
@@ -147,11 +146,12 @@ class QueueAdmin:
             "store_full": self._context.store_full,
             "maintenance": self._context.is_maintenance,
         } | self._facts()
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def snapshot(self, session: Session, message: m.Snapshot) -> None:
-        """Makes the shell take a snapshot of this turn. The shell replies when the snapshot is
-        written.
+        """Makes the shell take a snapshot of this turn.
+
+        The shell replies once the snapshot is written.
         """
         directory = message.directory
         if not (directory.startswith("/") or _URL.match(directory)):
@@ -204,10 +204,10 @@ class QueueAdmin:
             "store_id": context.store_id.hex(),
             "wall_us": context.now.wall_us,
         }
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def _found(self, queue: Queue, message: m.Browse, prefix: bytes) -> Iterator[Found]:
-        """Returns the messages of *queue* in the order and from the position in *message*."""
+        """Returns the messages of *queue* in the order and from the position of *message*."""
         tx, after, number = self._context.tx, None, 0
         if message.after is not None:
             after, number = (message.after[0], message.after[1]), _number(message.after)

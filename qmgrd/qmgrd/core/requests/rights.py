@@ -17,7 +17,12 @@ from qmgr_protocol.need import EACH, Kind, Need, Right
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.role import ADMINISTRATOR
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import no_link, no_queue, no_subscription, no_template
+from qmgrd.core.catalogue.missing import (
+    unknown_link_error,
+    unknown_queue_error,
+    unknown_subscription_error,
+    unknown_template_error,
+)
 from qmgrd.core.catalogue.named import Alias
 from qmgrd.core.context.context import Context
 from qmgrd.core.sessions.session import Session
@@ -177,13 +182,13 @@ def refusal(access: Access, needed: Needed) -> RequestError:
     right, kind, name = needed
     if right is not Right.CREATE and not access.sees(kind, name):
         if kind is Kind.QUEUE and name not in _ALL:
-            return no_queue(name[:80], ())
+            return unknown_queue_error(name[:80], ())
         if kind is Kind.SUBSCRIPTION and name not in _ALL:
-            return no_subscription(name, ())
+            return unknown_subscription_error(name, ())
         if kind is Kind.LINK:
-            return no_link(name[:80])
+            return unknown_link_error(name[:80])
         if kind is Kind.TEMPLATE:
-            return no_template(name[:80], ())
+            return unknown_template_error(name[:80], ())
     what = f"{kind.value} {name[:200]}" if name else "the queue manager itself"
     if name in _ALL:
         what = f"every {kind.value}"

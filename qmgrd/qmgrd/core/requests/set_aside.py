@@ -1,34 +1,23 @@
-"""Sets aside work that failed twice, and retries or drops it on request of an operator."""
+"""Sets aside work that failed twice, and retries or drops it at an operator's request."""
 
 from itertools import islice
-from typing import NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.aside import Item, queue_id_of
-from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.work import WorkId
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.requests.services import Services
 
-LOOKED_AT_MAX = 10_000  # messages of a queue that are searched for damaged ones
-RESTART = "read at the next start"  # time of the retry of a row that only a start reads
-
-
-class Parts(NamedTuple):
-    """The parts of a queue manager that can have items set aside."""
-
-    context: Context
-    catalogue: Catalogue
-    jobs: Jobs
+LOOKED_AT_MAX = 10_000  # maximum number of messages of a queue that are searched for damaged ones
+RESTART = "read at the next start"  # the time of the retry for a row that only a start reads
 
 
-def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
-    """Sets *work* aside in a turn without other work.
+def set_aside(parts: Services, work: WorkId, why: str, *, is_mark: bool) -> None:
+    """Sets *work* aside in a turn that does no other work.
 
     Args:
         parts: The parts of the queue manager whose turn is open.
@@ -46,8 +35,11 @@ def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
     context.aside.add(context, work, described(parts, work), why)
 
 
-def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
-    """Sets aside the message or job that makes *work* fail. Returns whether no mark is needed."""
+def _remove_cause(parts: Services, work: WorkId, why: str) -> bool:
+    """Sets aside the message or job that makes *work* fail.
+
+    Returns whether that makes a mark needless.
+    """
     if work.kind == "job" and isinstance(work.key, int):
         parts.jobs.set_aside(work.key, why)
     elif work.kind == "message" and isinstance(work.key, bytes):
@@ -61,8 +53,8 @@ def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
     return False
 
 
-def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
-    """Sets aside the unreadable messages of *queue*. Returns whether there were any."""
+def _set_aside_damaged(parts: Services, queue: Queue) -> bool:
+    """Sets aside the unreadable messages of *queue*. Returns whether any were found."""
     context, count, left = parts.context, 0, LOOKED_AT_MAX
     for lane_ in keys.LANES_READY:
         prefix = keys.lane(queue.id, lane_)
@@ -78,18 +70,18 @@ def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
     return count > 0
 
 
-def _is_readable(parts: Parts, value: bytes) -> bool:
+def _is_readable(parts: Services, value: bytes) -> bool:
     try:
         return entries.open_sound(parts.context.tx, value) is not None
     except rows.NONSENSE:
         return False
 
 
-def _queue_of(parts: Parts, key: bytes) -> Queue | None:
+def _queue_of(parts: Services, key: bytes) -> Queue | None:
     return parts.catalogue.by_id.get(int.from_bytes(key[keys.QUEUE_ID], "big"))
 
 
-def described(parts: Parts, work: WorkId) -> str:
+def described(parts: Services, work: WorkId) -> str:
     """Returns a description of *work*."""
     by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):
@@ -119,7 +111,7 @@ _PHRASES = {
 }
 
 
-def retry(parts: Parts, number: int) -> tuple[Item, str]:
+def retry(parts: Services, number: int) -> tuple[Item, str]:
     """Retries the work of an item. Returns the item and the time of the retry.
 
     Raises:
@@ -142,7 +134,7 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
     return item, RESTART if item.work.kind == "row" else "at once"
 
 
-def drop(parts: Parts, number: int) -> Item:
+def drop(parts: Services, number: int) -> Item:
     """Deletes an item with its row or job, and returns the item.
 
     Raises:
@@ -163,7 +155,7 @@ def drop(parts: Parts, number: int) -> Item:
     return context.aside.remove(context, number)
 
 
-def _drop_messages(parts: Parts, item: Item, key: bytes) -> None:
+def _drop_messages(parts: Services, item: Item, key: bytes) -> None:
     """Deletes the messages of a queue whose definition or counters are dropped."""
     queue_id = 0
     if key[keys.SPACE] == keys.SPACE_COUNTERS:

@@ -1,7 +1,7 @@
-"""The pass that applies changed templates to existing queues, possibly more than 10,000.
+"""The pass that applies changed templates to existing queues. There may be more than 10,000 queues.
 
-A change of a template is stored at once and applies to new queues. Existing queues follow in
-slices, in the order of their names. Then the request receives its reply. A change during a pass
+A change of a template is stored immediately and applies to new queues. Existing queues follow in
+slices, in the order of their names. The reply is sent after the last slice. A change during a pass
 waits for the next pass, which applies all changes made in the meantime. A restart needs no pass,
 because loading a queue applies its template.
 """
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.limits.budget import LOOK_EACH
-from qmgrd.core.limits.page import page
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.page import page
 
 
 class TemplatePass:
@@ -28,8 +28,9 @@ class TemplatePass:
         self._catalogue = catalogue
         self._delivery = delivery
         self._reached = ""
-        self._served: list[Callable[[], None]] = []  # calls at the end of this pass
-        self._waiting: list[Callable[[], None]] = []  # calls at the end of the next pass
+        self._served: list[Callable[[], None]] = []  # the functions to call at the end of this pass
+        # The functions to call at the end of the next pass.
+        self._waiting: list[Callable[[], None]] = []
 
     @property
     def is_busy(self) -> bool:
@@ -45,7 +46,7 @@ class TemplatePass:
         self.run()
 
     def run(self) -> None:
-        """Processes a slice: as many queues as the turn has time for, but at least a few."""
+        """Processes a slice: at least a few queues, and more as long as the turn has time."""
         context = self._context
         while self._served:
             names, further = page(self._catalogue.names, self._reached, LOOK_EACH)

@@ -1,7 +1,5 @@
 """Handles operators' requests about templates."""
 
-from typing import Any
-
 from qmgr_protocol import messages as m
 from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -35,7 +33,7 @@ class TemplateAdmin:
 
         def done() -> None:
             row = describe(after, self._templates.count(message.pattern)) | facts
-            self._ok(session, message.request_id, row)
+            self._context.reply(session.connection, message.request_id, row)
 
         if after != before or self._pass.is_busy:
             self._pass.start(done)
@@ -47,14 +45,11 @@ class TemplateAdmin:
         value = {"pattern": message.pattern, "queues": self._templates.count(message.pattern)}
         self._definitions.delete(message.pattern)
         self._context.note("info", "template deleted", template=message.pattern)
-        self._pass.start(lambda: self._ok(session, message.request_id, value))
+        self._pass.start(lambda: self._context.reply(session.connection, message.request_id, value))
 
     def template_list(self, session: Session, message: m.TemplateList) -> None:
         """Lists the templates in the order of patterns."""
         rows = [
             row for row in self._definitions.list() if session.shows(Kind.TEMPLATE, row["pattern"])
         ]
-        self._ok(session, message.request_id, {"templates": rows})
-
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
+        self._context.reply(session.connection, message.request_id, {"templates": rows})

@@ -19,16 +19,16 @@ from qmgrd.core.jobs import republish
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.core.limits.page import page, shown
 from qmgrd.core.queue import notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.parked import Parked
+from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.subscriptions import Subscriptions
 
-LOOKED_AT_MAX = 5_000  # number of parked publications examined per page
-FIRST_SHOWN = 20  # number of subscriptions of a topic that are shown
+LOOKED_AT_MAX = 5_000  # the number of parked publications examined per page
+FIRST_SHOWN = 20  # the maximum number of a topic's subscriptions that are shown
 _LANES = {
     keys.LANE_READY: "ready",
     keys.LANE_GROUPED: "ready",
@@ -49,9 +49,6 @@ class TopicAdmin:
         self._jobs = jobs
         self._subscriptions = subscriptions
 
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
-
     def subscribe(self, session: Session, message: m.Subscribe) -> None:
         """Subscribes to the topics of a filter."""
         found = self._subscriptions.subscribe(
@@ -62,16 +59,16 @@ class TopicAdmin:
             message.attributes,
             retained=message.retained,
         )
-        self._ok(session, message.request_id, self._row(found))
+        self._context.reply(session.connection, message.request_id, self._row(found))
 
     def unsubscribe(self, session: Session, message: m.Unsubscribe) -> None:
         """Ends a subscription."""
         count = self._subscriptions.unsubscribe(message.subscription)
         session.subscriptions.pop(message.subscription, None)
-        self._ok(session, message.request_id, {"messages": count})
+        self._context.reply(session.connection, message.request_id, {"messages": count})
 
     def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
-        """Lists a page of subscriptions in the order of names."""
+        """Lists a page of subscriptions in the order of their names."""
         found: Mapping[str, Subscription] = self._topics.subscriptions
         order = self._topics.subscriptions.order
         if message.topic:
@@ -85,14 +82,16 @@ class TopicAdmin:
         )
         self._context.count_read(2 * len(rows), 0)
         rows = _shown(session, rows)
-        self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"subscriptions": rows, "next": further}
+        )
 
     def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
         """Resumes a subscription whose subscriber can receive again."""
         found = self._subscriptions.find(message.subscription)
         job = self._subscriptions.healthy(found, session.name)
         row = self._row(found) | {"job": None if job is None else job.id}
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def _row(self, found: Subscription) -> dict[str, Any]:
         """Returns the row of a subscription, with the age of its oldest publication."""
@@ -118,7 +117,9 @@ class TopicAdmin:
         """Defines the attributes of a topic."""
         changed = self._topics.define(message.topic, message.attributes)
         self._subscriptions.look_after_schedule(changed)
-        self._ok(session, message.request_id, self._topics.show(message.topic))
+        self._context.reply(
+            session.connection, message.request_id, self._topics.show(message.topic)
+        )
 
     def topic_delete(self, session: Session, message: m.TopicDelete) -> None:
         """Deletes the definition of a topic, or its retained publication."""
@@ -135,7 +136,7 @@ class TopicAdmin:
             self._catalogue.references.remove(arrival)
             retain(self._context.tx, message.topic, 0)
             self._context.wrote = True
-        self._ok(session, message.request_id, None)
+        self._context.reply(session.connection, message.request_id, None)
 
     def topic_list(self, session: Session, message: m.TopicList) -> None:
         """Lists a page of topics that have a definition or a retained publication."""
@@ -150,7 +151,9 @@ class TopicAdmin:
         rows, further = shown(found, further, self._topics.show, self._context.budget)
         self._context.count_read(2 * len(rows), 0)
         rows = [row for row in rows if session.shows(Kind.TOPIC, row["topic"])]
-        self._ok(session, message.request_id, {"topics": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"topics": rows, "next": further}
+        )
 
     def topic_show(self, session: Session, message: m.TopicShow) -> None:
         """Shows the attributes in force for a topic, and its subscriptions."""
@@ -160,7 +163,7 @@ class TopicAdmin:
         found = nsmallest(FIRST_SHOWN, visible)
         row = self._topics.show(message.topic)
         row |= {"subscriptions": len(matched), "first_subscriptions": found}
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:
         """Lists the subscriptions that have not consumed a publication, each with its state."""
@@ -185,10 +188,10 @@ class TopicAdmin:
                 }
             )
         value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": _shown(session, rows)}
-        self._ok(session, message.request_id, value_)
+        self._context.reply(session.connection, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
-        """Returns the arrival number and topic of the publication with the encoded UID *uid*.
+        """Returns the number and topic of the publication with the encoded UID *uid*.
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN.
@@ -207,7 +210,7 @@ class TopicAdmin:
         )
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
-        """Returns key and entry of an unconsumed publication on a subscription, else None."""
+        """Returns the key and entry of a publication on *queue*, or None if it was consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
         # The default priority at the time of the put is unknown.
@@ -244,7 +247,9 @@ class TopicAdmin:
         else:
             further = None
         rows = _shown(session, rows)
-        self._ok(session, message.request_id, {"parked": rows, "next": further})
+        self._context.reply(
+            session.connection, message.request_id, {"parked": rows, "next": further}
+        )
 
     def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
         """Yields the parked publications after the position in *message* that may match it."""
@@ -314,7 +319,7 @@ class TopicAdmin:
         self._context.note(
             "info", "republish asked for", job=job.id, by=session.name, drop=message.drop
         )
-        self._ok(session, message.request_id, job.describe())
+        self._context.reply(session.connection, message.request_id, job.describe())
 
 
 def _uid(trailer: bytes) -> str:

@@ -12,9 +12,9 @@ from qmgrd.core.access.login import OPEN
 from qmgrd.core.access.user import User
 from qmgrd.core.access.users import Users
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.page import page, shown
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.sessions.connection import Connections
+from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.session import Session
 
 
@@ -29,15 +29,12 @@ class UserAdmin:
         self._connections = connections
         self._guard = guard
 
-    def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._context.send(session.connection, m.Ok(request_id, value))
-
     def user_create(self, session: Session, message: m.UserCreate) -> None:
         """Creates a user. The first one closes all connections that did not log in."""
         was_open = self._users.is_open
         user = self._users.create(message.user, message.attributes)
         self._note(session, "user created", user=user.name, roles=list(user.roles))
-        self._ok(session, message.request_id, self._users.describe(user))
+        self._context.reply(session.connection, message.request_id, self._users.describe(user))
         if was_open:
             why = "users exist now: log in"
             self._connections.close_all(
@@ -50,7 +47,7 @@ class UserAdmin:
         self._note(session, "user altered", user=user.name, changed=sorted(message.attributes))
         row = self._users.describe(user)
         closed = self._cut_off(user.name) if is_cut_off else 0
-        self._ok(session, message.request_id, row | {"connections": closed})
+        self._context.reply(session.connection, message.request_id, row | {"connections": closed})
 
     def user_delete(self, session: Session, message: m.UserDelete) -> None:
         """Deletes a user and closes its connections."""
@@ -58,7 +55,7 @@ class UserAdmin:
         self._note(session, "user deleted", user=user.name)
         row = self._users.describe(user)
         closed = self._cut_off(user.name)
-        self._ok(session, message.request_id, row | {"connections": closed})
+        self._context.reply(session.connection, message.request_id, row | {"connections": closed})
 
     def _cut_off(self, user: str) -> int:
         why = f"user {user} was deleted or disabled, or has a new password"
@@ -75,7 +72,7 @@ class UserAdmin:
             "users": [row for row in rows if session.shows(Kind.USER, row["user"])],
             "next": further,
         }
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def _row(self, name: str) -> dict[str, Any]:
         return self._users.describe(self._users.find(name))
@@ -84,30 +81,34 @@ class UserAdmin:
         """Shows a user."""
         user = self._users.find(message.user)
         row = self._users.describe(user, with_secrets=message.secrets)
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def role_create(self, session: Session, message: m.RoleCreate) -> None:
         """Creates a role without grants."""
         self._users.create_role(message.role)
         self._note(session, "role created", role=message.role)
-        self._ok(session, message.request_id, self._users.describe_role(message.role))
+        self._context.reply(
+            session.connection, message.request_id, self._users.describe_role(message.role)
+        )
 
     def role_delete(self, session: Session, message: m.RoleDelete) -> None:
         """Deletes a role that no user has."""
         row = self._users.delete_role(message.role)
         self._note(session, "role deleted", role=message.role)
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def role_list(self, session: Session, message: m.RoleList) -> None:
         """Lists the roles in the order of names."""
         names = [name for name in self._users.role_names() if session.shows(Kind.ROLE, name)]
         rows = [self._users.describe_role(name) for name in names]
         self._context.count_read(len(rows), 0)
-        self._ok(session, message.request_id, {"roles": rows})
+        self._context.reply(session.connection, message.request_id, {"roles": rows})
 
     def role_show(self, session: Session, message: m.RoleShow) -> None:
         """Shows a role."""
-        self._ok(session, message.request_id, self._users.describe_role(message.role))
+        self._context.reply(
+            session.connection, message.request_id, self._users.describe_role(message.role)
+        )
 
     def grant_create(self, session: Session, message: m.GrantCreate) -> None:
         """Grants rights. They are in force from now on, also on open connections."""
@@ -150,7 +151,7 @@ class UserAdmin:
         )
         describe = self._users.describe
         row = self._users.describe_role(after.name) if is_role else describe(after)
-        self._ok(session, message.request_id, row)
+        self._context.reply(session.connection, message.request_id, row)
 
     def access_explain(self, session: Session, message: m.AccessExplain) -> None:
         """Explains which grants decide on a request."""
@@ -164,7 +165,7 @@ class UserAdmin:
             "allowed": user.is_enabled and all(x["allowed"] for x in decisions),
             "decisions": decisions,
         }
-        self._ok(session, message.request_id, value)
+        self._context.reply(session.connection, message.request_id, value)
 
     def _note(self, session: Session, event: str, **facts: Any) -> None:
         """Logs a change with the user who made it."""

@@ -1,11 +1,11 @@
-"""Messages that consumers return: retries, dead letters, parked publications. Also events.
+"""Messages that consumers return: retries, dead letters and parked publications. Also events.
 
-* `returns.py` decides for each returned message whether it is available again at once, after a
+* `returns.py` decides for each returned message whether it is available again immediately, after a
   delay, or never.
 * `dead_letters.py` finds a queue for messages that cannot be consumed, with a note about the
   reason.
 * `transfer.py` moves or copies one message to another queue.
-* `parked.py` keeps publications on which a subscriber failed: the republish queue.
+* `parked.py` keeps the publications on which a subscriber failed, which form the republish queue.
 * `events.py` puts events on SYSTEM.EVENTS.
 
 Invariant: a return never loses a message. The transaction that removes a message from its queue

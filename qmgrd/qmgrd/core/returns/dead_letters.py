@@ -35,7 +35,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.transfer import Destination, transfer
 
-UNKNOWN = "?"  # the origin of a copy without a note
+UNKNOWN = "?"  # the origin of a copy that has no note
 _FAILURES = frozenset(
     {
         ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -54,15 +54,18 @@ class DeadLetters:
         self._context = context
         self._catalogue = catalogue
 
-    def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
-        """Moves the message under *key* off *queue*. Returns the new queue's name, or "" if none
-        accepts it.
+    def make_dead_letter(
+        self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = ""
+    ) -> str:
+        """Moves the message under *key* to a dead-letter queue.
+
+        Returns its name, or "" if none accepts it.
 
         An unreadable message is set aside.
 
         Args:
-            only: The only queue that may receive the message, because it has other members of its
-                group.
+            only: The only queue that may receive the message, because it already has other members
+                of the group.
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
@@ -72,7 +75,7 @@ class DeadLetters:
             lane.set_aside(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
-            # The message was lost in a restart.
+            # A restart lost the message.
             lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
@@ -80,7 +83,7 @@ class DeadLetters:
             parked.park(self._context, queue, key, value, entry, note)
             self._context.event("publication parked", subscription=queue.name, why=cause.why)
             return parked.PLACE
-        for name in [only] if only else self._ways(queue, cause.code):
+        for name in [only] if only else self._destinations(queue, cause.code):
             place = self._place(name, queue)
             copied = "" if place is None else self._copy_of(place, entry)
             if place is None or copied not in ("", queue.name):
@@ -91,7 +94,9 @@ class DeadLetters:
                 self._context.mark_changed(queue)
                 self._gone(queue, key, entry, name, cause)
                 return name
-            make_room(self._context, self.bury, place.queue, 1, entries.record_bytes(entry))
+            make_room(
+                self._context, self.make_dead_letter, place.queue, 1, entries.record_bytes(entry)
+            )
             if transfer(
                 self._context,
                 queue,
@@ -119,9 +124,9 @@ class DeadLetters:
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Destination, entry: entries.Entry) -> str:
-        """Returns the queue from which the copy of that message at *place* came, or "".
+        """Returns the queue from which the copy of a message at *place* came, or "".
 
-        Copies from different queues are separate work items.
+        Copies from different queues are separate items of work.
         """
         trailer, queue = entries.uid_trailer(entry), place.queue
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
@@ -131,8 +136,9 @@ class DeadLetters:
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Adds a *record* that was on no queue here. Its note has *header*; *extra* comes from a
-        link.
+        """Adds a *record* that was not on any queue here.
+
+        Its note has *header*; *extra* comes from a link.
 
         Raises:
             RequestError: No queue accepts the record. It is not stored.
@@ -151,7 +157,7 @@ class DeadLetters:
         context = self._context
         queue = self._catalogue.own_queue(DEAD_LETTERS)
         context.reserve([record])
-        make_room(context, self.bury, queue, 1, len(record))
+        make_room(context, self.make_dead_letter, queue, 1, len(record))
         context.mark_changed(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
@@ -173,24 +179,23 @@ class DeadLetters:
         prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
         append(queue, context.tx, prepared, queue.next_arrival())
 
-    def _ways(self, queue: Queue, code: int) -> list[str]:
+    def _destinations(self, queue: Queue, code: int) -> list[str]:
         if code in _FAILURES and queue.bounds.backout_queue:
             return [queue.bounds.backout_queue, DEAD_LETTERS]
         return [DEAD_LETTERS]
 
-    def has_way(self, queue: Queue, code: int) -> bool:
-        """Returns whether a queue for dead letters of *queue* exists, even if it is full."""
+    def has_destination(self, queue: Queue, code: int) -> bool:
+        """Returns whether a queue for dead letters of *queue* exists, even a full one."""
         if queue.references is not None:
             return True
-        for name in self._ways(queue, code):
-            with suppress(RequestError):  # No queue has that name.
+        for name in self._destinations(queue, code):
+            with suppress(RequestError):  # No queue has the name of the backout queue.
                 if self._catalogue.storing_queue(name) is not queue:
                     return True
         return False
 
     def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
-        """Returns the number of failures after which a message is not delivered again, and the
-        error code.
+        """Returns after how many failures a message is not delivered again, and the error code.
 
         For a subscription, the number is its redelivery limit, or that of the topic, plus 1. 0
         means never.

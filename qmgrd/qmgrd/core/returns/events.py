@@ -1,7 +1,7 @@
 """Events for operators, as messages on SYSTEM.EVENTS.
 
 The queue is like any other queue: durable, open to any reader, and bounded by evicting its oldest
-messages. Equal events of one turn become one message with a count.
+messages. Equal events of one turn become one message that states their number.
 """
 
 import json
@@ -16,8 +16,7 @@ from qmgrd.core.context.put_records import put_records
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
-# These events about the event queue itself are not reported, because each would cause another
-# event.
+# These events are not reported for the event queue itself, because each would cause another event.
 _OF_THE_QUEUE_ITSELF = frozenset(
     {
         "message expired",
@@ -36,14 +35,15 @@ def put_events(context: Context, catalogue: Catalogue, dead_letters: DeadLetters
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
     if not found or context.store_full or not context.begin_work("events"):
-        # The log has these events. In a full store, the event queue must not use the last room.
+        # The log also has these events. In a full store, the event queue must not use the remaining
+        # room.
         return
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:
         left_out = len(batch) - EVENTS_PER_TURN
         batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
     queue = catalogue.system(EVENTS)
-    put_records(context, dead_letters.bury, queue, batch)
+    put_records(context, dead_letters.make_dead_letter, queue, batch)
     context.mark_changed(queue)
     context.events = {}
 

@@ -7,8 +7,8 @@
 
 The republish queue is that index. It contains a publication once while any subscriber is on its
 list, and each subscriber once per publication. Parking or republishing moves one entry, in one
-transaction with the index. So a subscriber either has a copy or is on the list. (US 9,654,433;
-using the index as the list, and sharing the record between copies, are our design.)
+transaction with the index. Therefore, a subscriber either has a copy or is on the list. (US
+9,654,433; using the index as the list, and sharing the record between copies, are our design.)
 """
 
 from collections.abc import Iterator
@@ -24,16 +24,14 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 
 PLACE = "the republish queue"
-# Fields of the note that are kept after the publication was republished.
+# Fields of the note that are kept when a publication is republished.
 _KEPT = ("attempts", "retries", "left_ms")
 
 
 def park(
     context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry, note: notes.Note
 ) -> None:
-    """Parks the message under *key* of a subscription, and adds the subscription to the message's
-    list.
-    """
+    """Parks the message under *key*, and adds the subscription to the list of its publication."""
     tx, (priority, arrival) = context.tx, keys.place(key)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
@@ -50,7 +48,7 @@ def park(
     notes.write(tx, queue.id, arrival, notes.encode(note))
     tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))
     queue.counters.count_parked()
-    # Counts rows for the entry, its note, the index and the schedule.
+    # The rows of the entry, its note, the index and the schedule are counted.
     context.count_read(3 + bool(parked.due_ms), 0)
     queue.record_history(history.PARKED, key, parked, code=note.get("code", 0))
     context.mark_changed(queue)
@@ -59,7 +57,8 @@ def park(
 def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
     """Republishes the parked message under *key*. Returns False if the subscription has no room.
 
-    The message returns to its original position, is marked as republished, and has counts of zero.
+    The message returns to its original position. It is marked as republished, and its counters
+    start at zero.
     """
     tx, entry, (priority, arrival) = context.tx, entries.decode(value), keys.place(key)
     if not queue.has_room(1, entries.record_bytes(entry)):
@@ -96,7 +95,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
 
 
 class Parked(NamedTuple):
-    """A row of the index: the publication, the subscription, and the key of its entry."""
+    """A row of the index: the publication, the subscription, and the key of its entry there."""
 
     row: bytes
     arrival: int
@@ -114,7 +113,7 @@ def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
 
 
 def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
-    """Yields the parked messages of a subscription, starting at *arrival*, in order."""
+    """Yields the parked messages of a subscription in order, starting at the number *arrival*."""
     lanes = [
         tx.scan(
             keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
@@ -128,7 +127,5 @@ def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Pa
 
 
 def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:
-    """Returns the facts about a parked message for selectors, in addition to the message's own
-    facts.
-    """
+    """Returns the selectable properties of a parked message, in addition to its usual ones."""
     return notes.facts_of(note) | {"topic": topic, "subscription": subscription}

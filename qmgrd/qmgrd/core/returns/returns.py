@@ -1,4 +1,4 @@
-"""Returns messages from consumers to their queues: at once, after a delay, or as dead letters.
+"""Returns messages from consumers: to their queues, possibly after a delay, or as dead letters.
 
     returned ───▶ counts raised ──▶ threshold reached? ──▶ dead letter
                                          │ no
@@ -30,7 +30,7 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-STUCK_MS = 10_000  # time until the next delivery of a dead letter that no queue accepts
+STUCK_MS = 10_000  # the time until a dead letter that no queue accepts is delivered again
 RETURNS_PER_TURN = 500
 _EXPONENT_MAX = 100
 
@@ -41,11 +41,11 @@ class ReturnTerms(NamedTuple):
     delivered: bool = True  # whether the consumer has seen the message
     failed: bool = False
     delay_ms: int = 0
-    code: int = 0  # reason for the note
+    code: int = 0  # the reason for the note
     reason: str = ""
     text: str = ""
-    rejected: bool = False  # whether the message becomes a dead letter at once
-    is_own: bool = True  # False if the message returns because another member of its group did
+    rejected: bool = False  # whether the message becomes a dead letter immediately
+    is_own: bool = True  # False if the message returns only because another member of its group did
 
 
 RELEASED = ReturnTerms(failed=True, delay_ms=DELAY_OF_QUEUE)
@@ -57,8 +57,10 @@ TAKEN_BACK = ReturnTerms(is_own=False)
 
 
 class Returns:
-    """Returns leased messages to their queues. Invariant: ``waiting`` contains the leases of lost
-    connections and units that have not been returned yet.
+    """Returns leased messages to their queues.
+
+    Invariant: ``waiting`` contains the leases of lost connections and units whose messages have not
+    been returned yet.
     """
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
@@ -67,13 +69,17 @@ class Returns:
         self.waiting: deque[tuple[Lease, ReturnTerms]] = deque()
 
     def give_back_later(self, leases: Iterable[Lease], how: ReturnTerms) -> None:
-        """Returns the messages of *leases* later, in slices, because no client waits for the
-        result.
+        """Schedules the return of the messages of *leases*, in slices.
+
+        No client waits for the result.
         """
         self.waiting.extend((lease, how) for lease in leases)
 
     def give_back_slice(self, count: int) -> None:
-        """Returns up to *count* waiting leases. Examines at most RETURNS_PER_TURN leases."""
+        """Returns the messages of up to *count* waiting leases.
+
+        Examines at most RETURNS_PER_TURN leases.
+        """
         for at in range(min(RETURNS_PER_TURN, len(self.waiting))):
             if not count or (at and not at % LOOK_EACH and self._context.budget.is_over):
                 return
@@ -85,8 +91,9 @@ class Returns:
             count -= 1
 
     def give_back(self, lease: Lease, how: ReturnTerms) -> None:
-        """Ends *lease*. Its message becomes available again, possibly after a delay, or a dead
-        letter.
+        """Ends *lease*.
+
+        Its message becomes available again, perhaps after a delay, or a dead letter.
         """
         if not self._context.begin_work("message", lease.key):
             return
@@ -95,9 +102,7 @@ class Returns:
             self.count(lease.lessee.queue, 0, 1)
 
     def count(self, queue: Queue, consumed: int, failed: int) -> None:
-        """Reports results to the breaker of *queue*, and reports changes of the breaker to
-        operators.
-        """
+        """Counts results in the breaker of *queue*. Reports changes of the breaker to operators."""
         context = self._context
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:
@@ -115,7 +120,7 @@ class Returns:
         entry = entries.decode(value)
         context.count_read(1, 0)
         context.mark_changed(queue)
-        # A message past its expiry expires after it is returned.
+        # A message past its expiry expires once it is returned.
         is_over = 0 < entry.expires_ms <= context.now.ms
         code = 0 if is_over else self._end_of(queue, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
@@ -125,7 +130,7 @@ class Returns:
             cause = Cause(
                 code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed, how.code
             )
-            if self._dead_letters.bury(queue, lease.key, value, cause):
+            if self._dead_letters.make_dead_letter(queue, lease.key, value, cause):
                 queue.end(lease)
                 return
             delay_ms = max(delay_ms, STUCK_MS)
@@ -141,16 +146,16 @@ class Returns:
         self.give_back_later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
 
     def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:
-        """Parks a group if one of its members becomes a dead letter. Returns whether there is a
-        group.
+        """Parks the group of a message that becomes a dead letter. Returns whether it has a group.
 
         The whole group leaves in order after it is complete or closed (group_end.py).
         """
         group = index.selected_by(entries.front(self._context.tx, entry))[1]
         if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return False
-        if not self._dead_letters.has_way(queue, code):
-            return False  # Nothing leaves the dead-letter queue itself, so the message is retried.
+        if not self._dead_letters.has_destination(queue, code):
+            # Messages do not leave the dead-letter queue itself, so the message is retried.
+            return False
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False
@@ -179,7 +184,7 @@ class Returns:
 
     def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: ReturnTerms) -> bytes:
         if not how.failed or self._context.store_full:
-            return b""  # The counts are raised in any case. A note would use the last room.
+            return b""  # The counters are raised in any case. A note would use the remaining room.
         note = notes.read(self._context.tx, queue.id, lease.arrival) if entry.noted else {}
         now_us, client = self._context.now.wall_us, lease.lessee.client
         note = notes.with_attempt(note, now_us, how.code, how.reason, how.text, client)
@@ -189,8 +194,8 @@ class Returns:
 def _counts(bounds: Bounds, entry: entries.Entry, how: ReturnTerms) -> bool:
     """Returns whether a delivery without a result is counted.
 
-    A message that returns because of its group does not use up a delivery limit. It is counted only
-    once, to record that it was delivered.
+    A message that returns because of its group does not count toward a delivery limit. Only its
+    first delivery is counted, to record that the message was delivered.
     """
     return how.delivered and (how.is_own or not (bounds.delivery_limit and entry.delivered))
 

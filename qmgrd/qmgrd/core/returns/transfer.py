@@ -1,8 +1,8 @@
 """Moves or copies a message to another queue of the same queue manager, in one turn.
 
-The record does not change. A move also keeps the body rows: only the entry and its key change. On
-the other queue, the message is a new arrival with counts of zero. It keeps its UID, so a queue that
-already has the message does not receive it twice.
+The record does not change. A move also keeps the body rows, so only the entry and its key change.
+On the other queue, the message is a new arrival whose counters are zero. The message keeps its UID,
+so a queue that already has the message does not receive it twice.
 """
 
 from enum import Enum
@@ -23,7 +23,7 @@ class Destination(NamedTuple):
     """The destination of a message."""
 
     queue: Queue
-    target: str = ""  # on a transmission queue: the queue behind the link
+    target: str = ""  # the queue behind the link, if ``queue`` is a transmission queue
 
 
 class Copied(Enum):
@@ -31,7 +31,7 @@ class Copied(Enum):
 
     NEW = "new"
     DUPLICATE = "duplicate"  # the message already exists at the destination
-    HELD = "held"  # a unit of work will put the message there, or there is no room
+    HELD = "held"  # a unit of work will put the message there, or the destination has no room
 
 
 def transfer(
@@ -54,7 +54,7 @@ def transfer(
     entry = entries.decode(value)
     verdict = _judge(context, place, entry)
     if verdict is UidVerdict.DUPLICATE and _is_remembered(context, place, entry):
-        # The message was consumed there. Treating it as a duplicate would lose it.
+        # The message was consumed at the destination. Treating it as a duplicate would lose it.
         verdict = UidVerdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
     if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
@@ -96,7 +96,7 @@ def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None
     if group is None or source.is_transmission or queue.is_transmission:
         return
     row = source.groups.row(tx, group[0])
-    # Otherwise the message has no group at *source*.
+    # Otherwise, the message has no group at *source*.
     if row is not None and not row.has_left(group[1]):
         queue.groups.inherit(tx, group[0], row)
 

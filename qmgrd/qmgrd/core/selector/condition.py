@@ -3,7 +3,7 @@
 1. A comparison with NULL is UNKNOWN.
 2. A comparison of different types is FALSE for all six operators, as in JMS. All numbers have the
    same type.
-3. Texts are ordered by the code points of their characters. Booleans have no order, so ``<``,
+3. Strings are ordered by the code points of their characters. Booleans have no order, so ``<``,
    ``<=``, ``>`` and ``>=`` of two booleans are UNKNOWN.
 4. NOT of UNKNOWN is UNKNOWN. AND is FALSE if any part is FALSE. OR is TRUE if any part is TRUE.
    Otherwise AND and OR are UNKNOWN if any part is UNKNOWN.
@@ -128,7 +128,7 @@ def within(
     numbers: frozenset[Number],
     facts: Sequence[Expression] = (),
 ) -> Condition:
-    """Returns the condition that *value* equals one of *texts*, *numbers* and *facts*.
+    """Returns the condition that *value* equals one of *texts*, *numbers* or *facts*.
 
     The result is UNKNOWN if *value* equals none of them and one of *facts* is NULL.
     """
@@ -139,7 +139,7 @@ def within(
         if kind is None:
             return None
         if kind is not bool and found in (texts if kind is str else numbers):
-            return True  # Booleans are excluded, because True equals 1 in Python.
+            return True  # Booleans are excluded because True equals 1 in Python.
         truth: Truth = False
         for fact in facts:
             other = fact(value_of)

@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-TEXT_MAX = 4_096  # limit of characters of a selector
+TEXT_MAX = 4_096  # maximum number of characters in a selector
 INTEGER_MAX = 2**63 - 1
 FLOAT_MAX = 1.7976931348623157e308
-SHOWN_MAX = 40  # limit of characters of a word in an error text
+SHOWN_MAX = 40  # maximum number of characters of a word shown in an error message
 KEYWORDS = frozenset(
     ("AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE")
 )
-QUOTE = '"'  # character around a name that always means a header
+QUOTE = '"'  # the character around a name that always refers to a header
 
-# Kinds of tokens. The kind of a keyword or operator is its text.
+# Kinds of tokens. The kind of a keyword or operator is the keyword or operator itself.
 NAME, TEXT, NUMBER, END = "name", "text", "number", "end"
 
 _NEXT = re.compile(
@@ -35,21 +35,21 @@ class Token(NamedTuple):
     """A word of a selector."""
 
     kind: str
-    text: str  # text of the word in the selector
-    column: int  # column of the first character, from 1
-    value: str | int | float = ""  # value of a literal, or the name of a fact
+    text: str  # the word as written in the selector
+    column: int  # the column of the first character, counted from 1
+    value: str | int | float = ""  # the value of a literal, or a name without its quotes
 
     def __str__(self) -> str:
         shown = self.text if len(self.text) <= SHOWN_MAX else f"{self.text[:SHOWN_MAX]}..."
         if self.kind == END:
             return "the end"
         if self.kind == TEXT:
-            return f"the text {shown}"
+            return f"the string {shown}"
         return f"the name {shown}" if self.text[0] == QUOTE else f"'{shown}'"
 
 
-def invalid(column: int, text: str) -> RequestError:
-    """Returns the error for a mistake at *column* of a selector."""
+def selector_error(column: int, text: str) -> RequestError:
+    """Returns the error for a mistake at *column* in a selector."""
     return RequestError(ErrorCode.SELECTOR_INVALID, f"column {column}: {text}")
 
 
@@ -70,7 +70,7 @@ def tokenize(text: str) -> list[Token]:
     while offset < len(text):
         match = _NEXT.match(text, offset)
         if match is None:
-            raise _no_word(text, offset)
+            raise _word_error(text, offset)
         if match.lastgroup != "space":
             tokens.append(_token(match))
         offset = match.end()
@@ -78,12 +78,14 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def _no_word(text: str, offset: int) -> RequestError:
+def _word_error(text: str, offset: int) -> RequestError:
     if text[offset] == "'":
-        return invalid(offset + 1, "text without a closing '; write '' for ' inside a text")
+        return selector_error(
+            offset + 1, "string without a closing '; write '' for ' inside a string"
+        )
     if text[offset] == QUOTE:
-        return invalid(offset + 1, 'name without a closing "; write "" for " inside a name')
-    return invalid(offset + 1, f"invalid character {text[offset]!r}")
+        return selector_error(offset + 1, 'name without a closing "; write "" for " inside a name')
+    return selector_error(offset + 1, f"invalid character {text[offset]!r}")
 
 
 def _token(match: re.Match[str]) -> Token:
@@ -106,20 +108,20 @@ def _number(match: re.Match[str]) -> int | float:
     text, column = match[0], match.start() + 1
     word = _WORD.match(match.string, match.end())
     if word is not None and word[0]:
-        raise invalid(column, f"'{(text + word[0])[:SHOWN_MAX]}' is not a valid number")
+        raise selector_error(column, f"'{(text + word[0])[:SHOWN_MAX]}' is not a valid number")
     if text.isdigit():
         integer = int(text)
         if integer > INTEGER_MAX:
-            raise invalid(column, f"{text[:SHOWN_MAX]} exceeds the limit of {INTEGER_MAX}")
+            raise selector_error(column, f"{text[:SHOWN_MAX]} exceeds the limit of {INTEGER_MAX}")
         return integer
     decimal = float(text)
     if decimal > FLOAT_MAX:
-        raise invalid(column, f"{text[:SHOWN_MAX]} exceeds the limit of {FLOAT_MAX}")
+        raise selector_error(column, f"{text[:SHOWN_MAX]} exceeds the limit of {FLOAT_MAX}")
     return decimal
 
 
 def _quoted(text: str, column: int) -> str:
     name = text[1:-1].replace(QUOTE * 2, QUOTE)
     if not name:
-        raise invalid(column, "a name must not be empty")
+        raise selector_error(column, "a name must not be empty")
     return QUOTE + name + QUOTE

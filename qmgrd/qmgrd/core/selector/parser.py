@@ -13,9 +13,9 @@
     product   := factor {(* | / | %) factor}
     factor    := (+ | -) factor | literal | name | ( condition )
 
-Each rule returns a part and its kind. So the parser refuses conditions that can never be true, such
-as a sum with a text. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of the result,
-because a sum of n numbers is a closure that is nested n times.
+Each rule returns a part and its kind. Therefore, the parser can refuse conditions that can never be
+true, such as a sum with a string. DEPTH_MAX limits the recursion. TERMS_MAX limits the nesting of
+the result, because a sum of n numbers is a closure that is nested n times.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ from qmgr_protocol.errors import RequestError
 from qmgrd.core.selector import condition as conditions
 from qmgrd.core.selector import value as values
 from qmgrd.core.selector.condition import Condition
-from qmgrd.core.selector.lexer import END, NAME, NUMBER, TEXT, Token, invalid, tokenize
+from qmgrd.core.selector.lexer import END, NAME, NUMBER, TEXT, Token, selector_error, tokenize
 from qmgrd.core.selector.pattern import PatternInvalid, like, steps
 from qmgrd.core.selector.value import Expression
 
-DEPTH_MAX = 32  # limit of nested parentheses, NOT and signs
-TERMS_MAX = 256  # limit of names and values, except values after IN
-IN_MAX = 256  # limit of values after one IN
+DEPTH_MAX = 32  # maximum depth of nested parentheses, NOT and signs
+TERMS_MAX = 256  # maximum number of names and values, except values after IN
+IN_MAX = 256  # maximum number of values after one IN
 
 # Kinds of parts, in addition to NAME, NUMBER and TEXT.
 BOOLEAN, CONDITION = "boolean", "condition"
@@ -42,8 +42,8 @@ class Part(NamedTuple):
     """The result of a rule."""
 
     kind: str
-    token: Token  # first word of the part
-    run: Expression  # function that evaluates the part; a condition returns a boolean or NULL
+    token: Token  # the first word of the part
+    run: Expression  # the function that evaluates the part; a condition returns a boolean or NULL
 
     def __str__(self) -> str:
         if self.kind in (NUMBER, CONDITION) and self.token.kind != NUMBER:
@@ -55,10 +55,11 @@ class Parsed(NamedTuple):
     """A condition and its cost."""
 
     condition: Condition
-    terms: int  # number of names and values, except values after IN
-    like_steps: int  # steps of all LIKE per character of a text
-    orders: int  # number of order comparisons of two facts, which may both be long texts
-    rests: int  # number of remainders
+    terms: int  # the number of names and values, except values after IN
+    like_steps: int  # the number of steps of all LIKE per character of a string
+    # The number of order comparisons of two names, whose values may both be long strings.
+    orders: int
+    rests: int  # the number of remainders
 
 
 def parse(text: str) -> Parsed:
@@ -70,30 +71,32 @@ def parse(text: str) -> Parsed:
     parser = _Parser(tokenize(text))
     condition = _condition(parser.condition())
     if parser.next.kind == ")":
-        raise invalid(parser.next.column, "')' has no matching '('")
+        raise selector_error(parser.next.column, "')' has no matching '('")
     if parser.next.kind != END:
-        raise parser.unexpected("AND, OR or the end")
+        raise parser.unexpected_token_error("AND, OR or the end")
     return Parsed(condition, parser.terms, parser.like_steps, parser.orders, parser.rests)
 
 
 def _condition(part: Part) -> Condition:
-    """Returns *part* as a condition. Raises if *part* is a number or a text."""
+    """Returns *part* as a condition. Raises if *part* is a number or a string."""
     if part.kind in (NUMBER, TEXT):
-        raise invalid(part.token.column, f"expected a condition, found {part}")
+        raise selector_error(part.token.column, f"expected a condition, found {part}")
     return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
 
 
 def _need(part: Part, why: str, *kinds: str) -> Expression:
     """Returns the expression of *part*. Raises unless *part* is a name or of one of *kinds*."""
     if part.kind not in (*kinds, NAME):
-        raise invalid(part.token.column, f"{why}, found {part}")
+        raise selector_error(part.token.column, f"{why}, found {part}")
     return part.run
 
 
 def _need_like(left: Part, right: Part, sign: str, column: int) -> None:
     """Raises if the types of *left* and *right* are known and different."""
     if left.kind != right.kind and NAME not in (left.kind, right.kind):
-        raise invalid(column, f"'{sign}' compares {left} with {right}, which has another type")
+        raise selector_error(
+            column, f"'{sign}' compares {left} with {right}, which has another type"
+        )
 
 
 class _Parser:
@@ -112,13 +115,13 @@ class _Parser:
     def next(self) -> Token:
         return self._tokens[self._at]
 
-    def unexpected(self, wanted: str) -> RequestError:
+    def unexpected_token_error(self, wanted: str) -> RequestError:
         """Returns the error for a next word that is not *wanted*."""
         before = self._tokens[self._at - 1] if self._at else None
         if before is not None and before.kind == self.next.kind == "=":
-            return invalid(before.column, "'==' is not an operator; write '='")
+            return selector_error(before.column, "'==' is not an operator; write '='")
         after = f" after {before}" if before else ""
-        return invalid(self.next.column, f"expected {wanted}{after}, found {self.next}")
+        return selector_error(self.next.column, f"expected {wanted}{after}, found {self.next}")
 
     def _take(self, *kinds: str) -> Token | None:
         """Returns the next word and moves past it if it is one of *kinds*. Otherwise None."""
@@ -131,20 +134,22 @@ class _Parser:
     def _expect(self, kind: str, wanted: str) -> Token:
         token = self._take(kind)
         if token is None:
-            raise self.unexpected(wanted)
+            raise self.unexpected_token_error(wanted)
         return token
 
     def _inside(self, token: Token, rule: Callable[[], Part]) -> Part:
         """Returns the result of *rule* inside *token*, one level deeper."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise invalid(token.column, f"{token} exceeds the limit of {DEPTH_MAX} nested levels")
+            raise selector_error(
+                token.column, f"{token} exceeds the limit of {DEPTH_MAX} nested levels"
+            )
         part = rule()
         self._depth -= 1
         return part
 
     def condition(self) -> Part:
-        """Parses one or more parts that are joined by OR."""
+        """Parses one or more parts joined by OR."""
         return self._joined("OR", self._conjunct, conditions.some)
 
     def _conjunct(self) -> Part:
@@ -182,7 +187,7 @@ class _Parser:
         elif self._take("LIKE"):
             condition = self._like(part)
         elif is_not:
-            raise self.unexpected("BETWEEN, IN or LIKE")
+            raise self.unexpected_token_error("BETWEEN, IN or LIKE")
         else:
             return part
         return Part(CONDITION, part.token, conditions.opposite(condition) if is_not else condition)
@@ -193,7 +198,7 @@ class _Parser:
             if sign.kind in ("=", "<>"):
                 _need(part, f"'{sign.text}' compares values", NUMBER, TEXT, BOOLEAN)
             else:
-                _need(part, f"'{sign.text}' compares numbers or texts", NUMBER, TEXT)
+                _need(part, f"'{sign.text}' compares numbers or strings", NUMBER, TEXT)
         _need_like(left, right, sign.text, sign.column)
         if sign.kind not in ("=", "<>"):
             self._count_order(left, right)
@@ -210,7 +215,7 @@ class _Parser:
 
     def _name(self, part: Part, what: str) -> Expression:
         if part.kind != NAME:
-            raise invalid(part.token.column, f"{what} requires a name, found {part}")
+            raise selector_error(part.token.column, f"{what} requires a name, found {part}")
         return part.run
 
     def _between(self, part: Part, is_not: bool) -> Condition:
@@ -218,7 +223,7 @@ class _Parser:
         self._expect("AND", "AND and a second bound")
         high = self._sum()
         value, from_, to = (
-            _need(found, "BETWEEN compares numbers or texts", NUMBER, TEXT)
+            _need(found, "BETWEEN compares numbers or strings", NUMBER, TEXT)
             for found in (part, low, high)
         )
         for one, other in ((part, low), (part, high), (low, high)):
@@ -227,14 +232,14 @@ class _Parser:
         return (conditions.not_between if is_not else conditions.between)(value, from_, to)
 
     def _in(self, part: Part) -> Condition:
-        value = _need(part, "IN requires a number or a text", NUMBER, TEXT)
+        value = _need(part, "IN requires a number or a string", NUMBER, TEXT)
         texts: set[str] = set()
         numbers: set[int | float] = set()
         facts: list[Expression] = []
         self._expect("(", "'('")
         for count in range(1, IN_MAX + 2):
             if count > IN_MAX:
-                raise invalid(self.next.column, f"IN has more than {IN_MAX} values")
+                raise selector_error(self.next.column, f"IN has more than {IN_MAX} values")
             column, found = self.next.column, self._element()
             _need_like(part, found, "IN", column)
             if found.kind == NAME:
@@ -249,11 +254,13 @@ class _Parser:
         return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
 
     def _element(self) -> Part:
-        """Parses a name, a text or a number. The token of a number includes its sign."""
+        """Parses a name, a string or a number. The token of a number includes its sign."""
         sign = self._take("+", "-")
         token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
-            raise self.unexpected("a number" if sign else "a text, a number or a name")
+            raise self.unexpected_token_error(
+                "a number" if sign else "a string, a number or a name"
+            )
         if token.kind == NAME:
             return self._fact(token)
         if sign and not isinstance(token.value, str):
@@ -263,18 +270,18 @@ class _Parser:
 
     def _like(self, part: Part) -> Condition:
         value = self._name(part, "LIKE")
-        pattern, escape = self._expect(TEXT, "a text"), ""
+        pattern, escape = self._expect(TEXT, "a string"), ""
         self._count(pattern)
         if self._take("ESCAPE"):
-            token = self._expect(TEXT, "a text of one character")
+            token = self._expect(TEXT, "a string of one character")
             escape = str(token.value)
             if len(escape) != 1:
-                raise invalid(token.column, f"ESCAPE requires one character, found {token}")
+                raise selector_error(token.column, f"ESCAPE requires one character, found {token}")
         try:
             self.like_steps += steps(str(pattern.value), escape)
             return like(value, str(pattern.value), escape)
         except PatternInvalid as error:
-            raise invalid(pattern.column, str(error)) from None
+            raise selector_error(pattern.column, str(error)) from None
 
     def _sum(self) -> Part:
         return self._calculated(("+", "-"), self._product)
@@ -307,9 +314,9 @@ class _Parser:
     def _term(self) -> Part:
         token = self._take(NAME, NUMBER, TEXT, "TRUE", "FALSE")
         if token is None and self.next.kind == "NULL":
-            raise invalid(self.next.column, "NULL is valid only after IS or IS NOT")
+            raise selector_error(self.next.column, "NULL is valid only after IS or IS NOT")
         if token is None:
-            raise self.unexpected("a value" if self._at else "a condition")
+            raise self.unexpected_token_error("a value" if self._at else "a condition")
         if token.kind == NAME:
             return self._fact(token)
         self._count(token)
@@ -318,7 +325,7 @@ class _Parser:
         return Part(token.kind, token, values.literal(token.value))
 
     def _fact(self, token: Token) -> Part:
-        """Returns the fact that *token* names."""
+        """Returns the part for the name in *token*."""
         self._count(token)
         name = str(token.value)
         return Part(NAME, token, values.fact(name))
@@ -326,4 +333,4 @@ class _Parser:
     def _count(self, token: Token) -> None:
         self.terms += 1
         if self.terms > TERMS_MAX:
-            raise invalid(token.column, f"more than {TERMS_MAX} names and values")
+            raise selector_error(token.column, f"more than {TERMS_MAX} names and values")

@@ -1,14 +1,14 @@
-"""LIKE: matches texts with patterns in which % stands for any characters, and _ for one.
+"""LIKE: matches strings with patterns in which % stands for any characters, and _ for one.
 
     'a%b_c%d'   begins with a, then somewhere b, one character and c, then ends in d
      ^ head     ^ middle: between two %                            tail ^
 
 Each middle piece is searched after the previous one. Its first match is final, because a later
-match leaves less room for the other pieces. So the search never backtracks.
+match leaves less room for the other pieces. Therefore, the search never backtracks.
 
 Pieces without _ are searched by str.find, whose time hardly depends on the length of the piece.
-Pieces with _ are searched by a regular expression. Its steps are at most the length of the text
-times the length of the longest piece, because an atomic group (?>...) never backtracks.
+Pieces with _ are searched by a regular expression. The number of its steps is at most the length of
+the string times the length of the longest piece, because an atomic group (?>...) never backtracks.
 """
 
 import re
@@ -18,11 +18,12 @@ from typing import TypeAlias
 from qmgrd.core.selector.condition import Condition, Truth
 from qmgrd.core.selector.value import Expression, ValueOf
 
-_Piece: TypeAlias = list[str | None]  # characters of a piece; None for _
-# A function from a text and a start to the end of the match, or -1.
+_Piece: TypeAlias = list[str | None]  # the characters of a piece; None stands for _
+# A function from a string and a start to the end of the match, or -1.
 _Search: TypeAlias = Callable[[str, int], int]
 
-LIKE_TEXT_MAX = 4_096  # limit of characters of a text; the result for a longer text is UNKNOWN
+# Maximum number of characters in a string; the result for a longer string is UNKNOWN.
+LIKE_TEXT_MAX = 4_096
 _PIECE_NS = 80  # time in nanoseconds to continue with the next piece
 
 
@@ -31,7 +32,7 @@ class PatternInvalid(ValueError):
 
 
 def like(value: Expression, pattern: str, escape: str = "") -> Condition:
-    """Returns ``value LIKE pattern ESCAPE escape``. The result is FALSE if *value* is not a text.
+    """Returns ``value LIKE pattern ESCAPE escape``. The result is FALSE if *value* is not a string.
 
     Raises:
         PatternInvalid: *escape* is not followed by %, _ or itself.
@@ -48,9 +49,9 @@ def like(value: Expression, pattern: str, escape: str = "") -> Condition:
 
 
 def steps(pattern: str, escape: str = "") -> int:
-    """Returns the maximum steps of a match per character of the text. A step takes about 1 ns.
+    """Returns the maximum number of steps of a match per character. A step takes about 1 ns.
 
-    Texts that nearly match everywhere need the maximum, such as "aaaa" for "%aab%".
+    Strings that nearly match everywhere need the maximum, such as "aaaa" for "%aab%".
 
     Raises:
         PatternInvalid: *escape* is not followed by %, _ or itself.

@@ -1,9 +1,9 @@
-"""Message selectors, as in JMS: a text that states a condition on the facts of a message.
+"""Message selectors, as in JMS: a string with a condition on the properties of a message.
 
     text ──`lexer.py`──▶ tokens ──`parser.py`──▶ closures ──matches──▶ TRUE or not
 
 A selector is compiled into closures once, and then evaluated for many messages. docs/SELECTORS.md
-defines the language. Both compiling a text and matching a message take a bounded time.
+defines the language. Both compiling a selector and matching a message take a bounded time.
 """
 
 from qmgr_protocol.messages import REASON_TEXT_MAX
@@ -12,9 +12,9 @@ from qmgrd.core.selector.pattern import LIKE_TEXT_MAX
 from qmgrd.core.selector.value import Value as Value
 from qmgrd.core.selector.value import ValueOf
 
-TERM_STEPS = 250  # steps for a name or a value, and its operator
-ENVELOPE_STEPS = 20  # steps per byte of an envelope that has only short headers
-REST_STEPS = 1_600  # steps for the remainder of a huge number divided by a tiny one
+TERM_STEPS = 250  # number of steps for a name or a value, and its operator
+ENVELOPE_STEPS = 20  # number of steps per byte of an envelope that has only short headers
+REST_STEPS = 1_600  # number of steps for the remainder of a huge number divided by a tiny one
 
 
 class Selector:
@@ -29,14 +29,17 @@ class Selector:
         self._like_steps = parsed.like_steps
 
     def steps(self, record_bytes: int, envelope_bytes: int) -> int:
-        """Returns the maximum steps for a message of that size. A step takes about 1 ns."""
+        """Returns the maximum number of steps for a message of a given size.
+
+        A step takes about 1 ns.
+        """
         texts = envelope_bytes + REASON_TEXT_MAX
         like = min(texts, LIKE_TEXT_MAX) * self._like_steps
         looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
         return looked_up + self._term_steps + texts * self._orders + like
 
     def matches(self, value_of: ValueOf) -> bool:
-        """Returns whether the condition is TRUE for the message whose facts *value_of* returns.
+        """Returns whether the condition is TRUE for the message whose values *value_of* returns.
 
         The condition itself raises nothing. Exceptions of *value_of* are not caught.
         """

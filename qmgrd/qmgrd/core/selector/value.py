@@ -1,8 +1,8 @@
 """The values in a message selector, and their arithmetic. None represents NULL.
 
 A calculation with NULL is NULL. A calculation never raises, and the size of its result is limited.
-These results are NULL: an integer of more than 64 bits, an infinite decimal, NaN, a division or
-remainder by zero, and a calculation with a value that is not a number.
+The result is NULL for an integer of more than 64 bits, an infinite decimal, NaN, a division or
+remainder by zero, or a calculation with a value that is not a number.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from math import fmod, isfinite
 from typing import TypeAlias
 
 Value: TypeAlias = bool | int | float | str
-ValueOf: TypeAlias = Callable[[str], Value | None]  # function from a name to its value
+ValueOf: TypeAlias = Callable[[str], Value | None]  # a function from a name to its value
 Expression: TypeAlias = Callable[[ValueOf], Value | None]
 Number: TypeAlias = int | float
 
@@ -59,7 +59,7 @@ def calculation(sign: str, left: Expression, right: Expression) -> Expression:
             return None
         try:
             return _bounded(calculate(one, other))
-        # Causes: an integer too large for a float, times a float; or a remainder by 0.0.
+        # The cause is an integer too large for a float, times a float, or a remainder by 0.0.
         except (OverflowError, ValueError, ZeroDivisionError):
             return None
 
@@ -73,7 +73,10 @@ def _bounded(value: Number) -> Number | None:
 
 
 def _quotient(one: Number, other: Number) -> Number:
-    """Returns *one* divided by *other*. Two integers are truncated towards zero, as in JMS."""
+    """Returns *one* divided by *other*.
+
+    For two integers, the result is truncated toward zero, as in JMS.
+    """
     if type(one) is int and type(other) is int:
         quotient = abs(one) // abs(other)
         return quotient if (one < 0) is (other < 0) else -quotient
@@ -81,7 +84,9 @@ def _quotient(one: Number, other: Number) -> Number:
 
 
 def _rest(one: Number, other: Number) -> Number:
-    """Returns the remainder of a division towards zero, with the sign of *one*, as in SQL."""
+    """Returns the remainder of a division truncated toward zero, with the sign of *one*, as in
+    SQL.
+    """
     if type(one) is int and type(other) is int:
         rest = abs(one) % abs(other)
         return rest if one >= 0 else -rest

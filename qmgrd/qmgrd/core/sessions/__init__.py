@@ -3,19 +3,20 @@
 A session is the state of one connection: consumers, leases, producer streams, units of work.
 
 * Sessions: `session.py` is the state of a connection. `session_token.py` makes the tokens that
-  resume a session. `unanswered.py` counts open requests.
-* Puts: `streams.py` accepts puts of producers, `link_streams.py` those of links. `undeliverable.py`
-  gives up link messages that cannot be stored. `units.py` manages units of work, and `unit.py` is
-  one unit. `refusal_rows.py` shortens the list of refused puts in a reply.
+  resume a session. `unanswered.py` counts unanswered requests.
+* Puts: `streams.py` accepts puts of producers, and `link_streams.py` accepts those of links.
+  `undeliverable.py` gives up link messages that cannot be stored. `units.py` manages units of work,
+  and `unit.py` is one unit. `refusal_rows.py` shortens the list of refused puts in a reply.
 * Deliveries: `delivery.py` opens and ends consumers and gets. `pump.py` decides which consumer
   receives messages next. `readers.py` tracks the current group of each reader. `link_rotation.py`
   decides which link sends next.
 * Ends of leases: `settlements.py` handles acks, releases, renewals and lease timeouts.
   `settle_part.py` cuts a long settle request into parts.
-* Subscriptions and removal: `subscriptions.py` creates and ends subscriptions, `removal.py` deletes
-  queues and subscriptions, `unused.py` deletes unused ones.
-* Operators: `connection.py` lists connections and closes one.
+* Subscriptions and removal: `subscriptions.py` creates and ends subscriptions. `removal.py` deletes
+  queues and subscriptions. `unused.py` deletes those that are unused.
+* Operators: `connection.py` lists connections and closes one. `page.py` cuts pages from ordered
+  lists.
 
 Invariant: a closed connection leaves no state in memory. Its leased messages return to their
-queues, a slice per turn, and its open units of work are backed out.
+queues, one slice per turn, and its open units of work are backed out.
 """

@@ -6,22 +6,22 @@ from typing import Any, TypeAlias
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.page import page, shown
+from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.session import Session
 
-# Facts about a connection that only the shell knows: its address, the bytes that wait for a turn,
-# and the bytes that the peer has not read.
+# A function that returns the fields of a connection that only the shell knows: its address, the
+# number of bytes that wait for a turn, and the number of bytes that the peer has not read.
 ConnectionFacts: TypeAlias = Callable[[int], dict[str, Any]]
 
 
 def no_facts(connection: int) -> dict[str, Any]:
-    """Returns no facts. For a shell without sockets."""
+    """Returns no fields, for a shell without sockets."""
     del connection
     return {}
 
 
 class Connections:
-    """Handles requests about connections. Has no state."""
+    """Handles requests about connections. Holds no state."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class Connections:
         self._context = context
         self._sessions = sessions
         self._facts = facts
-        self._closed = closed  # releases everything that depends on a connection
+        self._closed = closed  # the function that releases everything that depends on a connection
 
     def connection_list(self, session: Session, message: m.ConnectionList) -> None:
-        """Lists the connections in order of their numbers, one page at a time."""
+        """Lists the connections in the order of their numbers, one page at a time."""
         numbers, further = page(sorted(self._sessions), message.after, message.limit)
         rows, further = shown(
             numbers, further, lambda number: self._row(self._sessions[number]), self._context.budget
@@ -45,7 +45,10 @@ class Connections:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def connection_close(self, session: Session, message: m.ConnectionClose) -> None:
-        """Closes a connection, as if its peer had closed it. Its leased messages return."""
+        """Closes a connection as if its peer had closed it.
+
+        Its leased messages return to their queues.
+        """
         number = message.connection
         if number == session.connection:
             raise RequestError(

@@ -2,17 +2,18 @@
 
 Consumers that accept any message or use a selector are in their queue's rotation. Consumers that
 ask for a correlation id, group or UID are not in the rotation: an index finds their messages. The
-pump serves them only when a matching message arrives, so thousands of them can wait at once.
+pump serves them only when a matching message arrives, so thousands of them can wait at the same
+time.
 """
 
 from collections.abc import Callable
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.catalogue.attributes import get_inhibited
+from qmgrd.core.catalogue.attributes import get_inhibited_error
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
@@ -89,7 +90,7 @@ class Delivery:
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
         if queue.bounds.get_inhibit:
-            raise get_inhibited(queue.name)
+            raise get_inhibited_error(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
         wanted = selection(
             queue,
@@ -113,7 +114,7 @@ class Delivery:
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
-        # Set even for a wait of 0 ms, because a message that this turn puts is still in time.
+        # Set even for a wait of 0 ms, because a message that is put in this turn is still in time.
         consumer.timer = self._context.timers.at(
             deadline_ms, lambda: self._wait_is_over(session, consumer)
         )
@@ -125,7 +126,7 @@ class Delivery:
         return self._readers.of_consumer(session, queue, message.order)
 
     def _forget_readers(self, session: Session, number: int) -> None:
-        """Forgets readers of deleted queues if one of them blocks reader *number*."""
+        """Forgets the readers of deleted queues if they prevent the use of reader *number*."""
         readers, by_id = session.readers, self._catalogue.by_id
         known = readers.get(number)
         limit = self._context.config.limits.consumers_per_connection_max
@@ -175,7 +176,7 @@ class Delivery:
         self.used(queue)
 
     def used(self, queue: Queue) -> None:
-        """Reports that the use of *queue* began or ended, or that the queue was altered."""
+        """Records that the use of *queue* began or ended, or that the queue was altered."""
         if queue.notices_use:
             for notice in self.on_use:
                 notice(queue)
@@ -195,15 +196,15 @@ class Delivery:
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
             return
-        if self._may_have(consumer):  # A message that this turn put is still in time.
-            consumer.wait_over = True  # The consumer searches the rest of the queue, in slices.
+        if self._may_have(consumer):  # A message that was put in this turn is still in time.
+            consumer.wait_over = True  # The consumer searches the rest of the queue in slices.
             consumer.queue.waiting.ending[consumer] = None
             self._context.wake(consumer.queue)
         else:
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Returns whether a message may exist for *consumer* that it has not examined yet."""
+        """Returns whether *consumer* may have messages that it has not examined yet."""
         queue = consumer.queue
         if consumer.seeks:
             return can_hand(queue) and consumer.prefix in queue.waiting.sought
@@ -235,13 +236,14 @@ class Delivery:
         """Ends a consumer or a get. The client may still settle its leased messages."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
-            return  # The consumer ended before the cancellation arrived, and its reply was sent.
+            # The consumer ended before the cancellation arrived, and its reply has been sent.
+            return
         self._leave(session, consumer)
         ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
         self._context.send(session.connection, ended)
 
     def pump(self, budget_rows: int) -> None:
-        """Delivers messages to consumers with credit, until the turn has used its rows."""
+        """Delivers messages to consumers that have credit, until the turn has used up its rows."""
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 
@@ -260,7 +262,7 @@ class Delivery:
     def queue_altered(self, queue: Queue) -> None:
         """Refuses the waiting gets if *queue* is now inhibited. Otherwise wakes its consumers."""
         if queue.bounds.get_inhibit:
-            error = get_inhibited(queue.name)
+            error = get_inhibited_error(queue.name)
             for consumer in [one for one in queue.waiting if one.is_get]:
                 self._end(consumer, error_of(consumer.request_id, error))
         queue.waiting.seek_all()

@@ -1,4 +1,7 @@
-"""Lets links send in rotation. A link that had no time in this turn is first in the next turn."""
+"""Makes links send in rotation.
+
+The next turn starts with the first link for which this turn had no time.
+"""
 
 from collections.abc import Mapping
 
@@ -12,10 +15,12 @@ class LinkRotation:
     def __init__(self, context: Context, links: Mapping[str, Link]) -> None:
         self._context = context
         self._links = links
-        self._last = ""  # name of the link that sent last
+        self._last = ""  # the name of the link that sent last
 
     def run(self) -> None:
-        """Lets links send their messages, in order of names, starting after the last one."""
+        """Makes links send their messages in the order of their names, starting after the last
+        sender.
+        """
         awake = self._context.awake_queues
         if not awake:
             return

@@ -1,8 +1,8 @@
 """Receives links: decides which peers may open a stream, and stores their puts.
 
 A stream may be open over several paths, all from one life of its sender. A newer life closes the
-paths of an older life. A newer connection closes the older connection of its path. So no late
-message can arrive with a number from another life of the sender.
+paths of an older life. A newer connection closes the older connection of the same path. Therefore,
+no late message can arrive with a number from another life of the sender.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,10 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.undeliverable import Undeliverable
 
-STORE_ID_BYTES = 16  # length of the sender's store id, with which a stream id begins
+STORE_ID_BYTES = 16  # the length of the sender's store id, with which a stream id begins
 STREAMS_MAX = 16  # maximum number of streams of one sender
-STREAM_BYTES = 1024  # room in the store that a new stream needs
+STREAM_BYTES = 1024  # the number of bytes in the store that a new stream requires
+_PART_OF_LIFE = slice(4)  # the bytes of a life from which incarnation numbers begin
 
 
 class LinkStreams:
@@ -43,13 +44,13 @@ class LinkStreams:
         self._dirty: dict[bytes, LinkInbox] = {}  # changed streams by stream id
         self._untold: dict[
             InboundPath, None
-        ] = {}  # paths whose peers await a reply at the end of this turn
-        # Paths whose lines hold more puts, by stream id.
+        ] = {}  # paths whose peers expect a reply at the end of this turn
+        # Paths whose lines contain more puts, by stream id.
         self._draining: dict[bytes, InboundPath] = {}
-        self._incarnations = int.from_bytes(context.life[:4], "big") << 31
+        self._incarnations = int.from_bytes(context.life[_PART_OF_LIFE], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
-        """Sends the position of its stream to the sender of a link. Fences older connections."""
+        """Sends the position of the stream to the sender of a link. Closes older connections."""
         if (
             message.stream_id[:STORE_ID_BYTES] != session.store_id
             or len(session.store_id) != STORE_ID_BYTES
@@ -94,7 +95,8 @@ class LinkStreams:
     def _admit(self, session: Session) -> None:
         """Raises RequestError if a queue manager may not open links to this one.
 
-        A connection that a local link dialled to fetch messages was approved by an operator.
+        A connection that a local link dialled to fetch messages is always admitted, because an
+        operator created the link.
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
         has_link = has_dialling(self._catalogue.links, name)
@@ -104,8 +106,7 @@ class LinkStreams:
             peers.admit(name, store_id, has_link=has_link)
 
     def disconnect_sender(self, name: str, why: str) -> int:
-        """Closes the connections over which *name* sends messages, except connections dialled from
-        here.
+        """Closes the connections over which *name* sends messages, except those dialled from here.
 
         Returns the number of closed connections.
         """
@@ -125,7 +126,7 @@ class LinkStreams:
         return len(found)
 
     def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:
-        """Returns the stream: open, closed in this turn, stored, or new."""
+        """Returns the stream, which may be open, closed in this turn, stored, or new."""
         stream_id, window = message.stream_id, self._context.config.link.window_messages
         found = self.open_streams.get(stream_id) or self._dirty.get(stream_id)
         found = found or link_inbox.load(self._context.tx, stream_id, window)
@@ -165,10 +166,10 @@ class LinkStreams:
         self._context.wrote = True
 
     def _fence(self, inflows: list[InboundPath], session: Session) -> None:
-        """Removes the paths of a stream from the connections that use them.
+        """Frees the paths of a stream from the older connections that use them.
 
         Raises:
-            StreamFenced: A newer connection uses one of the paths; this request arrived late.
+            StreamFenced: A newer connection uses one of the paths, so this request arrived late.
         """
         fenced = StreamFenced(ErrorCode.LINK_FENCED)
         if max(inbound_path.session.connection for inbound_path in inflows) > session.connection:
@@ -190,7 +191,7 @@ class LinkStreams:
                 del self._open_of[store_id]
 
     def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
-        """Reports the stored position to a link's sender at the end of this turn."""
+        """Schedules a report of the stored position to a link's sender, at the end of this turn."""
         inbound_path = session.streams.get(message.stream)
         if not isinstance(inbound_path, InboundPath):
             raise StreamUnknown(message.stream)
@@ -212,7 +213,7 @@ class LinkStreams:
     def put(self, inbound_path: InboundPath, put: m.Put) -> None:
         """Stores the new records of *put*. Reports refused records to the sender."""
         stream = inbound_path.stream
-        if put.extras:  # These are unknown fields of a later version.
+        if put.extras:  # These fields are unknown and belong to a later version.
             put = put._replace(extras=[row[:2] for row in put.extras])
         self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
@@ -224,21 +225,24 @@ class LinkStreams:
         if not stream.is_ordered:
             self._take(inbound_path, put)
         elif put.first_id > stream.inbox.commit_id + 1:
-            self._line_up(inbound_path, put)
+            self._hold_behind_gap(inbound_path, put)
         else:
             self._take_in_order(inbound_path, put)
 
-    def _line_up(self, inbound_path: InboundPath, put: m.Put) -> None:
+    def _hold_behind_gap(self, inbound_path: InboundPath, put: m.Put) -> None:
         try:
-            inbound_path.stream.line_up(put, self._context.config.link.window_bytes)
+            inbound_path.stream.hold_behind_gap(put, self._context.config.link.window_bytes)
         except RequestError as error:
             blocked = link_inbox.blocked(inbound_path, put.first_id, error, 0)
             self._context.send(inbound_path.session.connection, blocked)
 
     def _take_in_order(self, inbound_path: InboundPath, put: m.Put) -> None:
-        """Stores *put* record by record, then the puts that waited for it. Stops at a refusal.
+        """Stores *put* record by record, then the puts that waited for it.
 
-        A long line is stored in slices, one per turn. The sender gets no report in between.
+        Stops at the first refusal.
+
+        A long line is stored in slices, one per turn. The sender receives no report until the last
+        one.
         """
         stream, wanted = inbound_path.stream, put
         stream.is_draining = False
@@ -258,7 +262,7 @@ class LinkStreams:
 
     @property
     def is_busy(self) -> bool:
-        """Whether another turn is needed at once."""
+        """Whether another turn is needed immediately."""
         return bool(self._draining)
 
     def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
@@ -303,7 +307,7 @@ class LinkStreams:
         return not held_back
 
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
-        """Stores the new records of a link's *put*. Returns the refused ids with their errors."""
+        """Stores the new records of a link's *put*. Returns the refused ids and their errors."""
         context = self._context
         if not route.may_forward(put.queue, context.name):
             return self._store(stream, put)
@@ -345,7 +349,7 @@ class LinkStreams:
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
                 context.reserve(list(put.records) * len(proxies))
-            done = stream.receive(context, self._dead_letters.bury, queue, put, target)
+            done = stream.receive(context, self._dead_letters.make_dead_letter, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
@@ -361,7 +365,7 @@ class LinkStreams:
         """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
-        return [(seq_id, self._context.too_few_pages()) for seq_id in missing]
+        return [(seq_id, self._context.too_few_pages_error()) for seq_id in missing]
 
     def end_turn(self) -> None:
         """Writes the rows of the streams that changed, and replies to their senders."""

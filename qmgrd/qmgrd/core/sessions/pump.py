@@ -1,7 +1,7 @@
-"""Delivers messages: decides which consumers of a queue are served, in which order, and how much.
+"""Delivers messages: decides which consumers of a queue receive messages, how many, and when.
 
-Consumers in rotation get a share each. Consumers that seek through an index are served when the
-index has a message for them. If a turn runs out of rows, the next turn continues.
+Each consumer in the rotation receives a share. Consumers that seek through an index are served when
+the index has a message for them. If a turn runs out of rows, the next turn continues.
 """
 
 from collections import OrderedDict
@@ -20,14 +20,15 @@ from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.session import error_of
 from qmgrd.core.sessions.settlements import Settlements
 
-SHARE_MESSAGES = 256  # maximum for one consumer before the next one is served
+# The maximum number of messages for one consumer before the next one is served.
+SHARE_MESSAGES = 256
 
 
 class DeliveryPump:
-    """Delivers messages of the queues that are awake.
+    """Delivers the messages of queues that are awake.
 
     Args:
-        end: Ends a get. Sends the given reply unless it is None.
+        end: The function that ends a get and sends the given reply unless it is None.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class DeliveryPump:
         self._settlements = settlements
         self._end = end
         self._unread_replies = context.unread_replies
-        self._rows_max = context.turn_rows  # limit of rows, above which no message is delivered
-        self._starved: dict[int, Queue] = {}  # queues without room for their next message
+        self._rows_max = context.turn_rows  # the number of rows above which no message is delivered
+        self._starved: dict[int, Queue] = {}  # queues whose next message had no room
 
     def feed_starved(self) -> None:
-        """Wakes the queues whose next message had no room, as soon as there is room."""
+        """Wakes the queues whose next message had no room, once room is available."""
         if self._unread_replies.is_room_short or not self._starved:
             return
         for queue in self._starved.values():
@@ -54,7 +55,7 @@ class DeliveryPump:
         self._starved.clear()
 
     def run(self, budget_rows: int) -> None:
-        """Delivers messages to consumers with credit, until the turn has used its rows."""
+        """Delivers messages to consumers that have credit, until the turn has used up its rows."""
         context = self._context
         self._rows_max = budget_rows
         is_over = False
@@ -71,7 +72,7 @@ class DeliveryPump:
     def _pump_queue(self, queue: Queue) -> None:
         """Gives a share to each consumer of *queue* that wants messages, in rotation."""
         if queue.ready <= 0:
-            # Each new message determines again which consumers may receive it.
+            # Whether a consumer may receive a message is decided again for each message.
             queue.waiting.sought.clear()
         allowed = queue.breaker.allowance(self._context.now.ms, queue.leases)
         if allowed == 0 or not can_hand(queue):
@@ -80,11 +81,11 @@ class DeliveryPump:
         moved = bool(queue.waiting.sought) and self._pump_seeking(queue, allowed)
         if not (moved and allowed):
             moved |= self._pump_rotation(queue, allowed)
-        if moved:  # Otherwise nothing can be delivered until the state changes.
-            self._context.totals.count(queue)  # A delivery alone writes nothing to the store.
+        if moved:  # Otherwise, nothing can be delivered until the state changes.
+            self._context.totals.count(queue)  # A delivery by itself writes nothing to the store.
             self._context.wake(queue)
         elif queue.waiting.unasked:
-            # Serves the consumers that were not asked yet.
+            # The next round serves the consumers that were not asked yet.
             self._context.awake_queues[queue.id] = queue
 
     def _is_late(self, asked: int = 0) -> bool:
@@ -92,12 +93,12 @@ class DeliveryPump:
         return not asked % LOOK_EACH and self._context.budget.is_over
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
-        """Delivers in rotation. Returns whether the state changed.
+        """Delivers to the consumers in rotation. Returns whether the state changed.
 
-        Consumers that search for their messages may use up the turn's rows without result. Then the
-        next turn starts with the consumers that were not asked. If one consumer outside of groups
-        finds no group to begin, the other consumers outside of groups would not find one either. A
-        consumer without credit leaves the rotation until it has credit.
+        Consumers that search for their messages may use up the turn's rows without finding any. In
+        this case, the next turn starts with the consumers that were not asked. If one consumer
+        outside of groups finds no group to begin, the other consumers outside of groups would not
+        find one either. A consumer without credit leaves the rotation until it has credit.
         """
         waiting = queue.waiting
         rotation = waiting.rotation
@@ -111,7 +112,7 @@ class DeliveryPump:
                 break
             if asked and (self._context.rows > self._rows_max or self._is_late(asked)):
                 waiting.unasked = round_ - asked
-                break  # The next turn serves the others.
+                break  # The next turn serves the other consumers.
             consumer = next(iter(rotation))
             if not consumer.wants:
                 waiting.pause(consumer)
@@ -131,15 +132,16 @@ class DeliveryPump:
         return moved
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
-        """Delivers to consumers for which an index has a message. Returns whether the index had
-        any.
+        """Delivers to consumers for which an index has a message.
+
+        Returns whether a message was found.
         """
         moved, first = False, next(iter(queue.waiting.sought))
         for prefix in list(queue.waiting.sought):
             if moved and allowed:
                 break
             if prefix is not first and (self._context.rows > self._rows_max or self._is_late()):
-                return True  # The next turn serves the others.
+                return True  # The next turn serves the other consumers.
             del queue.waiting.sought[prefix]
             moved |= self._pump_sought(queue, prefix, allowed)
         return moved
@@ -152,7 +154,7 @@ class DeliveryPump:
         seeking = queue.waiting.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
             if moved and (allowed or self._context.rows > self._rows_max or self._is_late()):
-                # The other consumers get their share in the next turn.
+                # The other consumers receive their share in the next turn.
                 queue.waiting.sought[prefix] = None
                 break
             if self._may_have(consumer) and queue.ready > 0:
@@ -161,12 +163,12 @@ class DeliveryPump:
         return moved
 
     def _end_waits(self, queue: Queue) -> None:
-        """Ends the gets whose wait is over, because no message is left for them."""
+        """Ends the gets whose wait is over, because the queue has no message for them."""
         for consumer in list(queue.waiting.ending):
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Returns whether *consumer* may be sent a message now."""
+        """Returns whether the daemon may send a message to *consumer* now."""
         return consumer.wants and consumer.connection not in self._unread_replies.held
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
@@ -209,7 +211,8 @@ class DeliveryPump:
         """Returns delivery items for *consumer*, and whether no more messages are available to it.
 
         Raises:
-            MatchInconsistent: The match is inconsistent. No message is leased.
+            MatchInconsistent: The consumer does not select the next member of its group. No message
+                is leased.
         """
         context, reader = self._context, consumer.reader
         is_any = not (consumer.seeks or consumer.has_own_position)

@@ -6,11 +6,11 @@ separate reader.
 """
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.held_groups import Member, Reader
 from qmgrd.core.queue.group.take import continue_group
 from qmgrd.core.queue.queue import Queue
@@ -34,7 +34,7 @@ class Readers:
         return reader
 
     def find(self, session: Session, queue: Queue, number: int) -> Reader:
-        """Returns reader *number* of *session*, and creates it if it does not exist.
+        """Returns reader *number* of *session*. Creates the reader if it does not exist.
 
         Raises:
             RequestError: CONSUMERS_EXHAUSTED, or VALUE_INVALID if the reader reads another queue.
@@ -60,8 +60,9 @@ class Readers:
         return found
 
     def close(self, queue: Queue, reader: Reader) -> None:
-        """Frees a reader's groups. Other readers get them after the reader's leased messages are
-        settled.
+        """Frees a reader's groups.
+
+        Other readers can begin these groups once the reader's leases are settled.
         """
         for group_id in queue.groups.held_groups.close(reader):
             queue.groups.mark_changed(group_id)

@@ -18,9 +18,9 @@ class Removal:
         self._jobs = jobs
 
     def remove(self, name: str) -> int:
-        """Deletes the queue or subscription *name* at once. Returns the number of its messages.
+        """Deletes the queue or subscription *name* immediately. Returns the number of its messages.
 
-        Its consumers end. A job removes its messages.
+        The consumers of the queue end. A job removes its messages.
         """
         queue = self._catalogue.queues[name]
         self._catalogue.remove_queue(name)

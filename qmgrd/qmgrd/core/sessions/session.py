@@ -1,4 +1,4 @@
-"""The state of a connection. This state ends with the connection."""
+"""The state of a connection, which ends with the connection."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ STREAMS_MAX = 100
 
 
 class StreamUnknown(RemoteProtocolError):
-    """A put on a stream that this connection did not open."""
+    """A put names a stream that this connection did not open."""
 
     code = ErrorCode.STREAM_UNKNOWN
 
@@ -48,11 +48,11 @@ class SessionFenced(RemoteProtocolError):
 
 @dataclass(slots=True)
 class StreamAnswers:
-    """The replies to a stream at the end of the turn."""
+    """The replies that a stream receives at the end of the turn."""
 
     refused: list[list[object]] = field(default_factory=list)
     stamped: list[list[int]] = field(default_factory=list)
-    # Numbers of subscriptions that match publications.
+    # The numbers of subscriptions that matched publications.
     matched: list[list[int]] = field(default_factory=list)
 
 
@@ -61,10 +61,10 @@ class Session:
     """The core's state of one connection."""
 
     connection: int
-    name: str  # name of the peer, as claimed by the peer
-    store_id: bytes  # store id of a queue manager; empty for a client
-    numbers: LeaseNumbers  # numbers of the leases, which belong to the session
-    path: Path | None = None  # path of the link that dialled this connection, if any
+    name: str  # the name that the peer claims
+    store_id: bytes  # the store id of a queue manager; empty for a client
+    numbers: LeaseNumbers  # the lease numbers, which belong to the session
+    path: Path | None = None  # the path of the link that dialled this connection, or None
     software: str = ""
     opened_ms: int = 0  # store clock time at which the connection opened
     identity: Identity = OPEN
@@ -74,19 +74,19 @@ class Session:
     next_stream: int = 1
     streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
-    # Lessees by queue id, lease_ms and whether they are started.
+    # Lessees by queue id, ``lease_ms`` and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
     # Subscriptions that end with the connection.
     subscriptions: dict[str, None] = field(default_factory=dict)
     units: dict[int, SessionUnit] = field(default_factory=dict)
-    unit_bytes: int = 0  # bytes in memory for the puts of the open units
+    unit_bytes: int = 0  # the number of bytes in memory for the puts of the open units
     readers: dict[int, Reader] = field(default_factory=dict)  # readers of gets, by reader number
-    lessees_max: int = 64  # limit above which lessees without leases are dropped
-    # Replies of this turn, by stream.
+    lessees_max: int = 64  # the number of lessees above which those without leases are dropped
+    # The replies of this turn, by stream.
     answers: dict[int, StreamAnswers] = field(default_factory=dict)
     settled_id: int = 0
-    exceptions: list[list[int]] = field(default_factory=list)  # exceptions of this turn
-    # The exceptions of an incomplete settle request
+    exceptions: list[list[int]] = field(default_factory=list)  # the failed handles of this turn
+    # The failed handles of an incomplete settle request
     part_exceptions: list[list[int]] = field(default_factory=list)
 
     @property
@@ -114,7 +114,7 @@ class Session:
         return number
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Adds a consumer or get. Its leases may outlast it, because a get ends with its reply."""
+        """Adds a consumer or a get. Leases may outlast a get, because it ends with its reply."""
         self.consumers[consumer.request_id] = consumer
 
     def lessee(self, queue: Queue, lease_ms: int, *, is_started: bool = True) -> Lessee:
@@ -148,5 +148,5 @@ class Session:
 
 
 def error_of(request_id: int, error: RequestError) -> m.Error:
-    """Returns the answer to a request that *error* ended."""
+    """Returns the reply to a request that failed with *error*."""
     return m.Error(request_id, error.code, error.error_class, error.retry_after_ms, error.text)

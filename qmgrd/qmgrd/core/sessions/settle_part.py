@@ -5,14 +5,14 @@ from typing import NamedTuple, TypeAlias
 
 from qmgr_protocol import messages as m
 
-SETTLE_HANDLES = 128  # number of handles in one part of a long settle request
+SETTLE_HANDLES = 128  # the number of handles in one part of a long settle request
 
 
 class SettlePart(NamedTuple):
     """One part of a settle request. The reply is sent after the last part."""
 
     settle: m.Settle
-    first_index: int  # index of the first of these handles in the settle request
+    first_index: int  # the index of the first of these handles in the settle request
     is_last: bool
 
 
@@ -20,7 +20,7 @@ Arrived: TypeAlias = m.Received | SettlePart  # a message that waits for a turn
 
 
 def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
-    """Yields *settle* in parts of at most *handles_max* handles. Yields an UNREAD from the back."""
+    """Yields *settle* in parts of at most *handles_max* handles, an UNREAD from the back."""
     size = handles_max * m.HANDLE.size
     starts = range(0, len(settle.handles), size)
     if settle.action == m.UNREAD:

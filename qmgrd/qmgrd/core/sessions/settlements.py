@@ -22,7 +22,7 @@ from qmgrd.core.sessions.units import Units
 
 
 class Settlements:
-    """Handles the ends of leases."""
+    """The ends of leases: settles handles, and returns messages whose leases end otherwise."""
 
     def __init__(
         self,
@@ -37,7 +37,8 @@ class Settlements:
         self._returns = returns
         self._units = units
         self._answering = answering
-        self._ends_left = RETURNS_PER_TURN  # number of leases that may still time out in this turn
+        # The number of leases that may still time out in this turn.
+        self._ends_left = RETURNS_PER_TURN
 
     @property
     def busy(self) -> bool:
@@ -60,7 +61,7 @@ class Settlements:
             self._answering[session.connection] = session
 
     def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
-        """Settles the handles. Returns the failed ones as rows [index, code]."""
+        """Settles the handles. Returns those that failed as rows [index, code]."""
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
             # The queue was deleted with its messages, or only its link may settle its messages.
@@ -89,7 +90,7 @@ class Settlements:
         exceptions = []
         found = list(enumerate(m.HANDLE.iter_unpack(message.handles)))
         if message.action == m.UNREAD:
-            found.reverse()  # Otherwise the later members of a group would count as delivered.
+            found.reverse()  # Otherwise, the later members of a group would count as delivered.
         for index, (_, arrival, number) in found:
             lease = queue.leases.get(arrival)
             if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
@@ -97,7 +98,8 @@ class Settlements:
             if arrival in queue.groups.held_groups.taken_back:
                 if message.action in (m.ACK, m.RENEW, m.REJECT):
                     exceptions.append((index, int(ErrorCode.LEASE_LOST)))
-                continue  # The message returns by itself after an earlier member that failed.
+                # The message returns without this settle, after an earlier member that failed.
+                continue
             if lease is None or lease.number != number or not _is_own(session, lease, message):
                 exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue
@@ -160,18 +162,20 @@ class Settlements:
             if lessee.is_started:
                 self._returns.give_back_later(leases, CONNECTION_LOST)
             else:
-                # Reversed as in _one_by_one.
+                # The order is reversed for the same reason as in _one_by_one.
                 self._returns.give_back_later(reversed(leases), UNREAD)
         self._units.close(session)
 
     def return_leases(self) -> None:
-        """Returns a slice of the messages of lost connections, after the timers of this turn."""
+        """Returns a slice of the messages of lost connections to their queues, after this turn's
+        timers.
+        """
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.give_back_slice(left)
 
 
 def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
-    """Returns whether *session* may settle *lease* in the way that *message* requests.
+    """Returns whether *session* may settle *lease* as *message* requests.
 
     Renewing a lease does not move it to another connection. A unit of work settles its own leases.
     """
@@ -184,7 +188,7 @@ def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
 
 
 def _how(message: m.Settle) -> ReturnTerms:
-    """Returns the terms under which a message returns to its queue when *message* settles it."""
+    """Returns the terms under which *message* returns a leased message to its queue."""
     how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
     if message.action == m.REJECT:
         return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))

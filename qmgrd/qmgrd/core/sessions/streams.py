@@ -18,14 +18,14 @@ from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session, StreamAnswers, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 
-# Limit for the row of a producer, above which it may not grow while the store is full.
+# Size in bytes above which the row of a producer must not grow while the store is full.
 ROW_WHEN_FULL_BYTES = 4_000
 
 
 class Streams:
     """The open producers, and the streams of links.
 
-    Invariant: a producer is open on at most one connection, the newest one that opened it.
+    Invariant: a producer is open on at most one connection, the latest one that opened it.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Streams:
         self._catalogue = catalogue
         self._jobs = jobs
         self.links = LinkStreams(context, catalogue, dead_letters)
-        # Connection that holds each producer, by producer id.
+        # The connection that holds each producer, by producer id.
         self._holders: dict[bytes, Session] = {}
-        self._dirty: dict[bytes, Producer] = {}  # changed producers by row key
+        self._dirty: dict[bytes, Producer] = {}  # changed producers, by row key
         self.producer_count = 0
 
     def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
         """Sends the number and position of the stream.
 
-        Fences the connection that had the stream.
+        Closes the earlier connection of the stream.
         """
         if len(message.producer_id) != 16:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
@@ -90,7 +90,7 @@ class Streams:
         return key in self._dirty or self._context.tx.get(key) is not None
 
     def _make_room(self, message: m.ProducerOpen) -> None:
-        """Forgets an idle producer if a new one would exceed the limit of producers."""
+        """Forgets an idle producer if a new one would exceed the maximum number of producers."""
         context = self._context
         if self.producer_count < context.config.producer.producers_max or message.resume:
             return
@@ -102,7 +102,7 @@ class Streams:
         """Assigns a producer to *session*, and closes the connection that had the producer.
 
         Raises:
-            StreamFenced: A newer connection has the producer; this request arrived late.
+            StreamFenced: A newer connection has the producer, so this request arrived late.
         """
         older = self._holders.get(producer_id)
         fenced = StreamFenced(ErrorCode.PRODUCER_FENCED)
@@ -168,7 +168,7 @@ class Streams:
         sender.used_ms = self._context.now.ms
 
     def _answers(self, session: Session, stream: int) -> StreamAnswers:
-        """Returns the replies to the stream at the end of the turn."""
+        """Returns the replies that the stream receives at the end of the turn."""
         answers = session.answers.get(stream)
         if answers is None:
             answers = session.answers[stream] = StreamAnswers()
@@ -206,7 +206,7 @@ class Streams:
     ) -> list[tuple[int, RequestError]]:
         """Puts *batch* on queue *name*.
 
-        Returns the indexes of refused records, with their errors.
+        Returns the indexes and errors of refused records.
         """
         try:
             queue, target, done = client_put.store(
@@ -219,7 +219,7 @@ class Streams:
         for index, timestamp, count in done.stamped:
             step = count
             if ids[index + count - 1] != ids[index] + count - 1:
-                step = 1  # The ids have gaps, but the stamps have none.
+                step = 1  # The ids have gaps, but the timestamps do not.
             for offset in range(0, count, step):
                 first_id = ids[index + offset]
                 committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
@@ -257,10 +257,10 @@ class Streams:
         """Closes the connection of a producer whose row keeps growing.
 
         The producer receives its refusals when it opens the stream again. Its next put marks them
-        as seen, and the row is short again.
+        as seen, and the row becomes short again.
         """
         holder = self._holders.get(sender.producer_id)
-        if holder is not None and holder.answers:  # The producer put messages in this turn.
+        if holder is not None and holder.answers:  # The producer has put messages in this turn.
             self._context.close(
                 holder.connection,
                 ErrorCode.CREDIT_EXCEEDED,

@@ -1,7 +1,7 @@
 """Creates and ends subscriptions, and starts the jobs that republish parked messages.
 
-Parked publications are sent again in three cases: when the subscriber returns, if a job found it
-away; when the subscriber reports that it is healthy; and periodically, if the topics are configured
+Parked publications are sent again in three cases: when a subscriber that a job found away returns;
+when the subscriber reports that it is healthy; and periodically, if the topics are configured to do
 so.
 """
 
@@ -27,10 +27,10 @@ from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
 
 SCHEDULE_MS = 1_000  # time between two checks of the due intervals
-END_ROWS = 10  # approximate number of rows needed to end one subscription
-# Limit of jobs, above which no subscription ends with its connection yet.
+END_ROWS = 10  # the approximate number of rows needed to end one subscription
+# Number of jobs above which subscriptions do not end with their connections yet.
 ENDING_MAX = RUNNING_MAX // 2
-LATER_MS = 1_000  # time before the next try if too many jobs run
+LATER_MS = 1_000  # time before the next attempt if too many jobs are running
 
 
 class Subscriptions:
@@ -45,15 +45,15 @@ class Subscriptions:
         self._jobs = jobs
         self._delivery = delivery
         self._removal = Removal(catalogue, delivery, jobs)
-        self._count = 0  # number of names created since the start
-        # Time at which parked messages were last sent, by interval.
+        self._count = 0  # the number of names created since the start
+        # The time at which parked messages were last sent, by interval.
         self._sent_ms: dict[int, int] = {}
         self._schedule: Timer | None = None
         self._leaving: dict[str, Subscription] = {}  # subscriptions whose connections are closed
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """Ends subscriptions whose connections were closed by the last stop. Resumes the others."""
+        """Ends subscriptions whose connections ended with the last stop. Resumes the others."""
         for found in list(self._topics.subscriptions.values()):
             if not found.is_durable:
                 self._leaving[found.name] = found
@@ -85,8 +85,7 @@ class Subscriptions:
         *,
         retained: bool,
     ) -> Subscription:
-        """Returns the subscription *name*, and creates it if it does not exist. "" creates a new
-        name.
+        """Returns the subscription *name*. Creates it if it does not exist; "" means a new name.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
@@ -116,7 +115,8 @@ class Subscriptions:
         """Returns whether a retained publication for *found* exists or is being stored."""
         tx, prefix = self._context.tx, prefix_of(found.filter)
         is_going_out = tx.get(keys.FAN_OUT) is not None
-        is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # puts of this turn
+        # Publications put in this turn.
+        is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues
         return is_going_out or next(tx.scan(prefix, keys.after(prefix)), None) is not None
 
     def _make(
@@ -128,7 +128,7 @@ class Subscriptions:
         is_proxy = "@" in name
         if not name:
             self._count += 1
-            # Boot and life differ at each start, even after the store was restored.
+            # The boot number and the life differ at each start, even after the store was restored.
             name = f"{topics.DYNAMIC}{context.boot:x}-{context.life[:6].hex()}.{self._count}"
             session.subscriptions[name] = None
         row = attributes.stored(given) | {
@@ -193,9 +193,7 @@ class Subscriptions:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether subscriptions of closed connections wait to end, and there is room for their
-        jobs.
-        """
+        """Whether subscriptions of closed connections wait to end and their jobs have room."""
         return bool(self._leaving) and len(self._jobs.running) < ENDING_MAX
 
     def end_leaving(self) -> None:
@@ -218,7 +216,9 @@ class Subscriptions:
             self._context.event(event, subscription=found.name)
 
     def healthy(self, found: Subscription, by: str) -> Job | None:
-        """Resumes a subscription, and sends its parked messages if its topics are configured so."""
+        """Resumes a subscription, and sends its parked messages if its topics are configured to do
+        so.
+        """
         self.suspend(found, suspended=False)
         return self._send_parked(found, HEALTHY, by)
 
@@ -231,7 +231,9 @@ class Subscriptions:
             self._send_awaited(found, queue)
 
     def _send_awaited(self, found: Subscription, queue: Queue) -> None:
-        """Sends the messages that awaited a subscriber's return; later if many jobs run."""
+        """Sends the messages that awaited a subscriber's return, or does so later if many jobs are
+        running.
+        """
         awaited, context = self._topics.awaited, self._context
         if queue.id not in awaited:
             return
@@ -273,7 +275,7 @@ class Subscriptions:
             self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
 
     def _look_at_schedule(self) -> None:
-        """Starts to send the parked messages of the topics whose interval is due."""
+        """Starts sending the parked messages of the topics whose interval is due."""
         context, self._schedule = self._context, None
         running = {job.row.get("interval") for job in self._jobs.running.values()}
         parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))

@@ -34,16 +34,17 @@ class UnansweredRequests:
         return len(self._requests) + len(self._settles)
 
     def asked(self, message: m.Received) -> None:
-        """Counts a message from the peer."""
+        """Counts a message that the peer sent."""
         kind = type(message)
-        asked: Any = message  # Type checkers do not follow a test of its kind in a variable.
+        # Type checkers do not narrow the type of a message by a test stored in a variable.
+        asked: Any = message
         if kind is m.Settle:
             self._settles.append(asked.settle_id)
         elif kind in _REQUESTS:
             self._requests.add(asked[0])
 
     def answered(self, message: m.Message) -> None:
-        """Counts a message to the peer."""
+        """Counts a message that is sent to the peer."""
         kind = type(message)
         answer: Any = message
         if kind is m.Settled:

@@ -1,4 +1,4 @@
-"""Counts the refusals of each link message here, and gives up messages that were refused too often.
+"""Counts how often each link message was refused, and gives up messages refused too often.
 
     comes ──▶ refused, counted: the link holds back ──▶ comes again ──▶ too often?
                           ▲                                              │ no    │ yes
@@ -7,12 +7,13 @@
 
 1. With ``link.deliver_retries`` = 0, a link holds the message back until it can be stored.
 2. Otherwise, a message that was refused that often becomes a dead letter the next time it arrives,
-   and counts as stored. This rule is for errors that a person has to fix. It does not apply to an
-   inhibited queue, where messages should wait, nor to errors that a dead letter would not solve.
+   and counts as stored. This rule is meant for errors that a person has to fix. The rule does not
+   apply to an inhibited queue, where messages should wait, or to errors that a dead letter would
+   not solve.
 3. A member of a group can never be stored if its number already exists here or its group has ended.
-   Holding it back would stop its link forever, so it becomes a dead letter at once.
-4. The counts are in memory and outlive a connection. After a restart, they start at zero, which
-   only delays giving up a message.
+   Holding the member back would stop its link forever, so it becomes a dead letter immediately.
+4. The numbers of refusals are in memory and outlive a connection. After a restart, they start at
+   zero, which only delays giving up a message.
 """
 
 from collections import OrderedDict
@@ -49,22 +50,24 @@ HOPELESS = frozenset(
         ErrorCode.QUEUE_IS_SYSTEM,
     }
 )
-# Streams with refused messages. Above this limit, the stream with the oldest refusal is forgotten.
+# Maximum number of streams with refused messages. Above it, the stream with the oldest refusal is
+# forgotten.
 STREAMS_MAX = 1_000
 
 
 class Refusal(NamedTuple):
     """The refusals of one message."""
 
-    queue: str  # destination of the message
-    error: RequestError  # error of the last refusal
-    times: int  # number of refusals for a reason that allows giving up
+    queue: str  # the destination of the message
+    error: RequestError  # the error of the last refusal
+    times: int  # the number of refusals for a reason that allows giving up
 
 
 class Undeliverable:
     """The link messages that cannot be stored here.
 
-    Invariant: a stream is known while one of its messages is refused. Its ids are in its window.
+    Invariant: a stream has an entry while one of its messages is refused. The ids of these messages
+    are in its window.
     """
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
@@ -93,7 +96,7 @@ class Undeliverable:
                 try:
                     self._dead_letters.admit(record, extra, header)
                 except RequestError as cause:
-                    why = _of_both(error, cause)
+                    why = _combined_error(error, cause)
                 else:
                     stream.mark_held(seq_id, record)
                     continue
@@ -104,7 +107,7 @@ class Undeliverable:
         return held_back
 
     def _known(self, stream: LinkInbox, queue: str, error: RequestError) -> dict[int, Refusal]:
-        """Returns the refusals of *stream*. Reports the first refusal as an event."""
+        """Returns the refusals on record for *stream*. Reports the first refusal as an event."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             known = self._streams[stream.stream_id] = {}
@@ -129,7 +132,9 @@ class Undeliverable:
         }
 
     def forget_held(self, stream: LinkInbox) -> None:
-        """Forgets the messages of *stream* that were stored, deleted at the sender or given up."""
+        """Forgets the messages of *stream* that are now held: stored, deleted at the sender or
+        given up.
+        """
         known = self._streams.get(stream.stream_id)
         if known is None:
             return
@@ -139,8 +144,9 @@ class Undeliverable:
             del self._streams[stream.stream_id]
 
     def describe(self, stream_id: bytes) -> dict[str, Any]:
-        """Returns the first refused message of a stream for people. All values are None if there is
-        none.
+        """Describes the first refused message of a stream for people.
+
+        Without one, values are None.
         """
         known = self._streams.get(stream_id)
         if not known:
@@ -162,7 +168,7 @@ def _is_hopeless(error: RequestError) -> bool:
     return error.code in HOPELESS and not error.retry_after_ms
 
 
-def _of_both(error: RequestError, cause: RequestError) -> RequestError:
+def _combined_error(error: RequestError, cause: RequestError) -> RequestError:
     """Returns the error for a refused message that cannot become a dead letter either."""
     text = f"{error.text}; {DEAD_LETTERS} cannot accept it either: {cause}"
     return RequestError(error.code, text, error.retry_after_ms)

@@ -1,4 +1,4 @@
-"""A unit of work: puts and gets that take effect together or not at all. A unit is in memory only.
+"""A unit of work: puts and gets that take effect together or not at all. Units are in memory only.
 
     put ──▶ held: checked, stamped, position kept──commit──▶ appended at that position
     get ──▶ leased, without a deadline            ──commit──▶ removed
@@ -18,7 +18,7 @@ from qmgrd.core.queue.queue import Queue
 if TYPE_CHECKING:
     from qmgrd.core.sessions.session import Session
 
-PUT_BYTES = 1024  # bytes in memory for a put, in addition to its record
+PUT_BYTES = 1024  # the number of bytes in memory for a put, in addition to its record
 
 
 class SessionUnit:
@@ -32,9 +32,9 @@ class SessionUnit:
         self.puts: list[HeldPut] = []
         self.lessees: dict[int, Lessee] = {}  # lessees by queue id
         self.bytes = 0
-        self.held_bytes = 0  # bytes of the puts in memory
+        self.held_bytes = 0  # the number of bytes that the puts use in memory
         self.rows = 0
-        self.timer: Timer | None = None  # timer for the maximum age
+        self.timer: Timer | None = None  # the timer for the maximum age
 
     @property
     def gets(self) -> int:
@@ -51,8 +51,9 @@ class SessionUnit:
         return found
 
     def add_puts(self, queue: Queue, puts: list[HeldPut], rows: int) -> int:
-        """Adds puts to *queue*. Returns their size in memory. The commit writes *rows* rows for
-        them.
+        """Adds puts to *queue*, for which the commit writes *rows* rows.
+
+        Returns their size in memory.
         """
         size, arrivals = 0, dict[bytes, int]()
         for held in puts:

@@ -1,17 +1,17 @@
-"""Units of work of all connections: begins, fills, commits and backs them out."""
+"""Units of work of all connections: begins, fills, commits and backs out units."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
-from qmgrd.core.limits.amount import amount
 from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
@@ -26,7 +26,8 @@ from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
 
-# The maximum number of rows: entry, UID, and the index rows for correlation id, group and time.
+# The maximum number of rows of a put: entry, UID, and the index rows for correlation id, group and
+# time.
 ROWS_OF_A_GET = 7
 
 
@@ -40,8 +41,9 @@ class Units:
         self._catalogue = catalogue
         self._returns = returns
         self._dead_letters = dead_letters
-        self._rows_max = unit_rows(context.config)  # maximum number of rows that a commit may write
-        self._held_bytes = 0  # bytes in memory for the puts of all units
+        # The maximum number of rows that a commit may write.
+        self._rows_max = unit_rows(context.config)
+        self._held_bytes = 0  # the number of bytes in memory for the puts of all units
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
         """Begins a unit."""
@@ -113,7 +115,9 @@ class Units:
             raise
 
     def _plain_max_bytes(self, unit: SessionUnit, queue: Queue, batch: list[bytes]) -> int:
-        """Returns the maximum size of a plain record of *batch*, or 0 if some may not fit."""
+        """Returns the maximum size of a plain record in *batch*, or 0 if some records may not
+        fit.
+        """
         size = puts.bytes_max(batch)
         rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
         try:
@@ -205,7 +209,9 @@ class Units:
             self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
 
     def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
-        """Raises UNITS_EXHAUSTED if one connection, or all together, would use too much memory."""
+        """Raises UNITS_EXHAUSTED if the units of one or all connections would use too much
+        memory.
+        """
         limits = self._context.config.unit
         for held, most, whose, remedy in (
             (
@@ -232,8 +238,8 @@ class Units:
         """Leases a message to a unit of work. The commit of the unit removes the message.
 
         Raises:
-            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, or LEASE_LOST if another connection has the
-                lease.
+            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, or LEASE_LOST if another connection holds
+                the lease.
         """
         unit, rows = self._find(session, number), _rows_of_a_get(lease)
         if lease.lessee.numbers is not session.numbers:
@@ -265,23 +271,23 @@ class Units:
             )
         self._check(session, unit, message)
         context = self._context
-        if unit.puts:  # Gets need no room; they free room.
+        if unit.puts:  # Gets need no room. They free room.
             context.reserve([held.prepared.record for held in unit.puts])
             context.reserve(list(self._carried(unit)))
         self._close(session, unit)
-        self._consume(unit)  # This also frees room.
+        self._consume(unit)  # Consuming messages also frees room.
         by_queue: dict[int, list[HeldPut]] = {}
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
-            queue, bury = held[0].queue, self._dead_letters.bury
-            make_room_for_all(context, bury, queue, held, is_put=False)
+            queue, make_dead_letter = held[0].queue, self._dead_letters.make_dead_letter
+            make_room_for_all(context, make_dead_letter, queue, held, is_put=False)
             append_held(queue, context.tx, held)
-            make_room_for_all(context, bury, queue, held, is_put=True)
+            make_room_for_all(context, make_dead_letter, queue, held, is_put=True)
             context.mark_changed(queue)
 
     def _carried(self, unit: SessionUnit) -> Iterator[bytes]:
-        """Yields the publications of *unit* once for each link that carries them."""
+        """Yields the publications of *unit*, once for each link that carries them."""
         for held in unit.puts:
             if held.queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(held.prepared.target.decode())
@@ -297,7 +303,7 @@ class Units:
             self._returns.count(queue, len(leases), 0)
 
     def _check(self, session: Session, unit: SessionUnit, message: m.UnitCommit) -> None:
-        """Raises an error and backs *unit* out if its contents differ from the commit's counts."""
+        """Raises an error and backs out *unit* if it differs from the numbers in the commit."""
         gone = [held.queue.name for held in unit.puts if held.queue.deleted]
         gone += [x.queue.name for x in unit.lessees.values() if x.queue.deleted]
         if gone:
@@ -316,7 +322,7 @@ class Units:
             )
 
     def backout(self, session: Session, message: m.UnitBackout) -> None:
-        """Undoes a unit."""
+        """Backs out a unit on request."""
         unit = self._find(session, message.unit)
         value = [len(unit.puts), unit.gets]
         self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
@@ -325,11 +331,11 @@ class Units:
     def undo(self, session: Session, unit: SessionUnit, how: ReturnTerms = BACKED_OUT) -> None:
         """Discards *unit*. Its leased messages return to their original positions.
 
-        They return at the end of this turn, or over several turns if they exceed a slice.
+        The messages return at the end of this turn, or over several turns if they exceed a slice.
         """
         self._close(session, unit)
         for queue, _, arrival, _ in self._let_go(unit):
-            if arrival and not queue.deleted:  # The position stays empty, even after a crash.
+            if arrival and not queue.deleted:  # The position remains empty, even after a crash.
                 self._context.dirty_queues[queue.id] = queue
         for lessee in unit.lessees.values():
             self._returns.give_back_later(lessee.leases.values(), how)
@@ -358,7 +364,7 @@ def _rows_of_a_get(lease: Lease) -> int:
 
 
 def _more_rows(prepared: Prepared) -> int:
-    """Returns the number of index rows for a put, in addition to its UID."""
+    """Returns the number of index rows of a put, in addition to the row of its UID."""
     correlation_id = prepared.record[records.CORRELATION_LENGTH_AT]
     is_timed = prepared.expires_ms or prepared.ready_ms
     in_group = ROWS_OF_A_MEMBER if prepared.member is not None else 0

@@ -1,4 +1,4 @@
-"""Deletes queues and durable subscriptions that were unused for their ``unused_expiry_ms``.
+"""Deletes queues and durable subscriptions that have been unused for their ``unused_expiry_ms``.
 
 Consumers and gets use a queue. Altering or defining the queue again also counts as use. Puts do not
 count, because a queue that only fills up is useless. While a message is leased, its queue is in
@@ -17,10 +17,11 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 
-# The longest time between two checks, and the most time that clients have to return after a start.
+# The longest time between two checks, and the longest time that clients have to return after a
+# start.
 LOOK_MS = 3_600_000
-LATER_MS = 1_000  # time until the next check if too many jobs run or the queue is in use
-DELETING_MAX = RUNNING_MAX // 2  # limit of jobs, above which no queue is deleted yet
+LATER_MS = 1_000  # time until the next check if too many jobs are running or the queue is in use
+DELETING_MAX = RUNNING_MAX // 2  # number of jobs above which no queue is deleted yet
 
 
 class Unused:
@@ -42,7 +43,7 @@ class Unused:
     def load(self) -> None:
         """Watches the defined queues.
 
-        Clients that used a queue before the stop get time to return.
+        Clients that used a queue before the stop are given time to return.
         """
         now_ms = self._context.now.ms
         for queue in self._catalogue.by_id.values():
@@ -86,7 +87,7 @@ class Unused:
         if is_in_use:
             row["used_ms"] = now_ms
         if now_ms < row.get("used_ms", 0) + unused_ms:
-            if unused_ms > LOOK_MS:  # Otherwise a start gives users that time anyway.
+            if unused_ms > LOOK_MS:  # Otherwise, the next start gives users that time.
                 self._catalogue.store_row(name, row)
             self._watch(queue, LATER_MS if is_in_use else 1)
         elif len(self._jobs.running) >= DELETING_MAX:
@@ -102,7 +103,7 @@ class Unused:
 
 
 def _limit_ms(queue: Queue) -> int:
-    """Returns the time for which *queue* may be unused; 0 means forever."""
+    """Returns the time for which *queue* may be unused. 0 means forever."""
     if queue.name in system.ATTRIBUTES or not (queue.references is None or is_durable(queue.name)):
         return 0
     return queue.bounds.unused_expiry_ms

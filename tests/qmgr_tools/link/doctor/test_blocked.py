@@ -1,4 +1,4 @@
-"""The findings about a message that cannot be stored, at either end."""
+"""Tests of the findings about a message that one of the ends cannot store."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The diagnosis of all links from the rows of a daemon."""
+"""Tests of the diagnosis of all links from the rows of a daemon."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""qmctl link doctor and explain against a daemon. Other modules test each finding."""
+"""Tests of qmctl link doctor and explain with a daemon. Other modules test each finding."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ RATES = {"messages_per_s", "bytes_per_s", "put_per_s", "drained_ms"}
 @pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
     """The shared daemon, which accepts any store of OWN."""
-    qm("link", "disallow", "OWN")  # The daemon remembers the store of an earlier test.
+    qm("link", "disallow", "OWN")  # The daemon may remember the store of an earlier test.
     qm("link", "allow", "OWN")
     return daemon
 

@@ -1,4 +1,4 @@
-"""The findings about a link that is stopped or cannot connect."""
+"""Tests of the findings about a link that is stopped or cannot connect."""
 
 from typing import Any
 

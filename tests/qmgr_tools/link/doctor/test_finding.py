@@ -1,4 +1,4 @@
-"""Findings and their severity."""
+"""Tests of findings and their severity."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The findings about an inbound stream."""
+"""Tests of the findings about an inbound stream."""
 
 from typing import Any
 

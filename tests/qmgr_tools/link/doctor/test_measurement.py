@@ -1,4 +1,4 @@
-"""The progress of a link, computed from two measurements."""
+"""Tests of the progress of a link, computed from two measurements."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The findings about a refused link, for each reason that a daemon reports."""
+"""Tests of the findings about a refused link, for each reason that a daemon reports."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ACCEPT = "qmctl link start NYC --accept"
 
 
 def refusal(here: str, name: str, *, has_link: bool = False, is_known: bool = True) -> str:
-    """Returns the error of queue manager *here* for *name*, whose store is not accepted."""
+    """Returns the error of queue manager *here* about *name*, whose store is not accepted."""
     context = Context(Config(), here, b"S" * 16, 1)
     context.tx, context.now = MemoryStore(), Now(0, 0)
     if is_known:

@@ -1,4 +1,4 @@
-"""The findings about a link that is up."""
+"""Tests of the findings about a link that is up."""
 
 from typing import Any
 
@@ -90,9 +90,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("now", "before", "expected"), CASES.values(), ids=CASES)
-def test_what_is_wrong_is_found(
-    now: Row, before: Row | None, expected: list[tuple[str, str]]
-) -> None:
+def test_faults_are_found(now: Row, before: Row | None, expected: list[tuple[str, str]]) -> None:
     assert codes(now, before) == expected
 
 

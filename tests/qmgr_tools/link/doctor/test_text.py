@@ -1,4 +1,4 @@
-"""The output for people about links with and without findings."""
+"""Tests of the output for people, about links with and without findings."""
 
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -57,7 +57,7 @@ def test_link_that_is_not_tells_what_to_type(on_screen: Screen) -> None:
     assert "\n  down: down for 1 min 30 s; " in shown
     assert "\n    try: qmctl -c nyc:1 status\n" in shown
     assert "  for causes and other remedies: qmctl link explain NYC\n" in shown
-    assert "explain LGA" not in shown  # There is only one remedy.
+    assert "explain LGA" not in shown  # Only one remedy exists.
     assert max(map(len, shown.splitlines())) <= 100
 
 

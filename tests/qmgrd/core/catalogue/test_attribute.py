@@ -1,4 +1,4 @@
-"""Valid and invalid values of one attribute, and their form in texts."""
+"""Tests of valid and invalid values of one attribute, and of how errors quote these values."""
 
 from typing import Any
 

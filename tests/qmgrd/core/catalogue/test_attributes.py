@@ -1,4 +1,4 @@
-"""The attributes of queues."""
+"""Tests of the attributes of queues."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""A start checks that the store belongs to the queue manager."""
+"""Tests that a start checks whether the store belongs to the queue manager."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_new_store_takes_the_id_it_is_given(store: AnyStore, manager: Manager) -
 
 
 def test_secret_is_made_once_and_stays(manager: Manager) -> None:
-    """Each start provides other random bytes."""
+    """Each start provides different random bytes."""
     secret = manager.boot.secret
     assert secret == SECRET
     manager.crash()
@@ -26,7 +26,7 @@ def test_secret_is_made_once_and_stays(manager: Manager) -> None:
 
 @pytest.mark.parametrize("found", [None, b"", b"short"])
 def test_store_without_a_secret_is_given_one(manager: Manager, found: bytes | None) -> None:
-    """A store written by an older version has no secret."""
+    """An older version wrote stores without a secret."""
     tx = manager.store.begin()
     tx.delete(keys.SECRET)
     if found is not None:

@@ -1,4 +1,4 @@
-"""Definitions of queues, remote queues and links; their names and ids."""
+"""Tests of definitions of queues, remote queues and links, and of their names and ids."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_alteration_survives_a_restart(store: AnyStore, app: Client) -> None:
     app.ask(m.QueueAlter, "@NYC", {"depth_max": 5})
     app.manager.crash()
     found = app.manager.connect().ask(m.QueueList)["queues"]
-    transmission, remote, local, _ = found  # The last one, which is not checked, has the events.
+    transmission, remote, local, _ = found  # The last queue has the events and is not checked.
     assert (transmission["depth_max"], transmission["put_inhibit"]) == (5, False)
     assert (remote["put_inhibit"], remote["given"]) == (True, [])
     assert (local["depth_max"], local["get_inhibit"], local["given"]) == (3, True, ["depth_max"])
@@ -118,7 +118,7 @@ def test_error_of_an_unknown_queue_shows_how_to_create_it(app: Client) -> None:
 
 
 def test_queue_ids_are_never_used_again(store: AnyStore, app: Client) -> None:
-    """Deletions and restarts free no id, so old handles and jobs never match a new queue."""
+    """Deletions and restarts do not free ids, so old handles and jobs never match a new queue."""
     seen = set()
     for _ in range(4):
         seen.add(app.ask(m.QueueCreate, "X")["queue_id"])

@@ -1,4 +1,4 @@
-"""Definitions that contradict existing ones."""
+"""Tests of definitions that contradict existing ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The attributes of a link, and the errors for invalid ones."""
+"""Tests of the attributes of a link, and of the errors for invalid ones."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_link_needs_a_name() -> None:
     assert caught.value.code == ErrorCode.NAME_INVALID
 
 
-def test_what_is_altered_has_no_defaults() -> None:
+def test_altered_attributes_have_no_defaults() -> None:
     assert altered("B", {"connections": 4}) == {"connections": 4}
     with pytest.raises(RequestError, match=r"\.stopped: unknown attribute; known: addresses, c"):
         altered("B", {"addresses": ["h:1"], "stopped": True})

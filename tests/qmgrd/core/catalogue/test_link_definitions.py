@@ -1,4 +1,4 @@
-"""Definitions of links: their addresses, and their transmission queues."""
+"""Tests of definitions of links: their addresses, and their transmission queues."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ def test_links_are_limited() -> None:
 
 
 def test_link_to_ourselves_is_refused(app: Client) -> None:
-    """The error names the name, not the address."""
+    """The error shows the name, and not the address."""
     with pytest.raises(
-        RequestError, match="itself; name the link after the queue manager"
+        RequestError, match="itself; name the link after the other queue manager"
     ) as caught:
         app.ask(m.LinkCreate, "QM1", LINK)
     assert caught.value.code == ErrorCode.PEER_WRONG

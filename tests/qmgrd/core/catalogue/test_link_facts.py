@@ -1,4 +1,4 @@
-"""The description of a link for operators."""
+"""Tests of the description of a link that is shown to operators."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -35,7 +35,7 @@ def test_blocked_link_reports_the_cause_and_the_next_attempt(app: Client) -> Non
 
 
 def test_link_blocked_repeatedly_reports_the_first_block(app: Client) -> None:
-    """The time counts from the first block. After a commit, another message blocks the link."""
+    """The time starts at the first block. After a commit, another message blocks the link."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)
@@ -55,7 +55,7 @@ def test_link_blocked_repeatedly_reports_the_first_block(app: Client) -> None:
     one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=12))
     assert lines.row["blocked_ms"] == 0
     lines.turn(300)
-    # This commit covers a message before the blocked one, and is reported after the block.
+    # This commit is reported after the block, but covers a message before the blocked one.
     one.commit(1)
     assert lines.row["blocked_ms"] == 300
 

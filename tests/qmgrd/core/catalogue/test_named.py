@@ -1,4 +1,4 @@
-"""Aliases: names of other queues."""
+"""Tests of aliases, which are names of other queues."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_alias_can_be_led_elsewhere(sales: Client) -> None:
 def test_alias_that_cannot_be_is_refused(
     sales: Client, name: str, given: dict[str, Any], words: str
 ) -> None:
-    """An alias of an alias is refused, whichever of the two is defined first."""
+    """An alias of an alias is refused, regardless of which of the two is defined first."""
     sales.ask(m.QueueCreate, "EARLY", {"alias_of": "Q2"})
     before = sales.ask(m.QueueList)
     with pytest.raises(RequestError, match=words):

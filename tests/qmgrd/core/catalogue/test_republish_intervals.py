@@ -1,4 +1,4 @@
-"""The intervals counted at each change of a topic equal those found by a search of all topics."""
+"""Tests that the intervals counted at each change of a topic equal those of a full search."""
 
 from typing import Any
 

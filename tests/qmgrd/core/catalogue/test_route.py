@@ -1,4 +1,4 @@
-"""The next link of a message, and refused messages. tests/sim tests complete routes."""
+"""Tests of which link a message takes next, and of refusals. tests/sim tests complete routes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.qmgrd.core.harness import Client, record
 
 
 def put(*hops: list[str] | None) -> m.Put:
-    """Returns a put with one record per entry of *hops*. The note of each record lists the hops."""
+    """Returns a put with one record per entry of *hops*. The note of a record lists these hops."""
     extras: list[list[Any]] = [
         [index, {m.EXTRA_NOTE: pack({"hops": known})}]
         for index, known in enumerate(hops)
@@ -112,7 +112,7 @@ def test_what_passes_through_waits_where_its_link_is_inhibited(app: Client) -> N
 
 
 def test_put_in_a_circle_must_still_be_valid(app: Client) -> None:
-    """A message outside the window, or without a UID, is refused and is not a dead letter."""
+    """A message outside the window or without a UID is refused, and is not a dead letter."""
     app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "transit": True, "stopped": True})
     app.manager.fill(DEAD_LETTERS, record(b"before"))
     looped: list[list[Any]] = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1", "JFK"]})}]]

@@ -1,4 +1,4 @@
-"""Valid rows are accepted, and invalid rows are refused."""
+"""Tests that valid rows are accepted, and invalid rows are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A subscription is created from its row."""
+"""Tests that a subscription is created from its row."""
 
 from typing import Any
 

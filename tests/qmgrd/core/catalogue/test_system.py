@@ -1,4 +1,4 @@
-"""The queues that the queue manager itself needs."""
+"""Tests of the queues that the queue manager itself needs."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def test_default_of_a_system_queue_is_the_one_it_was_made_with(app: Client) -> N
 
 @pytest.mark.parametrize("use", [*USES[2:4], USES[5]])
 def test_queue_of_publications_is_created_on_demand(use: Callable[[Client, str], object]) -> None:
-    """No client puts to this queue or gets from it (see test_publications.py)."""
+    """Clients neither put to this queue nor get from it (see test_publications.py)."""
     app = Manager().connect()
     use(app, PUBLICATIONS)
     row = app.show(PUBLICATIONS)
@@ -104,7 +104,7 @@ def test_system_queue_elsewhere_may_have_a_remote_queue_and_an_alias(app: Client
 
 
 def lead_to(app: Client, name: str) -> list[str]:
-    """Returns names by which a client may try to put to the system queue *name*."""
+    """Returns names through which a client may try to put to the system queue *name*."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
     app.ask(m.QueueCreate, f"{name}@NYC")
@@ -150,7 +150,7 @@ def test_backout_queue_that_leads_to_a_system_queue_is_passed_over(app: Client) 
 
 
 def test_link_is_not_blocked_by_a_message_for_a_system_queue(app: Client) -> None:
-    """A retry could never succeed, so the message becomes a dead letter at once."""
+    """A retry could never succeed, so the message becomes a dead letter immediately."""
     far = Far(app.manager)
     far.open()
     far.send(1, record(b"x", uid=("FAR", 1)), queue=EVENTS)

@@ -1,4 +1,4 @@
-"""A defined template applies to all queues whose names match it."""
+"""Tests that a defined template applies to all queues whose names match it."""
 
 from typing import Any
 
@@ -156,7 +156,7 @@ def test_invalid_request_is_refused_and_changes_nothing(
 def test_deletion_checks_templates_of_its_own_names_only(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each check matches the pattern with all others. A check of 1,000 templates took a second."""
+    """Each check compares the pattern with all others. A check of 1,000 templates took a second."""
     looked: list[str] = []
 
     def look(self: TemplateDefinitions, template: Template) -> None:

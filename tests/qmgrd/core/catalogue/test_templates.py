@@ -1,4 +1,4 @@
-"""Patterns match names, and one of the matching templates applies."""
+"""Tests that patterns match names, and that one of the matching templates applies."""
 
 import re
 

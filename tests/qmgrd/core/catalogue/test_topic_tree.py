@@ -1,4 +1,4 @@
-"""For a topic, the tree finds exactly the filters that match it."""
+"""Tests that the tree finds exactly the filters that match a topic."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -66,7 +66,7 @@ def test_what_is_kept_is_bounded_where_many_want_many_topics(
 
 
 def visits_of(tree: TopicTree[int], topic: tuple[str, ...]) -> int:
-    """Returns the number of nodes that a match visits, without the answers."""
+    """Returns the number of nodes that a match visits, not counting the answers."""
     nodes, visits = [tree._root], 1
     for level in topic:
         nodes = [node.below[x] for node in nodes for x in (level, ONE) if x in node.below]
@@ -75,7 +75,7 @@ def visits_of(tree: TopicTree[int], topic: tuple[str, ...]) -> int:
 
 
 def reach_of(node: _Node[int]) -> int:
-    """Computes the reach from its definition."""
+    """Computes the reach according to its definition."""
     names = [reach_of(below) for level, below in node.below.items() if level != ONE]
     one = node.below.get(ONE)
     return 1 + (0 if one is None else reach_of(one)) + max(names, default=0)
@@ -85,7 +85,7 @@ def reach_of(node: _Node[int]) -> int:
 def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
     changes: list[tuple[int, tuple[str, ...]]], asked: list[tuple[str, ...]]
 ) -> None:
-    """The reach is updated as filters change, and is known before a filter is added."""
+    """Each change of a filter updates the reach. A filter's effect on the reach is known before."""
     tree: TopicTree[int] = TopicTree()
     there: dict[int, tuple[str, ...]] = {}
     for number, filter_ in changes:
@@ -105,7 +105,7 @@ def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
 
 
 def hostile_filters() -> Iterator[tuple[str, ...]]:
-    """Yields all filters of x and + over 14 levels, then filters with levels that no topic has."""
+    """Yields all filters of x and + with 14 levels, then filters whose levels occur in no topic."""
     for levels in product("x+", repeat=14):
         yield (*levels, *["y"] * 18)
 

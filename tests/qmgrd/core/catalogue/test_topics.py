@@ -1,4 +1,4 @@
-"""The definition of a topic applies to all topics below it."""
+"""Tests that the definition of a topic applies to all topics below it."""
 
 from typing import Any
 

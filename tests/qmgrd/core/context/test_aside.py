@@ -1,4 +1,4 @@
-"""Items set aside survive restarts, are limited in number, and are restored or deleted."""
+"""Tests that items set aside survive restarts, are limited in number, and can be restored."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Committed reports stamps and duplicates in the shortest possible runs."""
+"""Tests that Committed reports stamps and duplicates in the shortest possible runs."""
 
 from itertools import pairwise
 

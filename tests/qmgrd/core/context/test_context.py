@@ -1,4 +1,4 @@
-"""The facts and effects that a turn collects."""
+"""Tests of the changes and effects that a turn collects."""
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m

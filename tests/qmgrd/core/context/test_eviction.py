@@ -1,4 +1,4 @@
-"""A full queue evicts its oldest messages, if its policy says so (G13)."""
+"""Tests that a full queue evicts its oldest messages, if its policy requests this (G13)."""
 
 import json
 from typing import Any
@@ -81,7 +81,7 @@ def test_delayed_message_becomes_a_dead_letter_if_no_other_is_left_G13(app: Clie
 
 
 def test_room_in_bytes_is_made_too_G13(app: Client) -> None:
-    """The UIDs assigned to the new messages count towards the size."""
+    """The UIDs that the new messages receive count towards the size."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"bytes_max": 10_000})
     for _ in range(20):
         app.put("Q", *[bytes(900)] * 3)
@@ -100,8 +100,9 @@ def test_message_without_a_place_among_the_dead_letters_stays_G13(app: Client) -
 
 
 def test_message_without_a_place_among_the_dead_letters_is_passed_over_G13(app: Client) -> None:
-    """A dead letter from another queue has the same UID. An earlier version refused a put for this
-    reason, and a commit exceeded the depth.
+    """In an earlier version, an equal UID among the dead letters led to errors.
+
+    A put was refused, and a commit exceeded the depth.
     """
     uid = Uid("APP", 1)
     app.ask(m.QueueCreate, "OTHER")
@@ -122,13 +123,13 @@ def test_only_a_few_are_tried_if_the_dead_letter_queue_is_full(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
-    bury = DeadLetters.bury
+    make_dead_letter = DeadLetters.make_dead_letter
 
     def counted(self: DeadLetters, *arguments: Any) -> str:
         tried.append(1)
-        return bury(self, *arguments)
+        return make_dead_letter(self, *arguments)
 
-    monkeypatch.setattr(DeadLetters, "bury", counted)
+    monkeypatch.setattr(DeadLetters, "make_dead_letter", counted)
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
     app.manager.fill(DEAD_LETTERS, record(b"full"))
     app.put("Q", *[b"x"] * 60)
@@ -170,7 +171,7 @@ def test_operators_learn_how_many_were_evicted(app: Client, count: int) -> None:
 
 
 def test_eviction_skips_leased_messages_before_the_position(app: Client) -> None:
-    """Otherwise each put to a queue with thousands of leases would scan all of them."""
+    """Otherwise, each put to a queue with thousands of leases would scan all of them."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 3_000})
     app.put("Q", *[b"x"] * 3_000)
     app.get("Q", 2_500)

@@ -1,4 +1,4 @@
-"""Peers that may open links. Unknown queue managers learn nothing and change nothing."""
+"""Tests of peers that may open links. Unknown queue managers learn nothing and change nothing."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ class Stranger(Far):
         self.client.read = listen  # type: ignore[method-assign]
 
     def try_all(self, store_id: bytes) -> list[ErrorCode]:
-        """Opens each stream that FAR may have, and fetches; returns the error codes."""
+        """Opens each stream that FAR may have, and fetches. Returns the error codes."""
         streams = (store_id + number.to_bytes(8, "big") for number in range(1, 4))
         tries: list[Any] = [m.LinkOpen(10, stream, 1, 100) for stream in streams]
         answers = [self.client.say(each) for each in [*tries, FETCH]]

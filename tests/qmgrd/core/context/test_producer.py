@@ -1,4 +1,4 @@
-"""The window of a sequenced producer (D1b), without a queue manager."""
+"""Tests of the window of a sequenced producer (D1b), without a queue manager."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_seen_removes_refusals_and_never_moves_back() -> None:
 
 
 def test_seen_beyond_the_commit_id_is_ignored() -> None:
-    """A client cannot have seen an answer that was never sent, so later refusals are kept."""
+    """A client cannot have seen an answer that was never sent, so the later refusals are kept."""
     sender = make(3, (6,), _2=303, _6=303)
     sender.note_seen(100)
     assert sender.seen == 3

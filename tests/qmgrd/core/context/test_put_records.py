@@ -1,4 +1,4 @@
-"""Batches that are larger than the queue's limit (G13)."""
+"""Tests of batches that are larger than the queue's limit (G13)."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""The rows of a deleted queue are removed over many turns, including after a restart."""
+"""Tests that the rows of a deleted queue are removed over many turns, even after a restart."""
 
 from itertools import pairwise
 from typing import Any
@@ -57,7 +57,7 @@ def test_deletion_takes_slices(app: Client) -> None:
 
 @pytest.mark.parametrize("kind", [m.QueuePurge, m.QueueDelete])
 def test_slices_of_long_messages_are_bounded_too(app: Client, kind: type) -> None:
-    """500 messages of 4 MiB have half a million rows, which exceeds the limit of a turn."""
+    """500 messages of 4 MiB have half a million rows, which is more than one turn may delete."""
     for _ in range(40):
         app.put("Q", bytes(400_000))
     app.send(m.QueuePurge(50, "Q") if kind is m.QueuePurge else m.QueueDelete(50, "Q", True))

@@ -1,4 +1,4 @@
-"""Due work: expiry, delay, forgotten UIDs, and messages lost in a restart."""
+"""Tests of due work: expiry, delay, forgotten UIDs, and messages lost in a restart."""
 
 import json
 import struct
@@ -118,7 +118,7 @@ def test_leased_message_expires_once_it_comes_back(store: AnyStore, app: Client)
     assert counts(app) == (1, 0, 0, 0)
     assert app.release(held) == []
     assert app.get("Q") == []
-    # The message becomes a dead letter at once, not at the next scheduled check.
+    # The message becomes a dead letter immediately, and not at the next scheduled check.
     run_due_work(app.manager)
     assert counts(app) == (0, 0, 1, 0)
 
@@ -166,7 +166,7 @@ def test_many_expire_a_slice_a_turn_G12(manager: Manager, app: Client) -> None:
 
 def test_slices_of_long_messages_are_bounded_too(app: Client) -> None:
     for _ in range(20):
-        app.put("Q", bytes(1_000_000), expiry_ms=1_000)  # each message has 250 rows
+        app.put("Q", bytes(1_000_000), expiry_ms=1_000)  # Each message has 250 rows.
     manager = app.manager
     manager.advance(1_000)
     turns = 0
@@ -178,7 +178,7 @@ def test_slices_of_long_messages_are_bounded_too(app: Client) -> None:
 
 
 class Counted(MemoryStore):
-    """A store that counts reads."""
+    """A store that counts its reads."""
 
     reads = 0
 
@@ -194,7 +194,7 @@ class Counted(MemoryStore):
 
 @pytest.mark.parametrize("depth", [100, 10_000])
 def test_sweep_reads_what_is_due_and_not_the_queue_G12(depth: int) -> None:
-    """The sweep reads a few rows for each expired message, at any depth of the queue."""
+    """The sweep reads a few rows per expired message, however deep the queue is."""
     store = Counted()
     manager = Manager(store)
     app = manager.connect()
@@ -319,7 +319,7 @@ def test_report_with_any_envelope_fails_no_turn(app: Client, envelope: bytes) ->
     whole = bytearray(record(b"", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY))
     head = records.HEAD_BYTES
     whole[head:head] = envelope
-    struct.pack_into(">H", whole, head - 6, len(envelope))  # the length of the body comes next
+    struct.pack_into(">H", whole, head - 6, len(envelope))  # The length of the body comes next.
     struct.pack_into(">I", whole, 0, crc32(bytes(whole[records.SUMMED_AT :])))
     assert not app.put_records("Q", bytes(whole))
     run_due_work(app.manager, 1_000)
@@ -375,7 +375,7 @@ def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
 def test_time_away_counts_within_bounds(
     store: AnyStore, app: Client, away_ms: int, counted_ms: int
 ) -> None:
-    """Across a restart, the wall clock counts, up to a limit of downtime_max_ms."""
+    """Time by the wall clock counts across a restart, up to downtime_max_ms."""
     limit_ms = app.manager.config.queue_manager.downtime_max_ms
     counted_ms = min(counted_ms, limit_ms) if away_ms < YEAR_MS else limit_ms
     lasts_ms = counted_ms + 1_000
@@ -493,7 +493,7 @@ def test_lost_message_is_unavailable_at_once_and_swept_later(store: AnyStore, ap
 
 
 def test_due_message_that_is_lost_stays_lost(app: Client) -> None:
-    """The message is neither woken nor counted as expired."""
+    """The message neither becomes available nor counts as expired."""
     app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
     app.put("Q", b"v3", flags=VOLATILE, expiry_ms=1_000)
     manager = app.manager
@@ -555,7 +555,7 @@ def test_leased_ones_are_lost_too_and_so_are_those_on_their_way(
 
 def test_long_ones_are_swept_in_bounded_slices(manager: Manager, app: Client) -> None:
     for _ in range(12):
-        app.put("Q", bytes(1_000_000), flags=VOLATILE)  # each message has 250 rows
+        app.put("Q", bytes(1_000_000), flags=VOLATILE)  # Each message has 250 rows.
     manager.crash()
     turns = 0
     while manager.turns.has_work:
@@ -635,11 +635,11 @@ steps = st.lists(
 
 @given(steps)
 def test_each_message_is_available_only_within_its_time(steps: list[Any]) -> None:
-    """Compares with a list of messages, second by second, with gets, returns and crashes."""
+    """The test compares the queue with a list of messages, second by second."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
-    there: list[tuple[bytes, int, int, bool]] = []  # body, time ready, expiry time, volatile
+    there: list[tuple[bytes, int, int, bool]] = []  # body, due time, expiry time, volatile
     for number, (step, one, two, flag) in enumerate(steps):
         if step == "put":
             body, now_ms = b"%d" % number, manager.now().ms

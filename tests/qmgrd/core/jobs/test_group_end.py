@@ -1,4 +1,4 @@
-"""A group with a member that failed too often leaves its queue as a whole (D10, E37)."""
+"""Tests that a group leaves its queue as a whole after a message failed too often (D10, E37)."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def put(app: Client, words: str) -> None:
 
 
 def get(app: Client, word: str) -> Delivery:
-    """Gets the next member, which must be *word*."""
+    """Gets the next message of the group, whose body must be *word*."""
     name = word.rstrip("!")
     request = m.Get(app.next_id(), "Q", group_id=group_id(name[0]), number=int(name[1:]))
     app.send(request)
@@ -54,7 +54,7 @@ def show(app: Client, group: bytes = A) -> dict[str, Any]:
 
 
 def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
-    """Returns body and code of each message on *queue*, in order of arrival."""
+    """Returns the body and the code of each message on *queue*, in order of arrival."""
     found = sorted(app.browse(queue), key=lambda one: one.arrival)
     return [(one.body, note_of(one)["code"]) for one in found]
 
@@ -74,7 +74,7 @@ def test_group_without_a_target_queue_is_not_parked(app: Client) -> None:
 
 
 def test_consumed_members_do_not_count_as_missing(app: Client) -> None:
-    """Two members were consumed before an earlier member failed. The rest counts as complete."""
+    """Two messages were consumed before an earlier one failed. The rest counts as complete."""
     put(app, "A1 A2 A3 A4 A5!")
     assert settle(app, m.ACK, get(app, "A2"), get(app, "A4")) == []
     reject(app, "A1")
@@ -109,7 +109,7 @@ def test_poison_member_is_not_moved_alone_and_others_go_on_D10_E37(
 
 
 def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, app: Client) -> None:
-    """The order is neither that of priority nor that of arrival. Each note states the reason."""
+    """The messages are in order of neither priority nor arrival. Each note states the reason."""
     put(app, "A4!@9 A2 A1 B1")
     reject(app, "A2")
     app.manager.crash()
@@ -136,7 +136,7 @@ def test_first_failure_is_named_and_reported_once(app: Client) -> None:
 
 
 def test_group_is_one_on_the_queue_that_it_went_to(app: Client) -> None:
-    """The group can be read in order on the backout queue, or returned to its original queue."""
+    """The group can be read in order from the backout queue, or returned to its original queue."""
     put(app, "A1 A3! A2")
     reject(app, "A1")
     row: dict[str, Any] = app.ask(m.GroupShow, "BACKOUT", A, 1)
@@ -218,7 +218,7 @@ def test_parked_group_waits_until_a_queue_accepts_its_members(app: Client) -> No
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     put(app, "A1 A2 A3!")
     reject(app, "A1")
-    # The backout queue and the dead-letter queue have no other message.
+    # No other message is on the backout queue or the dead-letter queue.
     assert [body for body, _ in ended(app) + ended(app, DEAD)] == [b"A1"]
     (row,) = jobs(app)
     assert (row["state"], row["text"]) == ("waiting", "no queue accepts its members")
@@ -254,7 +254,7 @@ def test_what_rotted_away_does_not_hold_it_up(lost: bytes) -> None:
 
 
 def test_replacement_of_a_damaged_member_fails_with_its_group() -> None:
-    """The member was never delivered, so the failure is the group's (simulator, seed 20683)."""
+    """The message was never delivered, so the failure is the group's (simulator, seed 20683)."""
     player = GroupPlayer()
     player("put A1 A2")
     player("get")

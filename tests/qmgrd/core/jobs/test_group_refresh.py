@@ -1,4 +1,4 @@
-"""Groups are updated at the end of a turn. Groups set aside after failures are skipped."""
+"""Tests that groups are updated at the end of a turn, except those set aside after failures."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker

@@ -1,4 +1,4 @@
-"""Idle groups are checked when their bounds change, and are removed in portions."""
+"""Tests that idle groups are checked when their bounds change, and are removed in portions."""
 
 from typing import Any
 

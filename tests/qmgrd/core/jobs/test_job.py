@@ -1,4 +1,4 @@
-"""A job, and its row as shown to operators."""
+"""Tests of a job, and of its row as shown to operators."""
 
 from qmgrd.core.jobs.job import SHOWN_IN_LIST, Job, new_row
 

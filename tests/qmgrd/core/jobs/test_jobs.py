@@ -1,4 +1,4 @@
-"""The scheduler of jobs: the order of slices, the ended jobs that are kept, and the limits."""
+"""Tests of the scheduler of jobs: the order of slices, the ended jobs kept, and the limits."""
 
 import pytest
 
@@ -114,7 +114,7 @@ def test_missing_job_is_unknown(app: Client, kind: type) -> None:
 
 
 def test_waiting_jobs_check_one_message_each_and_compile_nothing(app: Client) -> None:
-    """The checks are spread over several turns each second, for any number of jobs and messages."""
+    """The checks take several turns each second, for any number of jobs and messages."""
     app.ask(m.QueueCreate, "FULL", {"depth_max": 1})
     app.put("FULL", b"x")
     app.put("Q", *[b"x"] * 900)
@@ -169,7 +169,7 @@ def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:
 
 
 def test_republish_does_not_use_the_wall_clock(app: Client) -> None:
-    """C14: earlier parked messages count as earlier even if the wall clock was set back."""
+    """C14: Messages parked earlier still count as earlier if the wall clock was set back."""
     app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
     app.put("/t", b"x")
     app.release(*app.get(":s"))

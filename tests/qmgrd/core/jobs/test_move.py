@@ -1,4 +1,4 @@
-"""Moves and copies affect exactly the right messages, and lose or duplicate nothing."""
+"""Tests that moves and copies affect exactly the right messages, without loss or duplication."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def move(
     rate: int = 0,
     copy: bool = False,
 ) -> int:
-    """Begins a move; returns its job."""
+    """Begins a move; returns the number of its job."""
     row = app.ask(m.QueueMove, "Q", target, where, messages_max, rate, copy, 0)
     job: int = row["job"]
     return job
@@ -147,7 +147,7 @@ def test_queue_that_is_full_is_waited_for(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     app.manager.turn(1_000)
     app.manager.rest()
-    assert app.ask(m.Status)["turn"] == turn  # A waiting job writes nothing.
+    assert app.ask(m.Status)["turn"] == turn  # A waiting job must not write anything.
     app.ack(*app.get("OLD", 2))
     app.manager.turn(1_000)
     assert show(app, job)["done"] == 4
@@ -321,7 +321,7 @@ def test_late_move_catches_up_by_at_most_a_second(app: Client) -> None:
 
 
 def test_queue_is_not_moved_onto_itself(app: Client) -> None:
-    """Otherwise each moved message would arrive at the end, and the move would never end."""
+    """Otherwise, each moved message would go to the end, and the move would never finish."""
     app.ask(m.QueueCreate, "SAME", {"alias_of": "Q"})
     for target in ("Q", "SAME"):
         assert app.code_of(m.QueueMove, "Q", target) is ErrorCode.VALUE_INVALID
@@ -389,7 +389,7 @@ def test_note_moves_with_a_dead_letter(app: Client) -> None:
 @pytest.mark.parametrize("copy", [False, True])
 @pytest.mark.parametrize("why", ["leased", "delayed"])
 def test_group_with_an_unmovable_member_stays(copy: bool, why: str) -> None:
-    """Otherwise the moved members would wait for members acknowledged on the old queue."""
+    """Otherwise, the moved messages would wait for messages acknowledged on the old queue."""
     player = GroupPlayer()
     app = player.operator
     app.ask(m.QueueCreate, "OLD")

@@ -1,4 +1,4 @@
-"""A queue forgets the origins of which it has no messages left (A18)."""
+"""Tests that a queue forgets the origins of which it has no messages left (A18)."""
 
 from typing import Any
 
@@ -41,14 +41,14 @@ def test_table_shrinks_once_the_messages_are_consumed_A18(store: AnyStore, app: 
 
 
 def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
-    """The job works on slices of the table, so no turn is longer than others."""
+    """The job processes the table in slices, so no turn takes longer than the others."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     count = 100_000
     table = manager.queue("Q").origins
     tx = manager.turns.broker.context.tx = manager.store.begin()
-    for number in range(count):  # writes the rows that puts and acks would leave
+    for number in range(count):  # This writes the rows that puts and acks would leave.
         table.raise_to(tx, b"O%d" % number, 1)
     manager.queue("Q").flush(tx)
     manager.store.commit()
@@ -166,7 +166,7 @@ steps = st.lists(
 
 @given(steps)
 def test_origin_of_a_queued_message_is_never_forgotten_A18(steps: list[Any]) -> None:
-    """Each put gets the same answer as from a queue that keeps a set of all UIDs."""
+    """Each put gets the same answer as it would from a queue that stores a set of all UIDs."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -1,4 +1,4 @@
-"""Purges over many turns, across a restart, and with a selector."""
+"""Tests of purges over many turns, across a restart, and with a selector."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Parked publications are sent again, only to the subscriptions for which they are parked."""
+"""Tests that parked publications are sent again, but only to the subscriptions that parked them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ def delivered(hub: Hub) -> list[Delivery]:
 
 @pytest.mark.slow
 def test_copies_go_to_those_on_the_list_alone(hub: Hub) -> None:
-    """C4, C9, C11, C12, C13: of a thousand subscribers, only the three that failed get a copy."""
+    """C4, C9, C11, C12, C13: Of a thousand subscribers, only the three that failed get a copy."""
     names = [f"S:{number}" for number in range(1_000)]
     bad = {"S:7", "S:500", "S:999"}
     for name in names:
@@ -78,7 +78,7 @@ def test_copies_go_to_those_on_the_list_alone(hub: Hub) -> None:
 
 
 def test_counts_of_a_republished_copy_begin_anew(hub: Hub) -> None:
-    """D2, C18: the copy fails again and is parked again, once."""
+    """D2, C18: The copy fails again, and is parked again, once."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.publish("t", b"x")
     hub.park("A:a")
@@ -94,7 +94,7 @@ def test_counts_of_a_republished_copy_begin_anew(hub: Hub) -> None:
 
 
 def test_list_shrinks_with_each_copy_and_goes_at_its_end(hub: Hub) -> None:
-    """C13: after A's copy the list is {B}. After B's copy the message is deleted."""
+    """C13: After A's copy, the list is {B}. After B's copy, the publication is deleted."""
     parked(hub, "A:a", "B:b")
     for name in ("A:a", "B:b"):
         hub.app.consume(name)
@@ -109,7 +109,7 @@ def test_list_shrinks_with_each_copy_and_goes_at_its_end(hub: Hub) -> None:
 
 
 def test_republish_selects_publication_subscriber_or_selector(hub: Hub) -> None:
-    """C14: an operator selects a message, a subscriber, a selector, or all messages."""
+    """C14: An operator selects by message, subscriber or selector, or selects all messages."""
     parked(hub, "A:a", "B:b", bodies=(b"1", b"22", b"333"))
     hub.app.consume("A:a")
     hub.app.consume("B:b")
@@ -128,7 +128,7 @@ def test_republish_selects_publication_subscriber_or_selector(hub: Hub) -> None:
 
 
 def test_subscriber_that_is_away_stays_on_the_list_until_it_is_back(hub: Hub) -> None:
-    """C16: the copy is sent when the subscriber opens a consumer."""
+    """C16: The copy is sent when the subscriber opens a consumer."""
     parked(hub, "A:a")
     job = hub.republish()
     assert (job["done"], job["skipped"]) == (0, 1)
@@ -151,7 +151,7 @@ def test_returning_subscriber_gets_only_republished_copies(hub: Hub) -> None:
 
 
 def test_subscriber_that_polls_is_back_with_its_next_get(hub: Hub) -> None:
-    """C16: a subscriber that never opens a consumer receives the copy by a get."""
+    """C16: A subscriber that never opens a consumer receives the copy through a get."""
     parked(hub, "A:a")
     hub.republish()
     assert hub.take("A:a") == [b"x"]
@@ -159,7 +159,7 @@ def test_subscriber_that_polls_is_back_with_its_next_get(hub: Hub) -> None:
 
 
 def test_late_subscriber_has_nothing(hub: Hub) -> None:
-    """C15: a later subscriber gets neither the publication nor a republished copy."""
+    """C15: A later subscriber receives neither the publication nor a republished copy."""
     parked(hub, "A:a")
     hub.subscribe("t/#", "L:late")
     hub.app.consume("A:a")
@@ -170,7 +170,7 @@ def test_late_subscriber_has_nothing(hub: Hub) -> None:
 
 
 def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
-    """C17, C2: the subscription ends with its connection, and its name is never used again."""
+    """C17, C2: The subscription ends with its connection, and its name is never used again."""
     client = hub.manager.connect("gone")
     name = hub.subscribe("t", client=client, redelivery_limit=0)
     hub.publish("t", b"x")
@@ -189,7 +189,7 @@ def test_who_is_gone_is_off_the_list(hub: Hub) -> None:
 
 
 def test_restart_ends_non_durable_subscriptions(hub: Hub) -> None:
-    """C17, D9: their entries are removed, and their names are never used again."""
+    """C17, D9: Their entries are removed, and their names are never used again."""
     names = {hub.subscribe("t", redelivery_limit=0) for _ in range(3)}
     hub.publish("t", b"x")
     hub.park(*names)
@@ -202,7 +202,7 @@ def test_restart_ends_non_durable_subscriptions(hub: Hub) -> None:
 
 
 def test_subscription_is_deleted_while_a_job_sends(hub: Hub) -> None:
-    """C23: nothing is left of its leased, parked and republished messages."""
+    """C23: None of its leased, parked and republished messages is left."""
     parked(hub, "A:a", "B:b", bodies=tuple(b"%d" % i for i in range(100)))
     hub.app.consume("A:a", messages=10)
     hub.app.consume("B:b", messages=10)
@@ -235,7 +235,7 @@ def test_dropped_publication_is_never_sent(hub: Hub) -> None:
 
 
 def test_unknown_ids_are_errors_and_change_nothing(hub: Hub) -> None:
-    """C23: each request with an unknown id is refused."""
+    """C23: Each request with an unknown id is refused."""
     parked(hub, "A:a")
     nobody = encode_uid(Uid("QM1", 7))
     ask = hub.app.code_of
@@ -265,7 +265,7 @@ def test_republished_message_arrives_in_its_old_place(hub: Hub) -> None:
 
 
 def test_listed_or_delivered_and_never_both(hub: Hub) -> None:
-    """A republish during a redelivery sends nothing, because the copy is not on the list."""
+    """A republish during a redelivery does not send the copy, which is not on the list."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.publish("t", b"x")
     hub.fail("A:a")
@@ -299,7 +299,7 @@ def test_job_can_be_cancelled(hub: Hub) -> None:
 
 
 def test_healthy_subscriber_gets_parked_copies_by_policy(hub: Hub) -> None:
-    """C14: the subscriber itself reports to be healthy."""
+    """C14: The subscriber itself reports that it is healthy."""
     hub.app.ask(m.TopicSet, "t/u", {"republish": "healthy"})
     hub.subscribe("t/#", "A:a", redelivery_limit=0)
     hub.publish("t/u", b"1")
@@ -316,7 +316,7 @@ def test_healthy_subscriber_gets_parked_copies_by_policy(hub: Hub) -> None:
 def test_schedule_sends_what_is_parked_of_its_topics_in_its_interval(
     hub: Hub, *, restarts: bool
 ) -> None:
-    """C14: a timer republishes the messages of each topic in the topic's own interval."""
+    """C14: A timer republishes the messages of each topic at the topic's own interval."""
     for topic, interval_ms in (("t/u", 10_000), ("t/v", 60_000)):
         given = {"republish": "schedule", "republish_interval_ms": interval_ms}
         hub.app.ask(m.TopicSet, topic, given)
@@ -349,7 +349,7 @@ def test_no_timer_runs_where_no_topic_wants_one() -> None:
 
 @pytest.mark.parametrize("turns", range(1, 14))
 def test_crash_at_any_step_leaves_the_copy_or_the_list(turns: int) -> None:
-    """C19: the subscriber either gets the copy once or is on the list."""
+    """C19: The subscriber either receives the copy once or is on the list."""
     hub = Hub(limits={"turn_rows": 20})
     names = [f"S:{number}" for number in range(6)]
     parked(hub, *names, bodies=(b"1", b"2"))
@@ -374,7 +374,7 @@ def test_crash_at_any_step_leaves_the_copy_or_the_list(turns: int) -> None:
 
 
 def check(hub: Hub, names: list[str]) -> None:
-    """Checks that each publication is on the list or on the subscription, for each subscription."""
+    """Checks that, for each subscription, each publication is either listed or delivered."""
     listed = [(row["subscription"], row["uid"]) for row in hub.parked()]
     there = [(name, str(one.uid)) for name in names for one in hub.app.browse(name)]
     assert len(listed) + len(there) == 12
@@ -382,7 +382,7 @@ def check(hub: Hub, names: list[str]) -> None:
 
 
 def test_publishing_again_doubles_it_for_the_healthy() -> None:
-    """C21: without republishing, 97 of 100 healthy subscribers receive a second copy."""
+    """C21: Publishing again sends a second copy to the 97 of 100 subscribers that are healthy."""
     hub = Hub()
     names = [f"S:{number}" for number in range(100)]
     for name in names:
@@ -395,7 +395,7 @@ def test_publishing_again_doubles_it_for_the_healthy() -> None:
     assert sum(hub.take(name) == [b"x"] for name in names[3:]) == 97
 
 
-def test_copy_without_space_is_sent_once_there_is_space(hub: Hub) -> None:
+def test_copy_without_space_is_sent_when_space_is_free(hub: Hub) -> None:
     hub.subscribe("t", "A:a", redelivery_limit=0, depth_max=1)
     hub.publish("t", b"1")
     hub.park("A:a")

@@ -1,4 +1,4 @@
-"""A new subscription begins with the retained publications of its topics."""
+"""Tests that a new subscription begins with the retained publications of its topics."""
 
 from collections.abc import Iterator
 
@@ -41,13 +41,13 @@ def test_late_subscriber_has_the_last_of_each_topic_once(hub: Hub) -> None:
     assert has(hub, "S:3") == [b"b", b"a", b"other"]
     assert has(hub, "S:none") == []
     hub.restart()
-    # The subscription already exists and has received the retained publications.
+    # The subscription exists already, and has received the retained publications.
     hub.subscribe("t/+", "S:1")
     assert has(hub, "S:1") == []
 
 
 def test_publication_retained_at_the_same_time_arrives_once(hub: Hub) -> None:
-    """A publication in the turn of the subscription, before or after it, arrives once."""
+    """A publication in the same turn as the subscription, before or after it, arrives once."""
     hub.publish("t", b"old", retain=True)
     hub.send("t", record(b"before", flags=KEPT))
     hub.app.send(m.Subscribe(90, "t", "S:1"))
@@ -150,7 +150,7 @@ def test_expired_publication_is_not_retained(hub: Hub) -> None:
 
 
 def test_non_persistent_retained_copies_are_lost_in_a_crash() -> None:
-    """The other copies are lost as well. Otherwise a lost copy would count but never arrive."""
+    """The other copies are lost as well. Otherwise, a lost copy would count but never arrive."""
     hub = Hub(limits={"turn_rows": 10})
     for number in range(60):
         hub.publish(f"t/{number:02}", b"x", retain=True, flags=records.FLAG_NOT_PERSISTENT)

@@ -1,4 +1,4 @@
-"""The daemon forgets producers that are unused for long. test_streams.py tests the effect."""
+"""Tests that the daemon forgets unused producers. test_streams.py tests the consequences."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS

@@ -1,4 +1,4 @@
-"""G19: dead letters have a header, and return unchanged to their original queues."""
+"""G19: Tests that dead letters have a header, and return unchanged to their original queues."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def app(manager: Manager) -> Client:
 
 
 def reject(app: Client, *bodies: bytes, queue: str = "Q", **fields: Any) -> None:
-    """Makes messages dead letters."""
+    """Turns messages into dead letters."""
     app.put(queue, *bodies, **fields)
     reject_again(app, queue)
 
@@ -44,7 +44,7 @@ def note_of(delivery: Delivery) -> notes.Note:
 
 
 def test_dead_letter_goes_back_as_it_was_but_for_its_history(store: AnyStore, app: Client) -> None:
-    """G19: the header reports the failure, and the retry restores the message."""
+    """G19: The header describes the failure, and the retry restores the message."""
     app.ask(m.QueueAlter, "Q", {"backout_threshold": 2})
     app.put("Q", b"x", bytes(9_000), correlation_id=b"c", priority=7)
     before = [x.record for x in app.browse("Q")]
@@ -80,7 +80,7 @@ def test_retries_are_counted_until_it_was_often_enough(app: Client) -> None:
 
 
 def test_time_that_was_left_is_restored(app: Client) -> None:
-    """G19: a returned message has its remaining lifetime again. A dead letter does not expire."""
+    """G19: A returned message has its remaining lifetime again. A dead letter does not expire."""
     reject(app, b"x", expiry_ms=10_000)
     app.manager.turn(60_000)
     assert app.bodies(DEAD_LETTERS) == [b"x"]
@@ -93,7 +93,7 @@ def test_time_that_was_left_is_restored(app: Client) -> None:
 
 
 def test_expired_messages_are_dead_letters_only_by_policy(app: Client) -> None:
-    """G19: by default, an expired message is deleted."""
+    """G19: By default, an expired message is deleted."""
     app.ask(m.QueueCreate, "KEEPS", {"expiry_action": "dead-letter"})
     for queue in ("Q", "KEEPS"):
         app.put(queue, queue.encode(), expiry_ms=1_000)
@@ -102,7 +102,7 @@ def test_expired_messages_are_dead_letters_only_by_policy(app: Client) -> None:
     assert app.bodies(DEAD_LETTERS) == [b"KEEPS"]
     assert sent_back(app)["done"] == 1
     app.manager.turn(60_000)
-    # The lifetime is over, but the message is returned and stays.
+    # The lifetime is over, but the message returns and stays.
     assert app.bodies("KEEPS") == [b"KEEPS"]
 
 
@@ -193,7 +193,7 @@ def test_message_of_another_queue_manager_goes_back_over_its_link(app: Client) -
 
 
 def _as_if_from(manager: Manager, name: str) -> None:
-    """Changes all dead letters as if they came from the queue manager *name*."""
+    """Changes all dead letters, as if they came from the queue manager *name*."""
     queue = manager.queue(DEAD_LETTERS)
     tx = manager.store.begin()
     for arrival in range(1, queue.counters.next_arrival):

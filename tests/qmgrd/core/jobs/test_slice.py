@@ -1,4 +1,4 @@
-"""The rows that a job processes in a turn: a limited number, and each row once."""
+"""Tests that a job processes a limited number of rows per turn, and each row once."""
 
 from qmgrd.core.jobs.job import SLICE_ROWS, Job, new_row
 from qmgrd.core.jobs.slice import next_rows, selector_of

@@ -1,4 +1,4 @@
-"""Non-persistent messages are removed after a restart, in slices. All others stay."""
+"""Tests that a restart removes non-persistent messages in slices, and no other messages."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_sweep_of_a_queue_that_is_deleted_meanwhile_ends(app: Client) -> None:
 
 
 def test_lost_members_are_skipped_and_ungrouped_messages_delivered(app: Client) -> None:
-    """The lost members did not leave the group for good, so the group begins again."""
+    """The lost messages did not leave the group for good, so the group begins again."""
     app.put("Q", b"lost", flags=FLAG_NOT_PERSISTENT, group=(b"g" * 24, 1, False))
     app.put("Q", b"free")
     manager = app.manager
@@ -69,7 +69,7 @@ def test_state_of_a_group_survives_the_next_crash(app: Client) -> None:
 
 @pytest.mark.parametrize("crashes", [1, 2])
 def test_group_with_lost_members_is_incomplete_before_the_sweep(app: Client, crashes: int) -> None:
-    """Otherwise a reader of complete groups would begin the group and wait for lost members."""
+    """Otherwise, a reader of complete groups would begin the group and wait for lost messages."""
     groups, manager = [b"%024d" % x for x in range(800)], app.manager
     lost = FLAG_NOT_PERSISTENT
     for number, flags in ((1, 0), (2, lost)):
@@ -90,7 +90,7 @@ def test_group_with_lost_members_is_incomplete_before_the_sweep(app: Client, cra
 
 
 def test_what_is_lost_of_a_group_that_expires_is_counted_once(app: Client) -> None:
-    """The group's job waited for a lease, and continues first after the restart."""
+    """The job of the group waited for a lease, and is the first to continue after the restart."""
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000})
     app.put("Q", b"A2", flags=FLAG_NOT_PERSISTENT, group=(b"A" * 24, 2, False))
     assert len(app.get("Q")) == 1

@@ -1,4 +1,4 @@
-"""The store's own clock."""
+"""Tests of the store's own clock."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def test_start_adds_the_downtime() -> None:
 
 
 def test_downtime_is_limited() -> None:
-    """A wall clock that jumps by ten years moves no deadline by more than the limit."""
+    """If the wall clock jumps by ten years, no deadline moves by more than the limit."""
     clock = StoreClock(500, 1_000_000, DAY_MS, mono_ms=0, wall_us=10**16)
     assert clock.now(0, 0).ms == 500 + DAY_MS
 

@@ -1,4 +1,4 @@
-"""The counters of a queue: their invariant, and their stored row."""
+"""Tests of a queue's counters: their invariant, and their stored row."""
 
 from collections.abc import Callable
 from dataclasses import astuple
@@ -60,7 +60,7 @@ def test_arrivals_are_assigned_in_sequence() -> None:
 
 def test_all_deliveries_so_far_are_doubted() -> None:
     counters = Counters(next_arrival=5)
-    counters.doubt_deliveries()
+    counters.mark_all_maybe_delivered()
     assert counters.maybe_before == 5
 
 

@@ -1,4 +1,4 @@
-"""Entries: the daemon's data in front of a record, and the rows of long records."""
+"""Tests of entries, which are the daemon's data before a record, and of rows of long records."""
 
 import pytest
 from hypothesis import given
@@ -59,7 +59,7 @@ def test_number_of_rows(size: int, rows: int) -> None:
 
 
 def test_largest_inline_entry_is_within_the_longest_value() -> None:
-    """The limit also holds for an entry with the longest target."""
+    """The limit holds even for an entry with the longest target."""
     longest = next(size for size in range(4000, 0, -1) if entries.rows_of(size) == 0)
     assert entries.HEAD_BYTES + 64 + longest == entries.VALUE_MAX_BYTES
 
@@ -90,6 +90,6 @@ def test_inline_entry_has_no_rows_to_delete() -> None:
 
 
 def test_bytes_of_an_entry() -> None:
-    """Each byte matches the drawing in entry.py. A changed format needs a new version."""
+    """Each byte matches the drawing in entry.py. A change of the format needs a new version."""
     expected = "02 00 00 01 0000 0000 000000000000007b" + "00" * 16 + "51"
     assert entries.encode_head(123, b"Q") == bytes.fromhex(expected)

@@ -1,4 +1,4 @@
-"""Ids of stored objects, across restarts."""
+"""Tests of the ids of stored objects across restarts."""
 
 import pytest
 

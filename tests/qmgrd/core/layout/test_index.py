@@ -1,4 +1,4 @@
-"""The index rows of a message depend on its contents alone."""
+"""Tests that the index rows of a message depend only on its contents."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_index_key_ends_with_the_place() -> None:
 
 
 def test_correlation_ids_with_a_common_prefix_are_distinct() -> None:
-    """Otherwise a search for c would also find cc."""
+    """Otherwise, a search for c would also find cc."""
     short, long = keys.correlation(1, b"c"), keys.correlation(1, b"cc")
     assert not long.startswith(short)
 

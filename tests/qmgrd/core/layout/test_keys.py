@@ -1,4 +1,4 @@
-"""The layout of the store: keys sort in the order in which they are read."""
+"""Tests that the keys of the store sort in the order in which the daemon reads them."""
 
 import re
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_spaces_are_distinct_and_in_the_drawing() -> None:
 
 
 def test_longest_key_fits_lmdb() -> None:
-    """The longest key has 511 bytes, with an origin of 64 bytes and a name of 64 bytes."""
+    """The longest key has 511 bytes. Its origin and its name have 64 bytes each."""
     assert len(keys.of_queue(keys.SPACE_UID, 1)) + 64 + 8 <= 511
     assert len(keys.SPACE_QUEUE) + 129 <= 511
 

@@ -1,4 +1,4 @@
-"""Both stores have the properties that the core requires."""
+"""Tests that both stores have the properties that the core requires."""
 
 from pathlib import Path
 

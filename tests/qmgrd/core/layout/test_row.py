@@ -1,4 +1,4 @@
-"""Sealed rows: a start or a request detects damaged and missing rows."""
+"""Tests that a start or a request detects damaged and missing rows."""
 
 import re
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def full() -> MemoryStore:
 
 
 def refusal(store: MemoryStore) -> str:
-    """Returns the text with which a start refuses *store*. The store is unchanged."""
+    """Returns the error with which a start refuses *store*. The store must stay unchanged."""
     before = dict(store.rows)
     with pytest.raises((RowDamaged, StoreForeign)) as caught:  # The format is checked first.
         Manager(store)
@@ -120,7 +120,7 @@ def test_queue_is_named_where_its_name_is_known() -> None:
 
 @pytest.mark.parametrize("space", READ_AT_START)
 def test_flipped_bit_in_what_a_start_reads_is_refused(full: MemoryStore, space: bytes) -> None:
-    dropped = keys.of_queue(keys.SPACE_COUNTERS, 2)  # a queue that waits for its deletion
+    dropped = keys.of_queue(keys.SPACE_COUNTERS, 2)  # This queue is waiting for its deletion.
     found = [pair for pair in full.scan(space, keys.after(space)) if pair[0] != dropped]
     assert found
     for key, value in found:
@@ -164,7 +164,7 @@ def test_missing_row_or_row_under_another_key_is_found(
 def test_used_arrival_is_never_given_again(
     next_arrival: int, sound: bool, priorities: tuple[int, ...]
 ) -> None:
-    """The last message has any priority, and may be set aside."""
+    """The last message may have any priority, and may have been set aside."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -1,4 +1,4 @@
-"""The schedule: one stored range of keys, ordered by time."""
+"""Tests of the schedule, which is one stored range of keys, ordered by time."""
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.schedule import Schedule, due_of

@@ -1,4 +1,4 @@
-"""The origin's clock (A2, A3)."""
+"""Tests of the origin's clock (A2, A3)."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ def test_timestamps_increase_in_a_tight_loop_A2() -> None:
 
 @given(st.lists(st.integers(0, 2**62), max_size=50))
 def test_timestamps_increase_whatever_the_clock_does_A3(clock: list[int]) -> None:
-    """A3: a clock that jumps back and forth never repeats a timestamp."""
+    """A3: A clock that jumps back and forth never repeats a timestamp."""
     stamper = Stamper("QM1", 5)
     issued = [5, *(timestamp(stamper.next(wall_us)) for wall_us in clock)]
     assert all(a < b for a, b in pairwise(issued))

@@ -1,4 +1,4 @@
-"""Values of stored rows must have the right type and a size that arithmetic can handle."""
+"""Tests that values of stored rows must have the right type and a size safe for arithmetic."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The time budget of a turn, in parts with deadlines. Tests pass the clock."""
+"""Tests of a turn's time budget, which has parts with deadlines. Tests provide the clock."""
 
 from qmgrd.core.limits.budget import ARRIVALS, DELIVERY, ENDLESS, WORK, Budget
 from tests.qmgrd.core.ticking import MS_NS, Ticking

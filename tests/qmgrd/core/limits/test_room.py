@@ -1,4 +1,4 @@
-"""Free space and its reserves. All kinds of acks must succeed in a small map."""
+"""Tests of free space and its reserves. All kinds of acks must succeed in a small map."""
 
 import random
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_put_is_sequential_unless_it_has_index_rows(fields: dict[str, Any], is_a
 
 
 def full(directory: Path, map_bytes: int, percent: int = 80, **attributes: int) -> Client:
-    """Returns a producer that filled a small store with messages at random positions."""
+    """Returns a producer that has filled a small store with messages at random positions."""
     store = {"map_bytes": map_bytes, "high_water_percent": percent, "free_disk_min_bytes": 0}
     app = Manager(LmdbStore(directory, map_bytes), store=store).connect()
     app.ask(m.QueueCreate, "Q", attributes)

@@ -1,4 +1,4 @@
-"""Timers of the store clock: their order, their limit, and cancelled timers."""
+"""Tests of timers on the store clock: their order, their limit, and their cancellation."""
 
 from hypothesis import given
 from hypothesis import strategies as st

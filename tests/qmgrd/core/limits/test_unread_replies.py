@@ -1,4 +1,4 @@
-"""Data that is sent but not read: the limit of a connection, and the store reads that then wait."""
+"""Tests of sent but unread data: each connection's limit, and the store reads that then wait."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ LONGEST = 4 << 20
 
 
 def filled(count: int = 40, body: bytes = LARGE) -> tuple[Manager, Client]:
-    """Returns a manager with large messages on Q, and their producer."""
+    """Returns a manager that has large messages on Q, and their producer."""
     manager = Manager(limits=BUFFERS)
     client = manager.connect("producer")
     client.ask(m.QueueCreate, "Q")
@@ -127,7 +127,7 @@ def test_held_connection_can_be_closed() -> None:
 
 
 def test_replies_of_a_link_are_read_while_it_is_held() -> None:
-    """Otherwise the two ends of a link could wait for each other for ever."""
+    """Otherwise, the two ends of a link could wait for each other for ever."""
     manager, _ = filled(1)
     link = manager.connect("NYC", "queue-manager", b"N" * 16)
     manager.turn()

@@ -1,4 +1,4 @@
-"""Work items: their names, and the number of failures of each."""
+"""Tests of work items: their names, and the number of failures of each."""
 
 from qmgrd.core.limits.work import Failures, WorkId
 

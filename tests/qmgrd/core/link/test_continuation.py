@@ -1,4 +1,4 @@
-"""A peer's window belongs to the outbox, or not (B21, B22)."""
+"""Tests whether a peer's window belongs to the outbox (B21, B22)."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from tests.qmgrd.core.harness import Client, Manager
 
 @pytest.fixture
 def outbox(app: Client) -> Iterator[LinkOutbox]:
-    """Yields an outbox of five messages, two of them committed, in an open turn."""
+    """Yields an outbox of five messages, of which two are committed, in an open turn."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", *[b"x"] * 5)
@@ -66,7 +66,7 @@ def test_peer_that_has_less_than_it_had_committed_was_restored_B22(outbox: LinkO
 
 
 def test_message_of_an_unknown_life_shows_a_restored_store_B21(outbox: LinkOutbox) -> None:
-    """The UID proves nothing if the message with that id is deleted, or has the same UID."""
+    """The UID proves nothing if the message with that id was deleted, or has the same UID."""
     outbox.sending()
     own = outbox._context.life
     assert check(outbox, 2, 4, outbox.uid_at(4), own) is None
@@ -105,7 +105,7 @@ def test_id_assigned_after_the_end_of_a_life_shows_a_restored_store_B21(app: Cli
 
 
 def test_oldest_of_many_lives_are_forgotten(outbox: LinkOutbox) -> None:
-    """Otherwise a blocked link would be refused after enough restarts of its daemon."""
+    """Otherwise, a blocked link would be refused after some restarts of its daemon."""
     context = outbox._context
     lives = [b"%016d" % number for number in range(LIVES_MAX + 3)]
     for life in lives:

@@ -1,4 +1,4 @@
-"""The puts in flight over a path of a link."""
+"""Tests of the puts that are in flight on a path of a link."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_what_was_taken_before_changes_nothing() -> None:
 
 
 def test_copy_that_is_sent_again_is_in_flight_as_well() -> None:
-    """Seed 7501: the first copy may be received and committed while the other is still unread."""
+    """Seed 7501: The peer may have committed the first copy while the second is still unread."""
     flight = flown()
     flight.add(1, 3, 300, now_ms=20)
     flight.remove_received(6)

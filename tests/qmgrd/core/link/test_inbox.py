@@ -1,4 +1,4 @@
-"""The receiving end of a link, one turn at a time (docs/behaviour.md, B)."""
+"""Tests of the receiving end of a link, one turn at a time (docs/behaviour.md, B)."""
 
 import json
 
@@ -73,7 +73,7 @@ def test_commit_of_a_closed_stream_cannot_be_requested(app: Client, far: Far) ->
 
 
 def test_commits_are_occasional_B8() -> None:
-    """With N = 1,000 and k = 50, there are 20 commits."""
+    """With N = 1,000 and k = 50, the peer sends 20 commits."""
     manager = Manager(link={"commit_messages": 50, "commit_interval_ms": "1 min"})
     manager.connect().ask(m.QueueCreate, "Q")
     far = Far(manager)
@@ -138,7 +138,7 @@ def test_message_that_came_another_way_counts_as_stored(app: Client, far: Far) -
         ("a/b", ErrorCode.NAME_INVALID),
     ],
 )
-def test_what_takes_no_message_blocks_the_link(
+def test_queue_that_accepts_no_message_blocks_the_link(
     app: Client, far: Far, queue: str, code: ErrorCode
 ) -> None:
     app.ask(m.LinkCreate, "FAR", {"addresses": ["h:1"]})
@@ -211,7 +211,7 @@ def test_full_store_blocks_the_link(app: Client, far: Far) -> None:
     app.manager.store.disk_free_bytes = 0
     (blocked,) = far.send(1, message(1))
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.STORE_FULL)
-    (blocked,) = far.send(1, message(1), queue="NONE")  # No queue counts this refusal.
+    (blocked,) = far.send(1, message(1), queue="NONE")  # This refusal is not counted for any queue.
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.QUEUE_UNKNOWN)
 
 
@@ -247,7 +247,7 @@ def test_newest_connection_of_a_stream_fences_the_older(app: Client, far: Far) -
 
 
 def test_due_commit_is_reported_on_the_newer_connection(app: Client, far: Far) -> None:
-    """The new connection opens in the turn of the last put. The sender must get the commit."""
+    """The new connection opens in the turn of the last put. The commit must reach the sender."""
     newer = Far(app.manager)
     app.manager.turn()
     far.client.send(m.Put(far.stream, 1, 0, "Q", [message(1)]))
@@ -279,7 +279,7 @@ def test_peer_whose_store_was_created_again_is_accepted_once_it_was_disallowed(
     assert other.open(b"G" * 16 + STREAM[16:])[0] == 0
 
 
-def test_stream_that_begins_later_begins_there(store: AnyStore, app: Client) -> None:
+def test_stream_that_begins_later_begins_at_its_first_id(store: AnyStore, app: Client) -> None:
     far = Far(app.manager)
     value = far.client.ask(m.LinkOpen, STREAM, 501, 600)
     assert value[1:4] == [500, [], None]
@@ -319,7 +319,7 @@ def test_stream_of_another_store_breaks_the_protocol(app: Client) -> None:
 
 
 def test_streams_are_apart_B24(app: Client, far: Far) -> None:
-    """Two sources use the same ids. A queue that the source creates again is a new stream (B20)."""
+    """Two sources use the same ids. If a source creates a queue again, its stream is new (B20)."""
     other = Far(app.manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + STREAM[16:])
     far.send(1, message(1))

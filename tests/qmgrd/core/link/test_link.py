@@ -1,4 +1,4 @@
-"""The sending end of a link, one turn at a time (docs/behaviour.md, B)."""
+"""Tests of the sending end of a link, one turn at a time (docs/behaviour.md, B)."""
 
 import functools
 import json
@@ -32,7 +32,7 @@ class Nyc:
         self.dials: list[Dial] = []
         self.goaway: m.Goaway | None = None
         self.stream = 0
-        self.came: list[int] = []  # ids received over this connection
+        self.came: list[int] = []  # ids that arrived over this connection
 
     def turn(self, ms: int = 0) -> list[Any]:
         """Runs a turn; returns the messages that the link sent."""
@@ -121,7 +121,7 @@ def trailer_of(sent: list[Any], seq_id: int) -> bytes:
 
 @pytest.fixture
 def nyc(app: Client) -> Nyc:
-    """A link to NYC that is dialling, and the remote queue F@NYC."""
+    """A link to NYC that is dialling, and a remote queue F@NYC."""
     nyc = Nyc(app.manager)
     app.send(m.LinkCreate(1_000, "NYC", {"addresses": ["h:1", "h:2"]}))
     nyc.turn()
@@ -179,7 +179,7 @@ def test_late_or_repeated_commit_changes_nothing_B15(app: Client, nyc: Nyc) -> N
 def test_commit_of_what_was_never_sent_breaks_the_protocol_B28(
     app: Client, nyc: Nyc, commit_id: int
 ) -> None:
-    """The commit deletes nothing."""
+    """Such a commit deletes nothing."""
     app.put("F@NYC", b"1", b"2", b"3")
     nyc.up()
     nyc.say(m.Committed(nyc.stream, commit_id))
@@ -228,7 +228,7 @@ def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     sent = nyc.say(m.Committed(nyc.stream, 4, held=[[5, 6, 0]], taken=10))
     assert ids(sent) == [11, 12, 13, 14]
     assert sent[-1] == m.CommitAsk(nyc.stream)
-    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # The link asks once.
+    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # The link asks only once.
     assert ids(nyc.say(m.Committed(nyc.stream, 14))) == list(range(15, 25))
 
 
@@ -324,7 +324,7 @@ def test_peer_that_holds_another_message_is_refused_B21(app: Client, nyc: Nyc) -
 
 
 def test_peer_that_lost_what_it_committed_is_told_where_to_go_on_B22(app: Client, nyc: Nyc) -> None:
-    """The link reports a possible loss and continues."""
+    """The link reports a possible loss, and continues."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 2))
@@ -451,7 +451,7 @@ def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: N
 
 
 def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc: Nyc) -> None:
-    """Of two dials, the second one succeeded."""
+    """The second of two dials has succeeded."""
     app.ask(m.LinkStop, "NYC")
     app.ask(m.LinkStart, "NYC")
     nyc.up()
@@ -495,7 +495,7 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
 
 
 def test_connection_for_an_earlier_link_of_that_name_is_closed(app: Client, nyc: Nyc) -> None:
-    """The connection may lead to another queue manager, whose errors must not stop the new link."""
+    """The connection may lead to another manager, whose errors must not stop the new link."""
     earlier = nyc.dials[0]
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueDelete, queue)
@@ -524,7 +524,7 @@ def test_long_backlog_goes_out_turn_after_turn_without_waiting_for_a_commit(
 def test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole(
     app: Client, nyc: Nyc
 ) -> None:
-    """Seed 7501: a commit covers the peer's stored copy. The second copy may still be unread."""
+    """Seed 7501: A commit covers the peer's stored copy. The second copy may still be unread."""
     for _ in range(9):
         app.put("F@NYC", *[b"x"] * 1_000)
     sent = [*nyc.up(), *nyc.turn(), *nyc.turn(), *nyc.turn(), *nyc.turn()]
@@ -652,7 +652,7 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
 
 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
-    """Otherwise messages that the true peer already has would be duplicated."""
+    """Otherwise, messages that the true peer has already stored would be duplicated."""
     nyc.answer(name="BOS")
     with pytest.raises(RequestError, match=r"PEER_WRONG.* not fix; correct the address"):
         app.ask(m.LinkStart, "NYC", True)
@@ -676,7 +676,7 @@ def alter(app: Client, nyc: Nyc, *addresses: str) -> list[Any]:
 
 
 def test_link_reconnects_to_its_new_addresses(app: Client, nyc: Nyc) -> None:
-    """Puts in flight are sent again with their ids, as after any lost connection."""
+    """Puts in flight are sent again under their ids, as after any lost connection."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 1))
@@ -722,7 +722,7 @@ def test_waiting_link_dials_other_addresses_at_once(app: Client, nyc: Nyc) -> No
 def test_wrong_address_is_corrected_and_nothing_is_lost(
     store: AnyStore, app: Client, nyc: Nyc
 ) -> None:
-    """Nothing is lost after a crash either."""
+    """Messages are not lost after a crash either."""
     app.put("F@NYC", b"1", b"2")
     nyc.answer(name="BOS")
     assert state(app) == "refused"
@@ -776,7 +776,7 @@ def test_link_reports_downtime_and_next_dial(app: Client, nyc: Nyc) -> None:
         return row["down_ms"], row["redial_ms"]
 
     nyc.manager.advance(700)
-    assert times() == (700, None)  # The link now dials.
+    assert times() == (700, None)  # The link is dialling now.
     nyc.up()
     assert times() == (None, None)
     nyc.hang_up()
@@ -893,7 +893,7 @@ def test_time_that_is_left_counts_down_over_hops(app: Client, nyc: Nyc) -> None:
 
 
 def test_expired_message_is_a_tombstone_on_the_wire_D11_B18(app: Client, nyc: Nyc) -> None:
-    """The tombstone is sent whether the message was swept or not. The commit id covers its id."""
+    """A tombstone replaces the message, swept or not. The commit id covers the tombstone."""
     app.put("F@NYC", b"1")
     app.put("F@NYC", b"2", expiry_ms=1_000)
     app.put("F@NYC", b"3")
@@ -933,7 +933,7 @@ def test_lost_one_is_a_tombstone_on_the_wire_D11(app: Client, nyc: Nyc) -> None:
 
 
 def test_delay_is_waited_for_at_the_other_end(app: Client, nyc: Nyc) -> None:
-    """The link deducts the time that the message has already waited here."""
+    """The link deducts the time that the message has already waited at this end."""
     app.put("F@NYC", b"1", delay_ms=10_000)
     app.manager.advance(4_000)
     assert extras(nyc.up()) == [[0, {m.EXTRA_DELAY_MS: 6_000}]]
@@ -948,7 +948,7 @@ def test_wall_clock_that_jumps_makes_no_delay_longer(app: Client, nyc: Nyc, year
 
 
 def test_dead_letter_that_goes_over_a_link_expires_no_more_G12(app: Client, nyc: Nyc) -> None:
-    """The record still has the old expiry time."""
+    """The stored record still has the old expiry time."""
     app.ask(m.QueueAlter, "Q", {"backout_queue": "F@NYC"})
     app.put("Q", b"1", expiry_ms=10_000)
     app.settle(m.REJECT, *app.get("Q"))

@@ -1,4 +1,4 @@
-"""The messages that a link has to send. test_link.py tests the complete link."""
+"""Tests of the messages that a link has to send. test_link.py tests the complete link."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -125,7 +125,7 @@ def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
 
 
 def test_damaged_message_found_twice_in_a_turn_counts_once(app: Client, outbox: LinkOutbox) -> None:
-    """Seed 1663: the link was about to send the message over a second path as well."""
+    """Seed 1663: The link was about to send the message over a second path as well."""
     damage(app.manager, 2)
     found(outbox, 5)
     found(outbox, 5)

@@ -1,4 +1,4 @@
-"""A link over several paths: the messages that each path sends, and failures of a path (B25)."""
+"""Tests of a link with several paths: which messages each sends, and failures of a path (B25)."""
 
 import json
 
@@ -11,7 +11,7 @@ from qmgrd.core.link.path import BUDGET_MIN_BYTES, LinkState
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.lines import Lines
 
-SIZE = 16 * 1024  # bytes of a message; a new path sends four messages
+SIZE = 16 * 1024  # bytes of a message; a new path may send four messages
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_old_reply_after_a_commit_on_another_path_is_no_restored_peer(lines: Lin
 
 
 def test_restart_of_a_peer_is_detected_on_any_path(lines: Lines) -> None:
-    """The older paths are not used for the repeated messages. Each message is sent again once."""
+    """The older paths do not send repeated messages. Each message is sent again only once."""
     one, two = lines.up()
     lines.put(8, SIZE)
     one.ids(), two.ids()
@@ -216,7 +216,7 @@ def test_opening_that_is_never_answered_is_hung_up(lines: Lines) -> None:
 
 
 def test_peer_is_asked_before_it_is_given_up(lines: Lines) -> None:
-    """The peer may report less often than our time limit."""
+    """A peer may report less often than the link's time limit."""
     one, _ = lines.up()
     lines.put(1)
     assert one.ids() == [1]

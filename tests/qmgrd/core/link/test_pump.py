@@ -1,4 +1,4 @@
-"""A link sends over its paths, and sends again the messages that a path or the peer lost."""
+"""Tests that a link sends over its paths, and sends again what a path or the peer has lost."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.lines import Lines
 
-SIZE = 16 * 1024  # bytes of a message; a new path sends four messages
+SIZE = 16 * 1024  # bytes of a message; a new path may send four messages
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def wait(lines: Lines, ms: int) -> None:
 
 
 def test_received_but_discarded_message_is_sent_again(lines: Lines) -> None:
-    """A peer may keep a message only in memory, and discard the message after a refusal."""
+    """A peer may hold a message only in memory, and discard the message after a refusal."""
     one, two = lines.up()
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
@@ -41,7 +41,7 @@ def test_message_discarded_after_a_reset_of_the_cursor_is_sent_again(lines: Line
 
 def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:
     one, two = lines.up()
-    for _ in range(4):  # The first path proves to be fast and may send more.
+    for _ in range(4):  # The first path has proved to be fast, and may send more.
         lines.put(4, SIZE)
         one.ids(), two.ids()
         one.commit(lines.link.outbox.sent_id)
@@ -75,7 +75,7 @@ def test_bytes_on_a_late_path_do_not_hold_up_the_others() -> None:
 
 
 def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
-    """The peer may report rarely, so the link asks before any second copy is sent."""
+    """The peer may report rarely, so the link asks it before sending a second copy."""
     one, two = lines.up()
     for number in range(1, 6):
         lines.put(1)
@@ -148,7 +148,7 @@ def test_puts_are_short_where_they_have_stalled() -> None:
 
 
 def test_patience_is_kept_while_it_is_needed() -> None:
-    """Each put takes longer than the first time limit. The connection is closed only once."""
+    """Each put takes longer than the first time limit. The link closes the connection only once."""
     lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
     lines.put(1)
     for number in range(2, 8):
@@ -169,7 +169,7 @@ def test_patience_is_kept_while_it_is_needed() -> None:
 
 
 def test_window_of_an_ordered_link_is_freed_by_any_commit() -> None:
-    """Seed 959: the commit arrives in the answer to an opening, after a restart of the peer."""
+    """Seed 959: After a restart of the peer, the commit arrives in the answer to an opening."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)
@@ -182,7 +182,7 @@ def test_window_of_an_ordered_link_is_freed_by_any_commit() -> None:
 
 
 def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
-    """Seed 979: the peer has lost all messages in flight."""
+    """Seed 979: The peer has lost all messages in flight."""
     lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
     (one,) = lines.up()
     lines.put(8, SIZE)

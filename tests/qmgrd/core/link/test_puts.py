@@ -1,4 +1,4 @@
-"""A link's messages, divided into puts. test_link.py tests the complete link."""
+"""Tests of how a link divides messages into puts. test_link.py tests the complete link."""
 
 from collections.abc import Iterator
 
@@ -67,7 +67,7 @@ def test_message_that_is_too_long_for_the_peer_is_passed_over(outbox: LinkOutbox
     too_long: dict[int, int] = {}
     room = ROOMY._replace(message_max_bytes=HEAD_BYTES + 499)
     assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 5, 1)]
-    assert too_long == {4: HEAD_BYTES + 500}  # the size without its UID
+    assert too_long == {4: HEAD_BYTES + 500}  # size of the record without its UID
     assert outbox.sent_id == 5
 
 
@@ -79,6 +79,6 @@ def test_size_of_a_message_is_the_same_before_and_after_it_is_stamped(outbox: Li
 
 
 def test_notes_count_towards_a_frame() -> None:
-    """400 notes of 30 kB once made a frame that no peer accepted. The link repeated it for ever."""
+    """400 notes of 30 kB made a frame that no peer accepted, and the link repeated it for ever."""
     put = m.Put(1, 1, 0, "F", [b"abc", b"de"], [[1, {m.EXTRA_NOTE: bytes(1_000)}]])
     assert size_of(put) == 5 + 1_000 + EXTRA_BYTES

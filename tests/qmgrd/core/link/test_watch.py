@@ -1,4 +1,4 @@
-"""The watch of a link: its checks and their times. test_path.py tests the consequences."""
+"""Tests of a link's watch: its checks and their times. test_path.py tests the consequences."""
 
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.lines import Lines

@@ -3,7 +3,7 @@
     begin ─▶ the rule changes the model ─▶ say: the manager receives it, and runs until it is idle
           ─▶ each message of the manager is compared with the model ─▶ end: so is the store
 
-This module does not decide what is correct. The model does.
+The model, and not this module, decides what is correct.
 """
 
 from typing import Any
@@ -23,13 +23,13 @@ SEATS = 3
 UNIT_AGE_MS = 20_000
 DOWNTIME_MAX_MS = 30 * 24 * 3_600_000
 QUEUES = ("Q", "B")
-ARCHIVE = "C"  # receives copies, but has no consumers
+ARCHIVE = "C"  # This queue receives copies, but has no consumers.
 ALL_QUEUES = (*QUEUES, DEAD_LETTERS)
-HANDLES_MAX = 40  # number of handles that are remembered
+HANDLES_MAX = 40  # number of handles that the bench remembers
 
 
 class Bench:
-    """Runs steps.
+    """Runs the steps of rules.
 
     Invariant: between two steps the manager is idle, and its store matches the model.
     """
@@ -43,7 +43,7 @@ class Bench:
         self.expected: dict[int, int] = {}  # expected number of messages of each get, by request
         self.seats: list[Seat] = []
         self.bodies = 0
-        # the assumed first message, and a later one
+        # message that was assumed to be first, and a later one
         self.guessed: list[tuple[Message, Message]] = []
         self.stamp_us = 0
         self.durable_us = 0  # last timestamp that survives a crash
@@ -54,7 +54,7 @@ class Bench:
             self.ask(self.seats[0], m.QueueCreate, queue)
 
     def _connect(self, *, resumes: bool) -> None:
-        """Connects all clients and their producers, in their last sessions if *resumes*."""
+        """Connects all clients and their producers; with *resumes*, in their last sessions."""
         for number in range(SEATS):
             if len(self.seats) < SEATS:
                 self.seats.append(Seat(number, self.manager.connect(f"c{number}")))
@@ -63,7 +63,7 @@ class Bench:
                 self.come_back(self.seats[number], resumes=resumes)
 
     def come_back(self, seat: Seat, *, resumes: bool) -> None:
-        """Connects a client that hung up; with *resumes*, in its last session."""
+        """Connects a client that has hung up; with *resumes*, in its last session."""
         seat.connect(self.manager, resumes=resumes)
         self._open(seat, resume=True)
 
@@ -87,7 +87,7 @@ class Bench:
         return self.model
 
     def end(self) -> None:
-        """Compares the store with the model. No waiting get may wait for an available message."""
+        """Compares the store with the model. A get must not wait for an available message."""
         model = self.model
         model.groups.rest(model.messages)
         for waiter in model.waiters:
@@ -123,7 +123,7 @@ class Bench:
         self.manager.turn(ms)
         self.manager.rest()
         due_ms = self.manager.turns.broker.next_timer_ms()
-        # A daemon runs a turn at once in this case.
+        # In this case, a daemon runs a turn immediately.
         if due_ms is not None and due_ms <= self.manager.now().ms:
             self.manager.turn()
             self.manager.rest()
@@ -168,9 +168,9 @@ class Bench:
             assert len(found) >= least, f"{len(found)} of {least} delivered"
 
     def _first(self, available: list[Message], delivery: Delivery) -> Message:
-        """Returns the expected delivery, or the actual one of several arrivals of one step.
+        """Returns the expected delivery, or the actual one if several messages arrived in one step.
 
-        The choice is checked when the order of arrival is known.
+        The bench checks the choice when the order of arrival is known.
         """
         first = available[0]
         if first.order[1]:
@@ -216,7 +216,7 @@ class Bench:
     def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
         """Clears the memory by a clean stop or a crash, and restarts after a while.
 
-        Args: resumes: whether the clients resume their sessions.
+        Args: resumes: Whether the clients resume their sessions.
         """
         model = self.model
         before_ms = self.manager.now().ms
@@ -242,7 +242,7 @@ class Bench:
     # -- records
 
     def record(self, wish: Wish) -> bytes:
-        """Returns the record of *wish*; the queue manager may choose its UID."""
+        """Returns the record of *wish*. The queue manager may choose the UID."""
         flags = records.FLAG_PRIORITY_OF_QUEUE if wish.priority is None else 0
         flags |= records.FLAG_NOT_PERSISTENT if wish.volatile else 0
         headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
@@ -259,7 +259,7 @@ class Bench:
         )
 
     def stamped(self, timestamps: list[int], *, durable: bool) -> None:
-        """Learns the assigned UIDs, which increase whatever the clocks do."""
+        """Learns the assigned UIDs, which must increase whatever the clocks do."""
         for timestamp in timestamps:
             assert timestamp > self.stamp_us
             self.stamp_us = timestamp
@@ -267,7 +267,7 @@ class Bench:
             self.durable_us = self.stamp_us
 
     def selection_fields(self, wanted: Selection) -> dict[str, Any]:
-        """Returns the request fields for *wanted*."""
+        """Returns the fields of a request that selects *wanted*."""
         fields: dict[str, Any] = {
             "where": wanted.where,
             "correlation_id": wanted.correlation_id,
@@ -306,7 +306,7 @@ class Bench:
             compare_delivery(delivery, message, self.model.now_ms, browsed=True)
 
     def ask_for(self, seat: Seat, kind: Any, **fields: Any) -> Any:
-        """Works like :meth:`ask`, with the fields by name."""
+        """Works like :meth:`ask`, but takes the fields by name."""
         request_id = seat.client.next_id()
         (answer,) = self.say(seat, kind(request_id=request_id, **fields), request_id)
         return answer.code if type(answer) is m.Error else answer.value

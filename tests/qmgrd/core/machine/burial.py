@@ -1,4 +1,4 @@
-"""Parked groups in the model. They become dead letters as a whole, member by member."""
+"""Parked groups in the model. All messages of a group become dead letters, one after another."""
 
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.group import Burial, numbers
@@ -11,9 +11,9 @@ SKIPPED = How("", False, False, reason="skipped", text="by an operator")
 
 
 def end_groups(model: Model) -> None:
-    """Makes dead letters of parked groups that are complete or closed."""
+    """Turns the messages of complete or closed parked groups into dead letters."""
     groups = model.groups
-    groups.rest(model.messages)  # The groups leave one turn later, when ended groups are forgotten.
+    groups.rest(model.messages)  # Groups leave one turn later, when ended groups are forgotten.
     for key, group in groups.known.items():
         there = len(group.left) + len(numbers(model.messages, *key))
         is_rest_here = 0 < group.last == there
@@ -21,11 +21,11 @@ def end_groups(model: Model) -> None:
             groups.burials.setdefault(key, Burial())
     for key, burial in list(groups.burials.items()):
         while burial.wake_ms <= model.now_ms and not _end(model, key, burial):
-            burial.cursor = 0  # More members with lower numbers have arrived.
+            burial.cursor = 0  # More messages with lower numbers have arrived.
 
 
 def _end(model: Model, key: tuple[str, bytes], burial: Burial) -> bool:
-    """Makes dead letters of the members of a group in order; returns whether to stop for now."""
+    """Turns a group's messages into dead letters, in order; returns whether to stop for now."""
     groups, group = model.groups, model.groups.known.get(key)
     if group is None or not group.parked:
         del groups.burials[key]
@@ -57,14 +57,14 @@ def _end(model: Model, key: tuple[str, bytes], burial: Burial) -> bool:
 
 
 def _doubt(model: Model, message: Message, code: int) -> None:
-    """Accepts either code. If several members failed in one step, any may have been the first."""
+    """Accepts either code: if several messages failed in one step, any may have been the first."""
     for moved in model.messages:
         if moved.uid == message.uid:
             moved.codes = (code, ErrorCode.GROUP_FAILED)
 
 
 def skip(model: Model, key: tuple[str, bytes], number: int) -> int:
-    """Lets a group continue at *number*, or at its next member; returns the error code, or 0."""
+    """Lets a group continue at *number* or at its next message; returns the error code, or 0."""
     group = model.groups.known[key]
     there, due = sorted(numbers(model.messages, *key)), group.done + 1
     behind = [x for x in there if x >= due]

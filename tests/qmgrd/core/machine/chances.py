@@ -10,13 +10,13 @@ from tests.qmgrd.core.machine.message import CONDITIONS, Wish
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
-# None: the seat that received the message
+# None stands for the seat that received the message.
 SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])
 LATE = st.sampled_from([False, False, True])
 QUEUE_NAMES = st.sampled_from(["Q", "Q", "Q", "Q", *ALL_QUEUES])
 LEASES_MS = st.sampled_from([0, 500, 500, 2_000])
 GROUPS = [b"g" * 24, b"h" * 24]
-# distance above the highest known number: the next number, an existing one, or a gap
+# The distance above the highest known number can give the next number, an existing one, or a gap.
 AHEAD = [1, 1, 1, 1, 0, -1, 2]
 GROUPED = [
     *((group_id, ahead, False) for group_id in GROUPS for ahead in AHEAD),

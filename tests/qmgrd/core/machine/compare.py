@@ -39,7 +39,7 @@ def _of_lane(model: Model, name: str, lane: int) -> list[Message]:
 
 
 def _learn_order(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
-    """Orders the messages that arrived together in one step by their actual arrival numbers."""
+    """Orders messages that arrived in the same step by their actual arrival numbers."""
     prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     found = sorted((keys.place(key)[1], key) for key in rows if key.startswith(prefix))
     names = [name_of(_record_of(rows, entries.decode(rows[key])).body) for _, key in found]
@@ -86,7 +86,7 @@ def _compare_member(
 
 
 def _compare_groups(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
-    """Compares the stored groups with the model. The model learns which member failed first."""
+    """Compares the stored groups with the model, which learns the message that failed first."""
     prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue_id)
     found = {
         key[len(prefix) :]: GroupRow.decode(sealed.unseal(key, value))

@@ -1,4 +1,4 @@
-"""Rules that get messages: at once, by selection, after a wait, or by a consumer."""
+"""Rules that get messages: immediately, by selection, after a wait, or through a consumer."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule

@@ -1,4 +1,4 @@
-"""Groups in the model: plain sets of numbers for each group of a queue.
+"""Groups in the model, which has plain sets of numbers for each group of a queue.
 
 A group has the sets of its members, its removed members and its failed members. All other
 properties belong to the messages.
@@ -14,31 +14,31 @@ RETENTION_MS = 30 * 24 * 3_600_000
 
 @dataclass
 class Burial:
-    """A parked group that leaves its queue, one number after another."""
+    """A parked group that is leaving its queue, one number after another."""
 
     cursor: int = 0
     wake_ms: int = 0
-    to: str = ""  # the queue that received the first member, and receives the others
+    to: str = ""  # queue that received the first message, and receives the rest
 
 
 @dataclass
 class Group:
     """One group on one queue."""
 
-    left: set[int] = field(default_factory=set)  # numbers that left the group for good
-    highest: int = 0  # highest number that ever arrived
+    left: set[int] = field(default_factory=set)  # numbers that have left the group for good
+    highest: int = 0  # highest number that has ever arrived
     last: int = 0
     is_closed: bool = False
     is_paused: bool = False
-    # error code by number; the daemon reports one of the codes
+    # error codes by number; the daemon reports one of these codes
     parked: dict[int, int] = field(default_factory=dict)
     parked_step: int = 0
     changed_ms: int = 0
-    turn: Message | None = None  # the due member, whose position is that of the group
+    turn: Message | None = None  # due message, whose position is that of the group
 
     @property
     def done(self) -> int:
-        """The highest number up to which all members left for good."""
+        """The highest number such that all messages up to it have left for good."""
         number = 0
         while number + 1 in self.left:
             number += 1
@@ -46,11 +46,11 @@ class Group:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no member may be delivered."""
+        """True if no message of the group may be delivered."""
         return self.is_paused or bool(self.parked)
 
     def admits(self, number: int, *, is_last: bool) -> bool:
-        """Returns whether a message from another queue is consistent with the group."""
+        """Returns whether a message from another queue is consistent with this group."""
         contradicts = 0 < self.last < number or (is_last and number < self.highest)
         return number not in self.left and not contradicts
 
@@ -71,7 +71,7 @@ class Groups:
         self.step = 0
 
     def of(self, message: Message) -> Group | None:
-        """Returns the group of *message*, if it is a member."""
+        """Returns the group to which *message* belongs, if any."""
         if not message.is_member or message.wish.group is None:
             return None
         return self.known[message.queue, message.wish.group[0]]
@@ -82,7 +82,7 @@ class Groups:
         return group is not None and group.is_stopped
 
     def member(self, messages: list[Message], queue: str, group_id: bytes, number: int) -> Message:
-        """Returns the stored member with that number."""
+        """Returns the stored message of the group that has that number."""
         (found,) = [
             x
             for x in messages
@@ -96,7 +96,7 @@ class Groups:
     # -- puts
 
     def refusal(self, messages: list[Message], queue: str, wish: Wish) -> int:
-        """Returns the code with which the group of a message refuses its put to *queue*, or 0."""
+        """Returns the code with which a message's group refuses its put to *queue*, or 0."""
         if wish.group is None:
             return 0
         group_id, number, is_last = wish.group
@@ -124,7 +124,7 @@ class Groups:
         return ErrorCode.GROUP_ENDED if ends_before or goes_on else 0
 
     def _held(self, queue: str, group_id: bytes) -> list[tuple[int, bool]]:
-        """Returns the numbers of a group in open units. The value is true for a last member."""
+        """Returns the numbers of a group in open units. The value is true for the last message."""
         return [
             x.wish.group[1:]
             for unit in self._units.values()
@@ -133,7 +133,7 @@ class Groups:
         ]
 
     def enter(self, messages: list[Message], message: Message) -> None:
-        """Makes *message*, which arrives on its queue, a member if possible."""
+        """Adds *message*, which arrives on its queue, to its group if possible."""
         message.is_member = False
         if message.wish.group is None:
             return
@@ -152,7 +152,7 @@ class Groups:
         group.changed_ms = self.now_ms
 
     def leave(self, message: Message, *, for_good: bool) -> None:
-        """Ends the membership of *message*."""
+        """Removes *message* from its group."""
         group = self.of(message)
         message.is_member = False
         if group is None or message.wish.group is None:
@@ -177,11 +177,11 @@ class Groups:
     # -- failures
 
     def park(self, message: Message, code: int) -> bool:
-        """Parks the group of a message that failed for good; returns False without a group."""
+        """Parks the group of a message that failed for good; returns False if it has no group."""
         group = self.of(message)
         if group is None or message.wish.group is None:
             return False
-        # If several members fail in one step, any member may be the first.
+        # If several messages fail in one step, any of them may be the first.
         if not group.parked or group.parked_step == self.step:
             group.parked[message.wish.group[1]] = code
             group.parked_step = self.step
@@ -190,13 +190,13 @@ class Groups:
     # -- time
 
     def rest(self, messages: list[Message]) -> None:
-        """Forgets groups that ended, or were empty for long. Updates the positions of others."""
+        """Forgets groups that have ended or were empty for too long. Updates other positions."""
         for (queue, group_id), group in list(self.known.items()):
             if numbers(messages, queue, group_id) or group.is_paused:
                 self._take_turn(messages, (queue, group_id), group)
                 continue
             is_old = group.changed_ms + RETENTION_MS <= self.now_ms and not group.parked
-            is_kept = group.is_closed and group.last  # keeps the group to refuse later puts
+            is_kept = group.is_closed and group.last  # The group is kept to refuse later puts.
             is_over = not is_kept and (not group.left or 0 < group.last <= group.done)
             if is_over or is_old:
                 del self.known[queue, group_id]
@@ -204,11 +204,11 @@ class Groups:
                 self._take_turn(messages, (queue, group_id), group)
 
     def _take_turn(self, messages: list[Message], key: tuple[str, bytes], group: Group) -> None:
-        """Moves a group to the position of its due member, unless no member is due."""
+        """Moves a group to the position of its due message, if one is due."""
         group.turn = self.due(messages, *key)
 
     def due(self, messages: list[Message], queue: str, group_id: bytes) -> Message | None:
-        """Returns the due member of a group, if the member exists and may be delivered."""
+        """Returns the due message of a group, if the message exists and may be delivered."""
         group = self.known[queue, group_id]
         number = group.done + 1
         if group.is_stopped or number not in numbers(messages, queue, group_id):
@@ -217,7 +217,7 @@ class Groups:
         return None if found.is_delayed else found
 
     def in_turn(self, messages: list[Message], queue: str, *, whole: bool) -> list[Message]:
-        """Returns the messages of a queue in logical order: each group up to its first gap."""
+        """Returns a queue's messages in logical order: each group up to its first gap."""
         free = [x for x in messages if x.queue == queue and not (x.is_member or x.is_delayed)]
         turns = [(x, [x]) for x in free]
         for (at, group_id), group in self.known.items():
@@ -247,7 +247,7 @@ def _up_to_gap(group: Group, mine: list[Message]) -> list[Message]:
 
 
 def numbers(messages: list[Message], queue: str, group_id: bytes) -> set[int]:
-    """Returns the numbers of the stored members of a group."""
+    """Returns the numbers of a group's stored messages."""
     return {
         x.wish.group[1]
         for x in messages

@@ -17,7 +17,7 @@ Key = tuple[str, bytes]
 
 
 class GroupRules(Puts):
-    """Rules of groups and their operators."""
+    """The rules for groups and for their operators."""
 
     def _key(self, number: int) -> Key:
         known = sorted(self.model.groups.known)

@@ -1,4 +1,4 @@
-"""The ways in which a message returns to its queue, and their effects."""
+"""The methods by which a message returns to its queue, and their effects."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ ATTEMPTS_MAX = 10
 
 
 class How(NamedTuple):
-    """The way in which a message returns to its queue."""
+    """The method by which a message returns to its queue."""
 
     client: str
     is_delivered: bool = True
@@ -33,7 +33,7 @@ class How(NamedTuple):
         return int(wait_ms * (100 - bounds["retry_jitter_percent"]) / 100), int(wait_ms)
 
     def noted(self, note: Note, wall_us: int) -> Note:
-        """Returns *note* with one more failure. A note keeps the first failure and the last few."""
+        """Returns *note* with one more failure. A note has the first failure and the last few."""
         attempts = list(note.get("attempts", []))
         attempts.append([wall_us, self.code, self.reason, self.text, self.client])
         if len(attempts) > ATTEMPTS_MAX:

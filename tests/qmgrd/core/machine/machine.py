@@ -1,4 +1,4 @@
-"""Rules for all operations on queues. They run on the production core and on a plain model.
+"""Rules for all operations on queues, which run on the production core and on a plain model.
 
 chances ─▶ rules (puts, gets, settles, unit_rules, operators, group_rules, time) ─▶ bench ─▶ model
                                                                                        └▶ manager
@@ -17,7 +17,7 @@ from tests.qmgrd.core.machine.unit_rules import Units
 
 
 class Machine(Units, Operators, GroupRules):
-    """Three clients, a queue, its backout queue and the dead-letter queue; time and restarts."""
+    """Three clients, a queue, its backout queue, the dead-letter queue, time and restarts."""
 
     @rule(ms=st.sampled_from([1, 50, 260, 500, 999, 1_000, 1_700, 2_500]))
     def time_passes(self, ms: int) -> None:
@@ -28,9 +28,10 @@ class Machine(Units, Operators, GroupRules):
         self._time_passes(ms)
 
     def _time_passes(self, ms: int) -> None:
-        """Lets time pass, with a turn right before and at the end of each wait of a get.
+        """Lets time pass, and runs a turn just before and at the end of each wait of a get.
 
-        In a single turn, a get would check the queue before delays end, even if they ended earlier.
+        In a single turn, a get would check the queue before delays end, even those that ended
+        earlier.
         """
         left_ms = ms
         while left_ms:
@@ -46,7 +47,7 @@ class Machine(Units, Operators, GroupRules):
             left_ms -= step_ms
 
     def _mortal(self) -> list[Handle]:
-        """Returns handles of leased messages that expire soon."""
+        """Returns the handles of leased messages that will expire soon."""
         soon_ms = self.bench.manager.now().ms + 3_000
         return [
             x
@@ -60,7 +61,7 @@ class Machine(Units, Operators, GroupRules):
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS, crashes=st.booleans())
     def what_is_held_expires(self, number: int, seat: int, crashes: bool) -> None:
-        """G12: no consumer receives a message that expired during its lease."""
+        """G12: No consumer receives a message that expired during its lease."""
         handle = self._mortal()[number % len(self._mortal())]
         self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
         if crashes:
@@ -83,7 +84,7 @@ class Machine(Units, Operators, GroupRules):
 
     @rule(years=st.sampled_from([-20, -1, 1, 10]))
     def wall_clock_jumps(self, years: int) -> None:
-        """A jump makes nothing due."""
+        """A jump of the wall clock makes nothing due."""
         self.bench.manager.wall_us += years * 365 * 24 * 3_600_000_000
         self.bench.wall_jumped = True
         self.bench.begin()

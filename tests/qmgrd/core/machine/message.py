@@ -13,24 +13,24 @@ class Wish(NamedTuple):
 
     body: bytes
     uid: Uid | None = None
-    priority: int | None = 4  # None: the queue's priority
+    priority: int | None = 4  # None stands for the queue's priority.
     correlation_id: bytes = b""
-    # id, number, and whether the message ends the group
+    # group id, number, and whether the message ends the group
     group: tuple[bytes, int, bool] | None = None
     colour: str = ""
     expiry_ms: int = 0
     delay_ms: int = 0
     volatile: bool = False
-    padding: int = 0  # bytes added to the body; a long body has separate rows
+    padding: int = 0  # number of bytes added to the body; long bodies have separate rows
 
 
 def name_of(body: bytes) -> bytes:
-    """Returns the unique beginning of a body, which may be long."""
+    """Returns the unique beginning of a body. A body may be long."""
     return body[: body.index(b":") + 1]
 
 
 def stand_in(body: bytes) -> Uid:
-    """Returns a unique placeholder for a UID until the manager assigns the UID."""
+    """Returns a unique placeholder for a UID, used until the manager assigns the UID."""
     return "", int(name_of(body)[:-1])
 
 
@@ -52,11 +52,11 @@ class Message:
     queue: str
     wish: Wish
     priority: int
-    order: tuple[int, int]  # order of arrival: the step, and the position within the step
+    order: tuple[int, int]  # order of arrival: the step, and the position within that step
     put_us: int
     uid: Uid  # the UID; a placeholder has no origin
-    expires_ms: int = 0  # expiry time; 0: never
-    # earliest and latest time at which the message is ready; 0: at once
+    expires_ms: int = 0  # expiry time, or 0 for never
+    # earliest and latest time at which the message is ready, or 0 for immediately
     ready_ms: tuple[int, int] = (0, 0)
     look_ms: tuple[int, int] = (0, 0)  # earliest and latest time of the next check
     delivered: int = 0
@@ -65,7 +65,7 @@ class Message:
     note: Note | None = None
     lease: Lease | None = None
     codes: tuple[int, ...] = ()  # possible causes of a dead letter, if the cause is random
-    is_member: bool = False  # whether the message is a member of its group on this queue
+    is_member: bool = False  # whether the message belongs to its group on this queue
 
     def __repr__(self) -> str:
         return (
@@ -104,7 +104,7 @@ class Unit:
 
 
 class Selection(NamedTuple):
-    """The selection of a get or a consumer: all messages, or messages that match one criterion."""
+    """The selection of a get or a consumer: all messages, or those that match one criterion."""
 
     where: str = ""
     correlation_id: bytes = b""
@@ -122,14 +122,14 @@ class Selection(NamedTuple):
         return self.uid is None or self.uid == message.uid
 
     def rank(self, message: Message) -> tuple[Any, ...]:
-        """Returns the sort key of the delivery order. In a group, numbers come first."""
+        """Returns the sort key of the delivery order. Within a group, the numbers come first."""
         place = -message.priority, message.order
         group = message.wish.group
         return (group[1], *place) if self.group_id and group is not None else place
 
 
 ALL = Selection()
-# Selectors and the equivalent conditions. If the colour is missing, a comparison is unknown.
+# Selectors and their equivalent conditions. Without a colour, a comparison is unknown.
 CONDITIONS: dict[str, Callable[[Message], bool]] = {
     "priority > 4": lambda message: message.priority > 4,
     "colour = 'red'": lambda message: message.wish.colour == "red",
@@ -143,7 +143,7 @@ CONDITIONS: dict[str, Callable[[Message], bool]] = {
 
 @dataclass(eq=False)
 class Waiter:
-    """A consumer, or a waiting get."""
+    """A consumer, or a get that waits."""
 
     request_id: int
     seat: int
@@ -151,5 +151,5 @@ class Waiter:
     credit: int
     lease_ms: int
     wanted: Selection = ALL
-    until_ms: int | None = None  # end of the wait of a get
+    until_ms: int | None = None  # end of a get's wait
     is_over: bool = False

@@ -1,8 +1,8 @@
 """A model of queues, written with plain lists from the documented behaviour.
 
-The model shares only names and codes with the core. A step of the machine changes the model first.
-Then compare.py compares the answers, deliveries and stored rows of the manager with the model. All
-times are times of the store clock, which the machine provides.
+The model shares only names and codes with the core. Each step of the machine first changes the
+model. Then compare.py compares the manager's answers, deliveries and stored rows with the model.
+All times are those of the store clock, which the machine provides.
 """
 
 from collections import Counter
@@ -16,9 +16,9 @@ from tests.qmgrd.core.machine.how import How
 from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish, stand_in
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
-# shortest and longest time until the next check of an expired, leased message
+# shortest and longest time until an expired, leased message is checked again
 LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000
-STUCK_MS = 10_000  # time until the next attempt to make a dead letter of a message without space
+STUCK_MS = 10_000  # time until the next attempt to make a dead letter if space is lacking
 RETRIES_MAX = 3
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -29,7 +29,7 @@ _OF_CONSUMERS = (
 
 
 class Model:
-    """Queues, units of work, consumers and gets: the expected state."""
+    """Queues, units of work, consumers and gets, as the expected state."""
 
     def __init__(self, name: str, unit_age_ms: int) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class Model:
         self._count = 0
         self.bounds: dict[str, dict[str, Any]] = {DEAD_LETTERS: dict(DEFAULTS)}
         self.messages: list[Message] = []
-        # queue, UID, and the time at which the queue forgets the UID
+        # queue and UID, with the time at which the queue forgets the UID
         self.remembered: list[tuple[str, Any, int]] = []
         self.units: dict[tuple[int, int], Unit] = {}  # open units by seat and number
         self.waiters: list[Waiter] = []
@@ -87,12 +87,12 @@ class Model:
         return [x for unit in self.units.values() for x in unit.puts if x.queue == queue]
 
     def is_about_to_put(self, queue: str, group_id: bytes, above: int, below: int) -> bool:
-        """Returns whether an open unit has a number of a group between *above* and *below*."""
+        """Returns whether an open unit holds a number of a group between *above* and *below*."""
         held = [x.wish.group for x in self._held(queue) if x.wish.group is not None]
         return any(x[0] == group_id and above < x[1] < below for x in held)
 
     def depth(self, queue: str) -> int:
-        """Returns the number of messages, in any state."""
+        """Returns the number of messages in any state."""
         return sum(x.queue == queue for x in self.messages) + len(self._held(queue))
 
     def make_room(self, queue: str, count: int) -> None:
@@ -116,7 +116,7 @@ class Model:
         return ErrorCode.PUT_INHIBITED if self.bounds[queue]["put_inhibit"] else 0
 
     def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
-        """Returns the code with which the daemon refuses a put, or 0. The put may be in a unit."""
+        """Returns the code with which the daemon refuses a put, perhaps in a unit, or 0."""
         if code := self._refusal(queue, wish, size):
             return code
         bounds = self.bounds[queue]
@@ -125,7 +125,7 @@ class Model:
         return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
 
     def _refusal(self, queue: str, wish: Wish, size: int) -> int:
-        """Returns the code with which the daemon refuses a put for its own properties, or 0."""
+        """Returns the code with which the daemon refuses a put because of its properties, or 0."""
         bounds = self.bounds[queue]
         if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -143,7 +143,7 @@ class Model:
         return any((name, known) == (queue, uid) for name, known, _ in self.remembered)
 
     def arrive(self, queue: str, wish: Wish) -> Message:
-        """Returns a new message that is not on a queue yet."""
+        """Returns a new message, which is not on a queue yet."""
         bounds, expires_ms, ready_ms = self.bounds[queue], 0, 0
         lives_ms = wish.expiry_ms
         if bounds["expiry_max_ms"]:
@@ -189,7 +189,7 @@ class Model:
             self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
 
     def give_back(self, message: Message, how: How) -> None:
-        """Ends the lease of a message, which returns, perhaps delayed, or is a dead letter."""
+        """Ends a lease. The message returns, perhaps with a delay, or becomes a dead letter."""
         bounds = self.bounds[message.queue]
         message.lease = None
         least, most = how.wait_ms(bounds, message.failed)
@@ -208,12 +208,12 @@ class Model:
         if most:
             message.ready_ms = self.now_ms + least, self.now_ms + most
             self._enter_anew(message)
-        # In other cases the next check stays as scheduled.
+        # In all other cases, the next check stays as scheduled.
         if most or message.is_expired(self.now_ms):
             self._look_anew(message)
 
     def _enter_anew(self, message: Message) -> None:
-        """Updates the group membership of *message* when a delay begins or ends."""
+        """Updates the group of *message* when a delay begins or ends."""
         self.groups.leave(message, for_good=False)
         self.groups.enter(self.messages, message)
 
@@ -233,7 +233,7 @@ class Model:
     # -- dead letters
 
     def bury(self, message: Message, code: int, how: How, only: str = "") -> str:
-        """Makes *message* a dead letter, on queue *only* if given; returns the queue, or ""."""
+        """Makes *message* a dead letter, on *only* if that is given; returns the queue, or ""."""
         for target in [only] if only else self._ways(message.queue, code):
             if target == message.queue or self.bounds[target]["put_inhibit"]:
                 continue
@@ -273,7 +273,7 @@ class Model:
         }
         if code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
-        # In other cases the message keeps the time that remained at its first failure.
+        # In all other cases, the message keeps the lifetime that it had at its first failure.
         elif message.expires_ms:
             note["left_ms"] = max(message.expires_ms - self.now_ms, 0)
         self.groups.inherit(message, target)
@@ -296,9 +296,9 @@ class Model:
     # -- moves
 
     def move(self, source: str, target: str, wants: Any, most: int, *, copy: bool) -> None:
-        """Moves up to *most* messages; without *target*, each to its original queue."""
+        """Moves up to *most* messages; without *target*, moves each to its original queue."""
         done = 0
-        # Members of groups are moved last.
+        # Messages that belong to groups are moved last.
         for message in sorted(self.on(source), key=lambda x: x.is_member):
             if done == most or message.lease or message.is_expired(self.now_ms):
                 continue
@@ -307,7 +307,7 @@ class Model:
             done += self._goes(message, target, copy=copy)
 
     def _is_torn(self, message: Message) -> bool:
-        """Returns whether another member of the message's group cannot be moved with it."""
+        """Returns whether another message of its group cannot be moved together with it."""
         return any(
             x.lease is not None or x.is_delayed
             for x in self.messages
@@ -320,7 +320,7 @@ class Model:
         )
 
     def _goes(self, message: Message, target: str, *, copy: bool) -> bool:
-        """Moves or copies one message; returns True on success."""
+        """Moves or copies one message; returns whether this succeeded."""
         note, expires_ms = message.note, message.expires_ms
         if not copy and (not target or "code" in (note or {})):
             if note is None or "code" not in note or note.get("retries", 0) >= RETRIES_MAX:
@@ -402,7 +402,7 @@ class Model:
 
     def _due(self, message: Message) -> None:
         if message not in self.messages:
-            return  # An earlier message took the space among the dead letters.
+            return  # An earlier message took the space for dead letters.
         if not message.is_expired(self.now_ms):
             if message.is_delayed:
                 message.ready_ms = 0, 0

@@ -16,10 +16,10 @@ from tests.qmgrd.core.machine.seat import Seat
 
 
 class Operators(Actor):
-    """Rules of operators."""
+    """The rules for operators."""
 
     def _can_move(self, target: str) -> bool:
-        """Returns whether a move to that queue completes without a wait."""
+        """Returns whether a move to that queue can complete without a wait."""
         bounds = self.model.bounds[target]
         unheld = not any(x.queue == target for unit in self.model.units.values() for x in unit.puts)
         return unheld and not bounds["put_inhibit"] and bounds["depth_max"] > 100_000
@@ -90,7 +90,7 @@ class Operators(Actor):
         self.bench.begin()
         is_group = len(key) == 24
         wanted = Selection(group_id=key) if is_group else Selection(correlation_id=key)
-        # A cursor at the end of a page within a group does not contain the shown numbers.
+        # A cursor at the end of a page within a group does not contain the numbers already shown.
         self.bench.browse(self._seat(seat), "Q", 1_000 if is_group else page, wanted)
         self.bench.end()
 

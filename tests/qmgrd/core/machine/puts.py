@@ -1,4 +1,4 @@
-"""Rules that put: new messages, duplicates, and repeated puts."""
+"""Rules that put new messages and duplicates, and that repeat puts."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -12,12 +12,12 @@ from tests.qmgrd.core.machine.seat import Seat, Sent
 
 
 class Puts(Actor):
-    """Rules of puts in numbered streams."""
+    """The rules for puts in numbered streams."""
 
     def _named(self, queue: str, wishes: list[Wish]) -> list[Wish]:
-        """Returns *wishes* with unique bodies. If producers choose UIDs, the UIDs are new.
+        """Returns *wishes* with unique bodies. UIDs that producers choose are new.
 
-        A wish with a group gets a group and a number, see GROUPED.
+        A wish for a group gets a group id and a number (see GROUPED).
         """
         highest: dict[bytes, int] = {}
         found = []
@@ -58,7 +58,7 @@ class Puts(Actor):
         most = model.bounds[queue]["depth_max"]
         for seq_id, (wish, data) in enumerate(zip(wishes, batch, strict=True), first_id):
             index = seq_id - first_id
-            if not refused_all and index % most == 0:  # A later message may evict an earlier one.
+            if not refused_all and index % most == 0:  # A later message may have evicted it.
                 piece = zip(wishes[index : index + most], batch[index:], strict=False)
                 codes = [model.refusal(queue, one, len(record)) for one, record in piece]
                 model.make_room(queue, sum(code in (0, ErrorCode.QUEUE_FULL) for code in codes))
@@ -77,7 +77,7 @@ class Puts(Actor):
         bench.stamped(times, durable=not refused)
 
     def _send_numbered(self, seat: Seat) -> m.Committed:
-        """Repeats the last put under its number, and compares the answer with the first answer."""
+        """Repeats the last put under its number, and compares the answer with the first one."""
         sent = seat.last
         assert sent is not None
         seen = sent.first_id - 1
@@ -107,7 +107,7 @@ class Puts(Actor):
     @precondition(lambda self: any(x.wish.uid for x in self.model.messages))
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, twice=st.booleans())
     def put_duplicate(self, seat: int, number: int, twice: bool) -> None:
-        """A12: the original may be in any state."""
+        """A12: The original message may be in any state."""
         known = [x for x in self.model.messages if x.wish.uid]
         found = known[number % len(known)]
         wish = Wish(b"0:again", uid=found.wish.uid)
@@ -118,7 +118,7 @@ class Puts(Actor):
     @precondition(lambda self: self.consumed)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def put_consumed_again(self, seat: int, number: int) -> None:
-        """A11: the UID of a consumed message is accepted again, unless the queue remembers it."""
+        """A11: The UID of a consumed message is accepted again, unless the queue remembers it."""
         uid = self.consumed[number % len(self.consumed)]
         if any(x.uid == uid for x in self._everywhere()):
             return
@@ -129,7 +129,7 @@ class Puts(Actor):
 
     @rule(seat=SEAT_NUMBERS)
     def send_again(self, seat: int) -> None:
-        """Repeats the last put or commit, which gets the same answer."""
+        """Repeats the last put or commit, which must get the same answer."""
         if self._seat(seat).last is None:
             return
         self.bench.begin()

@@ -1,10 +1,10 @@
-"""Runs the machine for one seed after another.
+"""Runs the machine with one seed after another.
 
     python -m tests.qmgrd.core.machine.run [--minutes M]
 
 The program prints one line. If the manager and the model differ, the program exits with 1 and
-prints `seed=...` and the shortest list of rules that shows the difference. --start with that seed
-and --seeds 1 repeats the failure.
+prints `seed=...` and the shortest list of rules that shows the difference. To repeat the failure,
+pass that seed to --start, with --seeds 1.
 """
 
 import argparse
@@ -31,8 +31,8 @@ def run_seed(
 ) -> str:
     """Runs the examples of a seed; returns the description of a failure, or "".
 
-    Args: number: The seed. shrink: Whether to minimize the rules, which takes up to five minutes.
-    examples: The number of examples. machine: The class to run.
+    Args: number: The seed. shrink: Whether to minimize the list of rules, which takes up to five
+    minutes. examples: The number of examples. machine: The class to run.
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     found = settings(
@@ -53,8 +53,8 @@ def run_seed(
 
 
 def _described(error: Exception) -> str:
-    """Returns the failure, its location, and the rules that led to it."""
-    cause = error.__cause__ or error  # A bug in a turn is the cause of TurnFailed.
+    """Returns the failure, its location, and the rules that led to the failure."""
+    cause = error.__cause__ or error  # A bug in a turn causes TurnFailed.
     where = traceback.extract_tb(cause.__traceback__)[-3:]
     places = "".join(traceback.format_list(where))
     rules = "\n".join(getattr(error, "__notes__", []))
@@ -62,7 +62,7 @@ def _described(error: Exception) -> str:
 
 
 def main(machine: type[RuleBasedStateMachine] = Machine, what: str = "queues") -> int:
-    """Runs the command line. *machine* has the rules, and *what* names their subject."""
+    """Runs the command line. *machine* has the rules, and *what* names the subject of the rules."""
     parser = argparse.ArgumentParser(description=f"rules on {what}, compared with a model")
     parser.add_argument("--minutes", type=float, default=1.0, help="minutes until the run stops")
     parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a random one")

@@ -14,7 +14,7 @@ from tests.sim.store import Change, WatchedStore
 class Watched(Manager):
     """A manager whose output is recorded in order.
 
-    The manager also keeps accounts, which are checked against the store.
+    The manager also keeps accounts, which the checks compare with the store.
     """
 
     def __init__(self, **sections: Any) -> None:
@@ -58,11 +58,11 @@ class SessionId(NamedTuple):
 
 @dataclass(eq=False)
 class Handle:
-    """A handle that a session received, or a forgery."""
+    """A handle that a session received, or a forged handle."""
 
     message: Message
     delivery: Delivery
-    session: SessionId | None  # the session that received the handle; None: a forgery
+    session: SessionId | None  # session that received the handle; None: a forgery
 
 
 @dataclass
@@ -70,21 +70,21 @@ class Sent:
     """The last numbered request, and the refusals in its answer."""
 
     kind: type[Any]
-    fields: tuple[Any, ...]  # the fields after stream, number and seen
+    fields: tuple[Any, ...]  # the fields after the stream, the number and the seen id
     first_id: int
     refused: list[list[int]]  # pairs of id and error code
 
 
 @dataclass
 class Seat:
-    """One client, across all its connections."""
+    """A client, across all its connections."""
 
     number: int
     client: Client
     stream: int = 0
     next_id: int = 1
     last: Sent | None = None
-    units: int = 0  # number of units begun so far
+    units: int = 0  # number of units that have begun so far
     heard: list[Any] = field(default_factory=list)
     sessions: int = 1  # number of sessions so far
 
@@ -94,7 +94,7 @@ class Seat:
 
     @property
     def session(self) -> SessionId:
-        """The session of its current connection."""
+        """The session of the seat's current connection."""
         return SessionId(self.number, self.sessions)
 
     def connect(self, manager: Manager, *, resumes: bool) -> None:

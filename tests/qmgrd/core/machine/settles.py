@@ -13,7 +13,7 @@ from tests.qmgrd.core.machine.seat import Handle, Seat
 
 
 class Settles(Actor):
-    """Rules that settle deliveries, including old ones."""
+    """The rules that settle deliveries, including old ones."""
 
     def _settle(
         self,
@@ -95,7 +95,7 @@ class Settles(Actor):
         return 0
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
-        """Returns the handle of an open lease if one exists and not *late*, else any handle."""
+        """Returns the handle of an open lease, or any handle if *late* or if no lease is open."""
         known = self.bench.handles
         alive = [x for x in known if x.message.lease and x.message in self.model.messages]
         found = known if late or not alive else alive
@@ -107,7 +107,7 @@ class Settles(Actor):
         return self._seat(handle.session.seat)
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Returns the seat that settles. The default is the seat that received the handle."""
+        """Returns the seat with number *seat*, or by default the seat that received the handle."""
         return self._holder(handle) if seat is None else self._seat(seat)
 
     @precondition(lambda self: self.bench.handles)
@@ -157,7 +157,7 @@ class Settles(Actor):
         action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT, m.RENEW]),
     )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
-        """Settles with a number that no session received: from a browse, or a guess."""
+        """Settles with a lease number that no session received: one from a browse, or a guess."""
         handle = self._handle_of(number, late=late)
         guess = handle.delivery.number ^ flipped if flipped else 0
         forged = Handle(handle.message, handle.delivery._replace(number=guess), None)
@@ -165,7 +165,7 @@ class Settles(Actor):
 
 
 def _how(action: int, client: str, delay_ms: int, words: tuple[str, str]) -> How:
-    """Returns the way in which a message returns after such a settle."""
+    """Returns how a message returns to its queue after such a settle."""
     if action == m.UNREAD:
         return How(client, is_delivered=False, is_failed=False, delay_ms=max(delay_ms, 0))
     how = How(client, delay_ms=delay_ms, reason=words[0], text=words[1])

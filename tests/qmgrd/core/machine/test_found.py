@@ -1,4 +1,4 @@
-"""Bugs found by the machine, each as a plain test."""
+"""Tests of bugs that the machine found."""
 
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_a_queue_of_delayed_messages_is_not_empty(app: Client) -> None:
 
 
 def test_delayed_messages_are_in_no_index(app: Client) -> None:
-    """An earlier version skipped them and showed available messages in their position."""
+    """An earlier version skipped delayed messages, and showed available ones in their positions."""
     app.put("Q", b"1", correlation_id=b"k")
     app.put("Q", b"2", correlation_id=b"k", delay_ms=1_000, uid=("O", 1))
     uid = records.encode_uid(records.Uid("O", 1))
@@ -185,7 +185,7 @@ def test_refused_member_evicts_nothing(app: Client) -> None:
 
 
 def test_member_of_a_parked_group_can_be_evicted(app: Client) -> None:
-    """Eviction missed a member before the read position, so the queue stayed full."""
+    """Eviction missed a message before the read position, so the queue stayed full."""
     alter(app, depth_max=1, overflow="discard-oldest", backout_threshold=1)
     app.put("Q", b"1", group=(GROUP, 1, False))
     app.release(*app.get("Q"))
@@ -197,7 +197,7 @@ def test_member_of_a_parked_group_can_be_evicted(app: Client) -> None:
 def test_last_member_that_is_moved_does_not_end_a_group_that_continues(
     manager: Manager, app: Client
 ) -> None:
-    """The message has no group on the new queue, which already has members with higher numbers."""
+    """On the new queue, the message has no group, because later numbers have already arrived."""
     app.ask(m.QueueCreate, "B")
     app.put("B", b"3", group=(GROUP, 3, False))
     app.put("Q", b"2", group=(GROUP, 2, True))

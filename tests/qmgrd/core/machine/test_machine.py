@@ -1,4 +1,4 @@
-"""Runs the machine for about a minute, and checks that it finds planted bugs."""
+"""Runs the machine for about a minute, and checks that the machine finds planted bugs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ Patch = pytest.MonkeyPatch
 
 
 def marks(seed: int) -> list[pytest.MarkDecorator]:
-    """Returns the marks that exclude *seed* from shorter runs."""
+    """Returns the marks that exclude *seed* from the shorter runs."""
     return [pytest.mark.slow] * (seed > QUICK) + [pytest.mark.long] * (seed > SHORT)
 
 
@@ -83,7 +83,7 @@ def what_left_comes_again(patch: Patch) -> None:
 
 def a_whole_group_of_two_stays_parked(patch: Patch) -> None:
     def is_rest_here(row: GroupRow) -> bool:
-        return 0 < row.last == row.count + row.waiting + row.gone < 2
+        return 0 < row.last == row.count + row.waiting + row.left_count < 2
 
     patch.setattr(GroupRow, "is_rest_here", property(is_rest_here))
 

@@ -1,4 +1,4 @@
-"""Rules of units of work, and of programs that resend dead letters in units of work."""
+"""Rules for units of work, and for programs that resend dead letters in units of work."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -16,7 +16,7 @@ from tests.qmgrd.core.machine.settles import Settles
 
 
 class Units(Puts, Gets, Settles):
-    """Rules of units of work of all seats."""
+    """The rules for the units of work of all seats."""
 
     @rule(seat=SEAT_NUMBERS)
     def unit_begin(self, seat: int) -> None:
@@ -102,7 +102,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units)
     @rule(number=NUMBERS, wrong=st.sampled_from([0, 0, 0, 1]))
     def unit_commit(self, number: int, wrong: int) -> None:
-        """G20, G23."""
+        """G20, G23: a commit applies all puts and gets of a unit."""
         seat, unit = self._unit(number)
         self._commit(seat, unit, len(unit.puts) + wrong, len(unit.gets))
 
@@ -131,7 +131,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units)
     @rule(number=NUMBERS)
     def unit_backout(self, number: int) -> None:
-        """G20, G21."""
+        """G20, G21: a backout undoes all puts and gets of a unit."""
         seat, unit = self._unit(number)
         model = self.bench.begin()
         model.back_out((seat.number, unit.number))
@@ -154,7 +154,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units and self._replayable())
     @rule(number=NUMBERS, which=NUMBERS)
     def replay(self, number: int, which: int) -> None:
-        """Puts a dead letter to its original queue again, with its UID, in a unit of work."""
+        """Puts a dead letter on its original queue again, under the same UID, in a unit of work."""
         seat, unit = self._unit(number)
         handle = self._replayable()[which % len(self._replayable())]
         message = handle.message

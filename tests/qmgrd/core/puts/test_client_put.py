@@ -1,4 +1,4 @@
-"""Puts by clients and puts on behalf of clients have the same refusals and counts."""
+"""Tests that puts by clients and puts on their behalf have the same refusals and counters."""
 
 import pytest
 

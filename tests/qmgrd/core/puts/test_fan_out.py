@@ -1,4 +1,4 @@
-"""The share of a publication that each subscription gets: by selector, space and groups."""
+"""Tests of which part of a publication each subscription gets: by selector, space and group."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 
 
 def members(*names: bytes) -> list[bytes]:
-    """Returns records of group G as members 1, 2, ...; a "!" marks the last member."""
+    """Returns records with the numbers 1, 2, ... in group G; a "!" marks the last message."""
     return [
         record(name, group=(G, int(name[1:2]), name.endswith(b"!")), correlation_id=name[:2])
         for name in names
@@ -31,7 +31,7 @@ def members(*names: bytes) -> list[bytes]:
 
 
 def get_group(hub: Hub, name: str, count: int = 10) -> list[Delivery]:
-    """Gets messages in logical order, from complete groups only."""
+    """Gets messages in logical order, but only from complete groups."""
     hub.manager.rest()
     request_id = hub.app.next_id()
     hub.app.send(
@@ -122,7 +122,7 @@ def test_correlation_id_finds_it_on_a_subscription(hub: Hub) -> None:
 
 
 def test_each_subscription_has_a_group_whole_and_in_order(hub: Hub) -> None:
-    """E38 (D16)."""
+    """E38 (D16): each subscription receives a group complete and in order."""
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")
     for body in (b"G2", b"G1"):
@@ -160,7 +160,7 @@ def test_subscription_may_begin_in_the_middle_of_a_group(hub: Hub) -> None:
 def test_poison_member_parks_its_whole_group_which_is_sent_again_whole(
     hub: Hub, *, crashes: bool
 ) -> None:
-    """D10, C18: other subscriptions continue. A republish delivers the group in order."""
+    """D10, C18: Other subscriptions continue. A republish delivers the group in order."""
     hub.subscribe("t", "S:1", redelivery_limit=0)
     hub.subscribe("t", "S:2", redelivery_limit=0)
     hub.send("t", *members(b"G1", b"G2", b"G3!"))
@@ -213,7 +213,7 @@ def test_group_consumed_in_a_unit(hub: Hub) -> None:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_moves_and_copies_are_messages_of_their_own(hub: Hub, *, copies: bool) -> None:
-    """The record moves with them. The publication is deleted with its last reference."""
+    """The record moves with the copies. The publication is deleted with its last reference."""
     hub.app.ask(m.QueueCreate, "Q")
     hub.subscribe("t", "S:1")
     hub.subscribe("t", "S:2")

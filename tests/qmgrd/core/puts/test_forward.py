@@ -1,4 +1,4 @@
-"""A proxy carries publications to the same topic at another queue manager."""
+"""Tests that a proxy forwards publications to the same topic at another queue manager."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def targets(hub: Hub) -> list[str]:
 
 
 def test_each_publication_is_forwarded_once_to_its_topic(hub: Hub) -> None:
-    """Messages have any length, with one or more proxies. No message is kept for a proxy."""
+    """Messages have any length, and pass one or more proxies. Nothing is stored for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")
@@ -86,7 +86,7 @@ def test_full_link_refuses_the_publisher(hub: Hub) -> None:
 
 
 def test_link_that_a_proxy_needs_stays(hub: Hub) -> None:
-    """Otherwise no client could publish to the topics of the proxy."""
+    """Otherwise, no client could publish to the topics of the proxy."""
     assert hub.app.code_of(m.LinkDelete, "NYC") is ErrorCode.QUEUE_IN_USE
     hub.app.ask(m.Unsubscribe, ":all@NYC")
     hub.app.ask(m.LinkDelete, "NYC")

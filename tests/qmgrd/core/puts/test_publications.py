@@ -1,4 +1,4 @@
-"""Publications are stored once and sent once to each matching subscription, across any crash."""
+"""Tests that publications are stored once, and sent once to each matching subscription."""
 
 import random
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def small() -> Hub:
 
 
 def test_matching_subscriptions_get_copies_of_one_stored_publication(hub: Hub) -> None:
-    """C4, C1: each gets one copy, all with one id. Equal bodies have different ids."""
+    """C4, C1: Each subscription gets a copy with one id. Another publication has another id."""
     names = [hub.subscribe("t/+", f"S:{number}") for number in range(20)]
     hub.subscribe("other", "S:other")
     hub.publish("t/u", b"x", b"x")
@@ -78,7 +78,7 @@ def test_two_topics_in_one_turn_keep_their_order(hub: Hub) -> None:
 
 
 def test_publications_go_out_over_many_turns(hub: Hub) -> None:
-    """A fan-out that exceeds the limit of a turn is sliced."""
+    """A fan-out that exceeds the limit of a turn is divided into slices."""
     hub = small()
     names = [hub.subscribe("t", f"S:{number}") for number in range(30)]
     hub.app.send(m.Get(99, "S:29", 1, 60_000))
@@ -130,7 +130,7 @@ class Chaos:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
-    """C19: subscriptions begin and end, and the daemon crashes. Each copy arrives once."""
+    """C19: Subscriptions begin and end, and the daemon crashes. Each copy still arrives once."""
     chaos = Chaos(seed)
     hub, wants = chaos.hub, chaos.wants
     for _ in range(4):
@@ -152,7 +152,7 @@ def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
 
 
 def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
-    """Proxies have no queue id, so the stored position cannot distinguish proxies."""
+    """Proxies have no queue id, so the stored position cannot distinguish between proxies."""
     hub = Hub(limits={"turn_rows": 1})
     for peer in ("NYC", "SFO"):
         hub.app.ask(m.LinkCreate, peer, {"addresses": ["h:1"], "stopped": True})
@@ -169,7 +169,7 @@ def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
 
 
 def test_late_subscriber_has_nothing_of_before(hub: Hub) -> None:
-    """C15: the earlier publication may not be sent out yet."""
+    """C15: The earlier publication may not have been sent out yet."""
     hub = small()
     for number in range(30):
         hub.subscribe("t", f"S:{number}")
@@ -195,7 +195,7 @@ def test_publisher_that_sends_again_publishes_once(hub: Hub) -> None:
 
 
 def test_uid_is_remembered_if_requested(hub: Hub) -> None:
-    """All subscribers consumed the publication, or no subscription matched."""
+    """All subscribers have consumed the publication, or no subscription matched it."""
     hub.subscribe("t", "S:1")
     hub.app.ask(m.QueueAlter, PUBLICATIONS, {"dedup_retention_ms": 60_000})
     hub.publish("t", b"x", uid=("MINE", 1))
@@ -304,7 +304,7 @@ def test_publication_expires_by_the_rules_of_each_subscription(hub: Hub) -> None
 
 @pytest.mark.parametrize("kind", [m.QueuePurge, m.QueueMove, m.Get, m.Consume, m.QueueDelete])
 def test_queue_of_publications_cannot_be_emptied(hub: Hub, kind: type[m.Message]) -> None:
-    """A purge, a move, a get or a deletion of the queue of publications is refused."""
+    """A purge, move, get or deletion of the queue of publications is refused."""
     hub.app.ask(m.QueueCreate, "Q")
     hub.subscribe("t", "S:1")
     hub.publish("t", b"x")
@@ -359,7 +359,7 @@ def test_subscriptions_and_publications_refuse_puts(hub: Hub) -> None:
 @pytest.mark.parametrize("topic", ["", "a//b", "+", "a/#", "x" * 201, "a@b", "a/\n"])
 def test_topic_that_is_none_is_refused(hub: Hub, topic: str) -> None:
     if len(topic) > 199:
-        topic = topic[:199]  # the longest name that a put may have, with the leading slash
+        topic = topic[:199]  # This is the longest name that a put may have, including the slash.
         return
     (refused,) = hub.app.put_records(f"/{topic}", record(b"x"))
     assert refused.code is ErrorCode.TOPIC_INVALID
@@ -381,7 +381,7 @@ def test_unit_publishes_with_its_commit(hub: Hub) -> None:
 
 
 def test_subscription_made_while_a_unit_is_open_has_what_it_commits(hub: Hub) -> None:
-    """The publication happens at the commit. No number is used twice, even after a crash."""
+    """The publication takes place at the commit. No number is used twice, even after a crash."""
     hub.subscribe("t", "S:before")
     unit = UnitOfWork(hub.app)
     unit.put("/t", b"1")
@@ -418,7 +418,7 @@ def test_unit_consumes_from_subscriptions_and_publishes_further(hub: Hub) -> Non
 
 
 def test_backouts_of_a_unit_count_and_park(hub: Hub) -> None:
-    """C7: a subscriber works in units of work."""
+    """C7: A subscriber works in units of work."""
     hub.subscribe("t", "S:1", redelivery_limit=1)
     hub.publish("t", b"x")
     for _ in range(2):
@@ -439,7 +439,7 @@ def test_damaged_publication_is_set_aside_for_each_subscriber(hub: Hub) -> None:
     rot(hub, 1)
     assert hub.take("S:1") == [b"2"]
     assert hub.show("S:1")["damaged"] == 1
-    hub.manager.turn(1_001)  # If intact, the message would be a dead letter of S:2 now.
+    hub.manager.turn(1_001)  # If it were intact, the message would be a dead letter of S:2 now.
     hub.manager.rest()
     assert hub.app.bodies("SYSTEM.DEAD.LETTERS") == []
     assert hub.show("S:2")["damaged"] == 1
@@ -452,7 +452,7 @@ def test_damaged_publication_is_set_aside_for_each_subscriber(hub: Hub) -> None:
 
 
 def test_damaged_publication_does_not_block_the_fan_out() -> None:
-    """The damaged publication is set aside and the others are sent, even over several turns."""
+    """The damaged publication is set aside, and the others are sent, even over several turns."""
     hub = Hub(limits={"turn_rows": 1_500})
     for number in range(20):
         hub.subscribe("t", f"S:{number}")
@@ -500,7 +500,7 @@ def test_full_store_delays_the_fan_out_until_space_is_free() -> None:
     hub.manager.turn()
     given = queue.counters.depth
     assert given < 300
-    hub.app.send(m.Subscribe(90, "#", "S:2"))  # The job of this subscription waits as well.
+    hub.app.send(m.Subscribe(90, "#", "S:2"))  # The job of this subscription is waiting as well.
     for _ in range(3):
         hub.manager.turn(1_000)
         assert hub.manager.rest() < 10
@@ -516,7 +516,7 @@ MAP_BYTES = 4 << 20
 
 
 def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
-    """Returns a hub in a small map with *count* subscriptions."""
+    """Returns a hub in a small map, with *count* subscriptions."""
     store = {"map_bytes": MAP_BYTES, "free_disk_min_bytes": 0}
     hub = Hub(LmdbStore(directory, MAP_BYTES), store=store)
     return hub, [hub.subscribe("t", f"S:{number}") for number in range(count)]
@@ -524,13 +524,13 @@ def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
 
 @pytest.mark.long
 def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
-    """Otherwise references would fill the store, and the daemon would stop at each start."""
+    """Otherwise, references would fill the store, and the daemon would stop at each start."""
     hub, names = crowded(tmp_path, 300)
     bodies = [b"%d" % number for number in range(400)]
     hub.publish("t", *bodies)
     assert hub.manager.rest() < 500
     assert hub.manager.turns.broker.publications.is_busy
-    # The timer is needed because an operator may free disk space.
+    # The timer must run because an operator may free disk space.
     assert hub.manager.turns.broker.next_timer_ms() is not None
     hub.crash()
     hub.manager.rest()
@@ -553,7 +553,7 @@ def test_full_store_refuses_subscriptions(tmp_path: Path) -> None:
 def test_many_topics_that_many_want_go_out_in_short_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C19: a batch begun before a crash stays the same, even if subscriptions are added."""
+    """C19: A batch begun before a crash stays the same, even if subscriptions are added."""
     monkeypatch.setattr(publications, "BATCH_MATCHES_MAX", 40)
     hub = small()
     names = [hub.subscribe("#", f"S:{number}") for number in range(20)]
@@ -574,7 +574,7 @@ def test_many_topics_that_many_want_go_out_in_short_batches(
 
 
 def test_publication_to_many_proxies_needs_space_for_all_copies(tmp_path: Path) -> None:
-    """Proxies carry copies. In a small store the copies would use the space that deletions need."""
+    """Proxies carry copies. In a small store, these would use the space that deletions need."""
     hub, _ = crowded(tmp_path, 0)
     for number in range(30):
         hub.app.ask(m.LinkCreate, f"N{number}", {"addresses": ["h:1"], "stopped": True})

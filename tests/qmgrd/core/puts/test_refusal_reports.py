@@ -1,4 +1,4 @@
-"""Reports to operators about refused puts."""
+"""Tests of the reports about refused puts that operators receive."""
 
 import json
 
@@ -12,7 +12,7 @@ def events(app: Client) -> list[str]:
     return [json.loads(x.body)["event"] for x in app.get(EVENTS, 100)]
 
 
-def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
+def test_full_queue_is_reported_once_until_it_has_room(app: Client) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     producer = app.producer()
     for _ in range(3):

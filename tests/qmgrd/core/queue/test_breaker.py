@@ -1,4 +1,4 @@
-"""The circuit breaker, alone and on a queue."""
+"""Tests of the circuit breaker, alone and on a queue."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ def test_messages_older_than_the_window_do_not_count() -> None:
     breaker.note(BOUNDS, 10_000, 0, 3)
     assert breaker.note(BOUNDS, 20_000, 0, 1) is None
     assert breaker.note(BOUNDS, 24_000, 0, 2) is None
-    # The previous half of the period counts.
+    # The previous half of the period still counts.
     assert breaker.note(BOUNDS, 25_000, 0, 1) is BreakerState.OPEN
 
 
@@ -99,7 +99,7 @@ def events(app: Client) -> list[str]:
 
 @pytest.fixture
 def down(app: Client) -> Client:
-    """Returns a client of Q, whose breaker just opened. Ten messages are pending on the queue."""
+    """Returns a client of Q. The breaker of Q has just opened, and ten messages are pending."""
     app.ask(m.QueueAlter, "Q", ON)
     app.put("Q", *[b"%d" % i for i in range(10)], correlation_id=b"c")
     app.release(*app.get("Q", 4))
@@ -108,7 +108,7 @@ def down(app: Client) -> Client:
 
 
 def test_nothing_is_delivered_while_the_breaker_is_open(down: Client) -> None:
-    """An open breaker stops gets, consumers and selections. Waiting uses no turns."""
+    """An open breaker stops gets, consumers and selections. Waiting for it uses no turns."""
     assert down.get("Q") == []
     ways: list[dict[str, Any]] = [{}, {"correlation_id": b"c"}, {"where": "priority = 4"}]
     for selecting in ways:

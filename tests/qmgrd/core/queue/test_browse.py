@@ -1,4 +1,4 @@
-"""Browsing: the cursor survives changes of the queue, and a browse changes nothing (G24)."""
+"""Tests that a cursor survives changes of the queue, and that a browse changes nothing (G24)."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_message_under_the_cursor_may_be_removed_G24(app: Client) -> None:
 def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
     store: AnyStore, app: Client
 ) -> None:
-    """2209: a message that is not locked cannot be unlocked."""
+    """2209: A message that is not locked cannot be unlocked."""
     app.put("Q", b"1", b"2")
     (first,), _ = page(app, None)
     uid = records.encode_uid(first.uid)
@@ -60,7 +60,7 @@ def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
 
 
 def test_cursor_survives_puts_and_gets_G24(app: Client) -> None:
-    """The cursor skips new messages before its position and shows those after it."""
+    """The cursor skips new messages before its position, and shows those after it."""
     app.put("Q", *[b"%d" % i for i in range(6)])
     found, cursor = page(app, None, 2)
     app.ack(*app.get("Q", 4))
@@ -100,7 +100,7 @@ HEAVY = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 @pytest.mark.parametrize(("wanted", "count"), [("1 = 1", 12), ("1 = 2", 0)])
 def test_page_is_shorter_if_the_selector_takes_long(app: Client, wanted: str, count: int) -> None:
-    """A page checks at least one message, even if that takes long."""
+    """A page checks at least one message, even if that takes a long time."""
     app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     sizes, cursor = [], None
     for _ in range(99):

@@ -1,4 +1,4 @@
-"""Duplicate detection in constant time (docs/behaviour.md, A; IPCOM000015189D)."""
+"""Tests of duplicate detection in constant time (docs/behaviour.md, A; IPCOM000015189D)."""
 
 import random
 from collections import Counter
@@ -22,7 +22,7 @@ DUPLICATE = ErrorCode.DUPLICATE_MESSAGE
 
 
 class LookingStore(MemoryStore):
-    """Counts the reads of each key space. Reads of spaces 10 and 11 are reads of messages."""
+    """A store that counts the reads of each key space. Spaces 10 and 11 contain messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def counts(app: Client) -> tuple[int, int, int]:
 
 
 def test_equal_timestamps_of_two_origins_are_two_messages_A1(app: Client) -> None:
-    """A1: the UID is (origin, timestamp), printed as origin.timestamp."""
+    """A1: A UID consists of an origin and a timestamp, and is printed as origin.timestamp."""
     assert [put(app, *uid) for uid in [("A", 7), ("A", 8), ("B", 7)]] == [None] * 3
     assert [str(x.uid) for x in app.browse("Q")] == ["A.7", "A.8", "B.7"]
 
@@ -68,7 +68,7 @@ def test_origins_with_a_common_prefix_are_distinct_A1(
 
 
 def test_stamped_timestamps_increase_A2(app: Client) -> None:
-    """A2: the UIDs of many puts within one tick of the clock are distinct."""
+    """A2: The UIDs of many puts within one tick of the clock are distinct."""
     app.put("Q", *[b"x"] * 3_000)
     app.put("Q", *[b"x"] * 1_000)
     stamps = [x.uid.timestamp for x in app.browse("Q")]
@@ -78,7 +78,7 @@ def test_stamped_timestamps_increase_A2(app: Client) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_clock_set_back_over_a_restart_A3(store: AnyStore, app: Client, clean: bool) -> None:
-    """A3: after a step back by an hour and a restart, timestamps continue above the last one."""
+    """A3: After a step back by an hour and a restart, timestamps continue above the last one."""
     manager = app.manager
     app.put("Q", *[b"x"] * 1_000)
     last = app.browse("Q")[-1].uid.timestamp
@@ -96,7 +96,7 @@ def test_clock_set_back_over_a_restart_A3(store: AnyStore, app: Client, clean: b
 
 
 def test_table_has_the_highest_timestamp_of_each_origin_A4(app: Client) -> None:
-    """A4: the table of each queue has one entry per origin."""
+    """A4: Each queue's table has one entry per origin."""
     app.ask(m.QueueCreate, "OTHER")
     for uid in [("A", 1), ("B", 5), ("A", 3), ("C", 2), ("A", 2)]:
         put(app, *uid)
@@ -127,7 +127,7 @@ def test_fast_path_looks_at_no_message_A5() -> None:
 
 
 def test_cost_of_a_put_does_not_depend_on_depth_A6() -> None:
-    """A6: the number of reads of one put is the same at depth 10, 10^3 and 10^5."""
+    """A6: A put makes the same number of reads at depth 10, 10^3 and 10^5."""
     costs = []
     for depth in (10, 1_000, 100_000):
         manager = Manager(LookingStore())
@@ -142,9 +142,9 @@ def test_cost_of_a_put_does_not_depend_on_depth_A6() -> None:
 
 
 def test_slow_path_asks_the_index_once_at_any_depth_A6() -> None:
-    """A6, D1: a late message costs one read, and a duplicate two. The plain queue searches.
+    """A6, D1: A late message costs one read, and a duplicate two. The plain queue searches.
 
-    The answer of the index is checked against the message itself, whose UID may be damaged.
+    The queue checks the index's answer against the message itself, whose UID may be damaged.
     """
     for depth in (10, 1_000, 10_000):
         manager = Manager(LookingStore())
@@ -161,7 +161,7 @@ def test_slow_path_asks_the_index_once_at_any_depth_A6() -> None:
 
 @pytest.mark.parametrize("count", [1_000, 10_000])
 def test_filling_compares_nothing_where_the_plain_queue_compares_all_A7(count: int) -> None:
-    """A7: filling with n messages costs n(n-1)/2 comparisons in the plain queue and none here."""
+    """A7: Filling with n messages costs n(n-1)/2 comparisons in the plain queue and none here."""
     uids = [("A", i) for i in range(1, count + 1)]
     naive = NaiveQueue()
     assert all(naive.put(encode_uid(Uid(*uid))) for uid in uids)
@@ -178,21 +178,21 @@ def test_filling_compares_nothing_where_the_plain_queue_compares_all_A7(count: i
 
 
 def test_equal_timestamp_takes_the_slow_path_A8(app: Client) -> None:
-    """A8: the second of two consecutive puts of one UID is refused."""
+    """A8: The second of two consecutive puts of one UID is refused."""
     assert put(app, "A", 5) is None
     assert put(app, "A", 5) is DUPLICATE
     assert counts(app) == (1, 0, 1)
 
 
 def test_late_message_is_accepted_by_search_A9(app: Client) -> None:
-    """A9: timestamps 1, 3 and 2 are all queued, and one put took the slow path."""
+    """A9: Timestamps 1, 3 and 2 are all accepted, and one of the puts took the slow path."""
     assert [put(app, "A", t) for t in (1, 3, 2)] == [None] * 3
     assert app.bodies("Q") == [b"1", b"3", b"2"]
     assert counts(app) == (2, 1, 0)
 
 
 def test_duplicate_of_an_older_message_changes_nothing_A10(app: Client) -> None:
-    """A10: after 1, 2 and 3, a second 2 is refused with a separate code."""
+    """A10: After 1, 2 and 3, a second 2 is refused with a separate code."""
     for timestamp in (1, 2, 3):
         put(app, "A", timestamp)
     before = app.browse("Q"), app.show("Q")["origins"]
@@ -224,7 +224,7 @@ def test_duplicate_is_reported_before_a_full_queue_A10(app: Client) -> None:
 
 
 def test_criterion_is_being_on_the_queue_A11(app: Client) -> None:
-    """A11: after a get, the UID is accepted again, because the message has left the queue."""
+    """A11: After a get, the UID is accepted again, because the message has left the queue."""
     put(app, "A", 5)
     app.ack(*app.get("Q"))
     assert put(app, "A", 5) is None
@@ -233,7 +233,7 @@ def test_criterion_is_being_on_the_queue_A11(app: Client) -> None:
 
 
 def test_leased_message_is_on_the_queue_A12(app: Client) -> None:
-    """A12: the message is leased and then released again."""
+    """A12: A message is on the queue while it is leased, and after it is released again."""
     put(app, "A", 5)
     (lease,) = app.get("Q")
     assert put(app, "A", 5) is DUPLICATE
@@ -242,7 +242,7 @@ def test_leased_message_is_on_the_queue_A12(app: Client) -> None:
 
 
 def test_entry_is_never_lowered_A13(app: Client) -> None:
-    """A13: the slow path, not the fast one, finds that a removed message does not exist."""
+    """A13: The slow path, and not the fast one, finds that a removed message does not exist."""
     put(app, "A", 9)
     app.ack(*app.get("Q"))
     assert [put(app, "A", 9), put(app, "A", 8)] == [None, None]
@@ -258,7 +258,7 @@ def test_refused_put_does_not_raise_the_entry(app: Client) -> None:
 
 
 def test_restart_keeps_the_table_A15(store: AnyStore, app: Client) -> None:
-    """A15: the test runs in one process. tests/process/test_bad_days.py tests a kill -9."""
+    """A15: This test runs in one process. tests/process/test_bad_days.py tests a kill -9."""
     for start in range(1, 1_000, 100):
         batch = [record(b"x", uid=("A", t)) for t in range(start, start + 100)]
         assert app.put_records("Q", *batch) == []
@@ -270,7 +270,7 @@ def test_restart_keeps_the_table_A15(store: AnyStore, app: Client) -> None:
 
 
 def test_many_clients_put_the_same_uids_at_once_A17(manager: Manager, app: Client) -> None:
-    """A17: 16 connections put the same 1,000 UIDs in the same turns. 1,000 messages exist."""
+    """A17: 16 connections put the same 1,000 UIDs in the same turns. 1,000 messages are stored."""
     clients = [manager.connect(f"c{i}") for i in range(16)]
     producers = [client.producer() for client in clients]
     rng = random.Random(17)
@@ -299,7 +299,7 @@ def append(tx: MemoryStore, table: OriginTable, uid: bytes, arrival: int) -> Non
 
 
 def run_differential(steps: int, seed: int) -> None:
-    """A19: the same puts, duplicates and removals on both queues get the same answers."""
+    """A19: The same puts, duplicates and removals on both queues must get the same answers."""
     rng = random.Random(seed)
     tx, table, naive = MemoryStore(), OriginTable(1), NaiveQueue()
     ticks = dict.fromkeys((b"A", b"B", b"AB"), 0)
@@ -324,25 +324,25 @@ def run_differential(steps: int, seed: int) -> None:
             append(tx, table, uid, step)
         if step % 1_000 == 0:
             table.flush(tx)
-            table = OriginTable(1)  # After a restart, only stored data is left.
+            table = OriginTable(1)  # After a restart, only stored data remains.
     assert min(verdicts[verdict] for verdict in UidVerdict) > steps / 50
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_verdicts_are_those_of_the_plain_queue_A19(seed: int) -> None:
-    """A19: 10^5 steps in total."""
+    """A19: the runs have 10^5 steps in total."""
     run_differential(25_000, seed)
 
 
 @pytest.mark.long
 @pytest.mark.slow
 def test_verdicts_are_those_of_the_plain_queue_over_a_million_steps_A19() -> None:
-    """A19: 10^6 steps."""
+    """A19: the runs have 10^6 steps in total."""
     run_differential(1_000_000, seed=19)
 
 
 def test_counters_add_up_A20(app: Client) -> None:
-    """A20: fast + slow = puts; puts + duplicates + refused = requested puts."""
+    """A20: fast + slow = puts, and puts + duplicates + refused = requested puts."""
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 30})
     rng = random.Random(20)
     for _ in range(200):
@@ -354,7 +354,7 @@ def test_counters_add_up_A20(app: Client) -> None:
 
 
 def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries beyond the limit of the cache are read from the store."""
+    """The daemon reads entries beyond the limit of the cache from the store."""
     monkeypatch.setattr(dedup, "ORIGINS_CACHED_MAX", 10)
     tx, table = MemoryStore(), OriginTable(1)
     for i in range(25):
@@ -376,7 +376,7 @@ def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_uid_may_wait_for_a_link_once_per_target_queue(store: AnyStore, app: Client) -> None:
-    """As at the target, each queue has its own table."""
+    """Each queue has a separate table, as at the target."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueCreate, queue)
@@ -388,7 +388,7 @@ def test_one_uid_may_wait_for_a_link_once_per_target_queue(store: AnyStore, app:
 
 
 def test_damaged_entry_never_lets_a_duplicate_in(store: AnyStore, app: Client) -> None:
-    """The entry's value is unknown, so the index decides from then on."""
+    """The value of the entry is unknown, so from then on the index decides."""
     put(app, "A", 5)
     manager = app.manager
     key = keys.of_queue(keys.SPACE_ORIGIN, manager.queue("Q").id) + b"A"

@@ -74,7 +74,7 @@ OF_FULL: dict[str, Value | None] = {
     "JMSXGroupSeq": 5,
     "JMSRedelivered": True,
 }
-BESIDE = {  # values stored outside the record
+BESIDE = {  # These values are stored outside the record.
     "priority": 7,
     "delivered": 2,
     "failed": 1,

@@ -1,4 +1,4 @@
-"""Puts held by a unit of work leave the same rows as other puts."""
+"""Tests that puts held by a unit of work leave the same rows as other puts."""
 
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters

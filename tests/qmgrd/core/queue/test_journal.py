@@ -1,4 +1,4 @@
-"""The journal records events of messages, and drops old rows."""
+"""Tests that the journal records the events of messages, and drops old rows."""
 
 import json
 from pathlib import Path
@@ -324,7 +324,7 @@ def test_priority_is_recorded_on_queues_that_keep_one_order() -> None:
 @pytest.mark.parametrize("at", range(34))
 @pytest.mark.parametrize("bit", [1, 128, 255])
 def test_damage_anywhere_in_an_entry_fails_no_turn(at: int, bit: int) -> None:
-    """The daemon's part of an entry has no checksum, and may contain any number."""
+    """The daemon's part of an entry has no checksum, so it may contain any number."""
     manager, app = opened()
     app.put("Q", b"rots")
     key = keys.message(manager.queue("Q").id, keys.LANE_READY, 4, 1)

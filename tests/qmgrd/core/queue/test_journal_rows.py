@@ -1,4 +1,4 @@
-"""Seeks find the extent of the stored history, even if the state row is wrong."""
+"""Tests that seeks find the extent of the stored history, even if the state row is wrong."""
 
 from typing import Any
 

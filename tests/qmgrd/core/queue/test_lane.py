@@ -1,4 +1,4 @@
-"""The position of a message and its other rows are created and removed together."""
+"""Tests that a message's position and its other rows are created and removed together."""
 
 import pytest
 from hypothesis import given
@@ -90,7 +90,7 @@ def test_added_message_is_removed_without_a_trace(
     count = tx.rows_used
     queue.refresh_groups(tx, Now(1, 1))
     group = None if is_transmission else given_fields.group
-    # A group that ends here is complete, unless its member is delayed and has no turn.
+    # A group that ends here is complete, unless its message is delayed and has no turn.
     of_group = 0 if group is None else ROWS_OF_A_GROUP - (1 + group[2] if ready_ms else 0)
     assert len(rows_of(tx)) == count + of_group + is_noted
     assert sums(queue)[:3] == [not ready_ms, bool(ready_ms), len(record)]
@@ -98,7 +98,7 @@ def test_added_message_is_removed_without_a_trace(
     in_lane = keys.LANE_READY if group is None else keys.LANE_GROUPED
     assert key[keys.POSITION_AT] == (keys.LANE_DELAYED if ready_ms else in_lane)
     lane.remove(queue, tx, key, value)
-    # The row of the message's group stays, and the note of the message is deleted.
+    # The row of the message's group stays, but the note of the message is deleted.
     assert tx.rows_used == 2 * count - (group is not None) + is_noted
     queue.refresh_groups(tx, Now(1, 1))
     # A group that continues is remembered for a while.
@@ -146,7 +146,7 @@ def test_message_returns_to_its_old_place_after_its_delay(store: AnyStore, app: 
 
 
 def test_delayed_message_lost_at_a_restart_is_counted_once(app: Client) -> None:
-    """The schedule checks the message before the job that removes it."""
+    """The schedule checks the message before the job that removes it runs."""
     app.put("Q", b"x", bytes(9_000), delay_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
     manager.crash(10_000)
@@ -191,7 +191,7 @@ def test_damaged_entry_is_kept_unchanged_in_its_own_lane() -> None:
 def test_message_lost_at_a_restart_is_not_also_counted_as_damaged(
     store: AnyStore, app: Client
 ) -> None:
-    """Seed 1797: the message counted as lost, and then a job set it aside."""
+    """Seed 1797: The message counted as lost, and then a job set the message aside."""
     app.put("Q", b"x", flags=FLAG_NOT_PERSISTENT)
     app.manager.crash()
     manager, queue = app.manager, app.manager.queue("Q")

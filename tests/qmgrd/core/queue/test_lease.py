@@ -1,4 +1,4 @@
-"""Leases that time out."""
+"""Tests of leases that time out."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_leases_of_one_consumer_end_one_by_one(app: Client) -> None:
 
 
 def test_thousands_of_leases_that_end_at_once_take_more_than_one_turn(app: Client) -> None:
-    """A turn is limited, so expired leases are returned in slices."""
+    """The work of a turn is limited, so expired leases are returned in slices."""
     for _ in range(3):
         app.put("Q", *[b"x"] * 1_000)
     for _ in range(12):
@@ -68,7 +68,7 @@ def test_thousands_of_leases_that_end_at_once_take_more_than_one_turn(app: Clien
 
 @pytest.mark.parametrize("gets", [5_000])
 def test_completed_gets_leave_nothing_behind(app: Client, gets: int) -> None:
-    """Otherwise frequent gets would fill the memory with timers of their waits and leases."""
+    """Otherwise, frequent gets would fill the memory with timers of their waits and leases."""
     timers = app.manager.turns.broker.context.timers
     app.put("Q", b"x")
     (lease,) = app.get("Q")

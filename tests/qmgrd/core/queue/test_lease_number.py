@@ -1,4 +1,4 @@
-"""Lease numbers protect leases. A guessed, stolen or repeated number settles nothing."""
+"""Tests that a guessed, stolen or repeated lease number settles nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -82,7 +82,7 @@ def source(request: pytest.FixtureRequest, manager: Manager) -> tuple[str, Clien
 
 
 def take(app: Client, name: str, count: int, lease_ms: int = LEASE_MS) -> list[Delivery]:
-    """Gets in logical order, up to the limit of one get."""
+    """Gets messages in logical order, up to the limit of one get."""
     request_id = app.next_id()
     app.send(m.Get(request_id, name, count, 0, lease_ms, 1 << 30, order=m.LOGICAL, reader=1))
     (answer,) = app.say()
@@ -90,12 +90,12 @@ def take(app: Client, name: str, count: int, lease_ms: int = LEASE_MS) -> list[D
 
 
 def at_once(name: str, app: Client) -> int:
-    """Returns the number of messages that can be acknowledged late: in a group, only the first."""
+    """Returns how many messages can be acknowledged late: in a group, only the first one."""
     return 1 if app.show(name)["grouped"] else 100
 
 
 def guesses(near: list[Delivery], browsed: list[Delivery], count: int) -> Iterator[bytes]:
-    """Yields guessed handles for browsed messages, close to the guesser's own numbers."""
+    """Yields guessed handles for browsed messages, with numbers close to the guesser's own."""
     own = {found.arrival: found.number for found in near}
     spans = [own[at] - own[at - 1] for at in own if at - 1 in own] or [1]
     found = 0
@@ -115,7 +115,7 @@ def guesses(near: list[Delivery], browsed: list[Delivery], count: int) -> Iterat
 
 
 def settle(app: Client, queue_id: int, action: int, handles: list[bytes]) -> list[int]:
-    """Settles the handles; returns the code of each one."""
+    """Settles the handles; returns the code for each one."""
     settle_id = app.next_id()
     app.send(m.Settle(settle_id, action, queue_id, b"".join(handles)))
     answer = app._wait(lambda x: type(x) is m.Settled and x.settle_id >= settle_id)
@@ -134,7 +134,7 @@ def state(app: Client, name: str) -> Any:
 
 @pytest.mark.long
 def test_no_guess_settles_anything(manager: Manager, source: tuple[str, Client]) -> None:
-    """The messages have no lease, another client's lease, or another client's ended lease."""
+    """Each message has no lease, another client's lease, or a lease that another client had."""
     name, victim = source
     held = take(victim, name, 100, lease_ms=60_000)
     thief = manager.connect("thief")
@@ -174,7 +174,7 @@ def test_handles_of_another_session_are_useless(
     manager.rest()
     before = state(thief, name)
     assert before["leased"] == 0
-    is_free = action in (m.RELEASE, m.RETURN, m.UNREAD)  # These actions have no effect.
+    is_free = action in (m.RELEASE, m.RETURN, m.UNREAD)  # None of these actions may have an effect.
     assert set(settle(thief, queue_id, action, handles)) == ({0} if is_free else set(LOST))
     victim.hang_up()
     manager.rest()
@@ -245,12 +245,12 @@ def test_late_ack_works_in_the_session_that_had_the_message(
     while found := take(again, name, 300):
         assert again.ack(*found) == []
     assert state(again, name)["depth"] == 0
-    # Settles again after all messages were removed.
+    # The handles are settled again after all messages were removed.
     assert set(settle(again, held[0].queue_id, m.ACK, [x.handle for x in held])) == {0}
 
 
 def test_handle_from_before_a_restore_settles_no_other_message(manager: Manager) -> None:
-    """Arrivals and boot numbers restart from those in the restored store."""
+    """Arrivals and boot numbers continue from those in the restored store."""
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     before = dict(manager.store.rows)
@@ -284,7 +284,7 @@ def test_handle_from_before_a_restore_settles_its_own_message(manager: Manager) 
 
 
 def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]) -> None:
-    """The newer connection wins. Messages of the older connection return, and its requests fail."""
+    """The newer connection wins. Messages of the older one return, and its requests fail."""
     name, older = source
     count = at_once(name, older)
     held = take(older, name, count + 1)

@@ -1,4 +1,4 @@
-"""Notes are limited, readable even if a peer or a disk damaged them, and kept across restarts."""
+"""Tests that notes are limited, survive restarts, and are readable even if they were damaged."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, Client
 from tests.qmgrd.core.unit_of_work import note_of, settle
 
-WIDE = "\N{FACE WITH TEARS OF JOY}"  # four bytes
+WIDE = "\N{FACE WITH TEARS OF JOY}"  # This text has four bytes.
 
 
 def note_of_failures(count: int, **fields: str) -> notes.Note:
@@ -36,7 +36,7 @@ def test_valid_note_is_stored_unchanged() -> None:
 
 
 def test_note_never_exceeds_the_limit_of_a_link() -> None:
-    """The note keeps the first attempt, and as many of the last attempts as fit."""
+    """A note contains the first attempt, and as many of the last attempts as fit."""
     note = note_of_failures(10, reason=WIDE * 64, text=WIDE * 1_000, client=WIDE * 255)
     note |= {"code": 1, "reason": WIDE * 64, "text": WIDE * 1_000, "queue": "Q"}
     data = notes.encode(note)

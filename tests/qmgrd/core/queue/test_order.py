@@ -1,4 +1,4 @@
-"""Physical order over two lanes, compared with sorted messages."""
+"""Tests of physical order over two lanes, compared with sorted messages."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ places = st.tuples(st.integers(0, 9), st.integers(0, 22))
 
 
 def filled(given_messages: list[tuple[int, bool]]) -> tuple[Queue, MemoryStore, list[Place]]:
-    """Returns a queue with messages by priority and group membership, and their positions."""
+    """Returns a queue whose messages vary in priority and group, and their positions."""
     queue = Queue(1, "Q", Bounds(100, 10**6, 1_000, 100), Counters(), Ids(1), Schedule())
     tx = MemoryStore()
     batch = [

@@ -1,4 +1,4 @@
-"""Keys and positions by priority."""
+"""Tests of keys and positions by priority."""
 
 from qmgr_protocol import record as records
 from qmgrd.core.layout import keys

@@ -1,4 +1,4 @@
-"""Puts of a batch: the tight loop and the general loop give the same bytes and answers."""
+"""Tests that the tight loop and the general loop store the same bytes and give the same answers."""
 
 from typing import Any
 from zlib import crc32
@@ -32,7 +32,7 @@ NOW = Now(1, 1_700_000_000_000_000)
 
 
 def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
-    """Returns the answers, rows and counters after the consecutive *batches*."""
+    """Returns the answers, rows and counters after *batches*, which are put one after another."""
     store, stamper = MemoryStore(), Stamper("QM1", 7)
     queue = Queue(1, "Q", bounds, Counters(), Ids(1), Schedule(), is_transmission=bool(target))
     said = []
@@ -62,7 +62,7 @@ def test_plain_records_are_put_as_all_others(
 
 
 def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the test above would compare the general loop with itself."""
+    """Otherwise, the test above would compare the general loop with itself."""
     monkeypatch.setattr(puts, "prepare", None)
     plain = [
         *(records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)),
@@ -166,7 +166,7 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
 
 
 def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy of the rest after each record that is not plain would have quadratic costs."""
+    """Copying the rest after each record that is not plain would have quadratic cost."""
     copied: list[int] = []
     put_plain = puts._put_plain
 
@@ -183,7 +183,7 @@ def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
-    """The queue's priority applies to all records, but not to messages stored earlier."""
+    """The queue's priority applies to all new records, but not to messages stored earlier."""
     app.ask(m.QueueAlter, "Q", {"priority_default": 7})
     for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
         app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)
@@ -197,7 +197,7 @@ def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
 def test_message_longer_than_the_limit_of_the_queue_is_refused_G13(
     app: Client, fields: dict[str, Any]
 ) -> None:
-    size = len(harness_record(b""))  # A UID does not count towards the size.
+    size = len(harness_record(b""))  # The UID does not count towards the size.
     app.ask(m.QueueAlter, "Q", {"message_max_bytes": 2_000})
     app.put("Q", bytes(2_000 - size), **fields)
     more = fields and {"uid": ("O", 2)}
@@ -223,7 +223,7 @@ EXTRAS = [
 def test_extra_fields_of_a_link_are_checked(
     app: Client, extra: dict[str, Any], lasts_ms: int
 ) -> None:
-    """No message of a peer makes a turn fail."""
+    """No message from a peer may make a turn fail."""
     far = Far(app.manager)
     far.open()
     sent = harness_record(b"x", uid=("FAR", 1), expiry_ms=1_000)

@@ -1,4 +1,4 @@
-"""Queues: order, leases, limits, long and damaged messages."""
+"""Tests of queues: order, leases, limits, and long or damaged messages."""
 
 import pytest
 
@@ -120,7 +120,7 @@ def test_after_a_clean_stop_nothing_is_maybe_redelivered(store: AnyStore, app: C
 
 
 def test_message_from_before_a_crash_stays_maybe_redelivered(app: Client) -> None:
-    """The flag stays across a clean stop, until the message is delivered."""
+    """The flag survives a clean stop, until the message is delivered."""
     app.put("Q", b"old")
     app.manager.crash()
     app.manager.restart()
@@ -397,7 +397,7 @@ def test_queue_with_only_damaged_messages_becomes_idle(app: Client) -> None:
 
 
 def test_damaged_message_may_be_put_again(app: Client) -> None:
-    """The message has left the queue, so a client may put the message again."""
+    """The damaged message has left the queue, so a client may put the message again."""
     app.put_records("Q", record(b"sound", uid=("A", 5)))
     flip(app.manager, message_keys(app.manager)[0], entries.HEAD_BYTES + 24)
     assert app.get("Q") == []
@@ -411,7 +411,7 @@ def test_damaged_message_may_be_put_again(app: Client) -> None:
 def test_message_with_a_damaged_uid_may_be_put_again(
     body: bytes, index: int, meanwhile: str
 ) -> None:
-    """The damaged UID does not lead to the row in the UID index."""
+    """The damaged UID no longer points to the row in the UID index."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -436,7 +436,7 @@ def test_message_with_a_damaged_uid_may_be_put_again(
 
 
 def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> None:
-    """One flipped bit changes UID A.5 into A.4. Message A.4 and its index row stay."""
+    """One flipped bit changes UID A.5 into A.4. Message A.4 and its index row are not affected."""
     app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
     key = message_keys(app.manager)[1]
     tx = app.manager.store.begin()
@@ -449,7 +449,7 @@ def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> No
 
 
 def test_any_flipped_byte_of_an_entry_affects_that_message_only() -> None:
-    """No byte of any part causes wrong data or a crash."""
+    """No damaged byte, in any part, may cause wrong data or a crash."""
     size = entries.HEAD_BYTES + len(record(b"22", uid=("QM1", 7)))
     for index in range(size):
         manager = Manager()
@@ -487,7 +487,7 @@ def test_browse_leases_nothing_and_shows_leased_messages(app: Client) -> None:
     app.put("Q", b"1", b"2")
     app.get("Q")
     assert [(x.body, x.state, x.number) for x in app.browse("Q")] == [
-        # If the number were shown, a browser could settle the message for the holder.
+        # If the number were shown, a browsing client could settle the message for its holder.
         (b"1", m.STATE_LEASED, 0),
         (b"2", 0, 0),
     ]
@@ -585,7 +585,7 @@ def test_lease_numbers_never_repeat_over_crashes(app: Client) -> None:
 @pytest.mark.parametrize("mask", [0x40, 1, 2, 3])
 @pytest.mark.parametrize("index", range(entries.HEAD_BYTES + 12))
 def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -> None:
-    """Body ids are consecutive, so one flipped bit refers to the intact rows of a neighbour."""
+    """Body ids are consecutive, so one flipped bit can point to another message's rows."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -594,7 +594,7 @@ def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -
     rotten = message_keys(manager)[1]
     flip(manager, rotten, index, mask)
     ((_, value),) = manager.scan(rotten)
-    # the message that does not fit and is left for the next frame
+    # a message that does not fit and is left for the next frame
     ends_frame = entries.separate_bytes(value) > DELIVER_MAX_BYTES
     leased = app.get("Q", 3)
     assert (len(leased) == 1) is ends_frame

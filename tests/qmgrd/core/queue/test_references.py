@@ -1,4 +1,4 @@
-"""The number of holders of a publication."""
+"""Tests of the number of holders of a publication."""
 
 from qmgrd.core.queue.references import References
 from tests.qmgrd.core.pubsub import Hub

@@ -1,4 +1,4 @@
-"""Consumers and gets with selections: wake-ups, costs of checks, and completeness."""
+"""Tests of consumers and gets with selections: wake-ups, costs of checks, and completeness."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ FIELDS: dict[str, Any] = {"correlation_id": b"c", "group": (GROUP, 1, True), "ui
 
 
 def waiting(app: Client, wait_ms: int = FOREVER_MS, count: int = 1, **fields: Any) -> int:
-    """Sends a get that waits; returns its request id."""
+    """Sends a get that waits; returns the id of the request."""
     request = m.Get(app.next_id(), "Q", count, wait_ms, 0, 1 << 20, **fields)
     app.say(request)
     return request.request_id
@@ -88,7 +88,7 @@ def test_commit_wakes_a_waiting_get_G20(app: Client, way: dict[str, Any]) -> Non
 
 
 def test_complete_group_is_found_behind_and_before_many_incomplete_ones(app: Client) -> None:
-    """E11: in physical order, no group is missed, whenever it is completed."""
+    """E11: In physical order, every group is found, whenever it becomes complete."""
     others = 2 * LOOKED_AT_MAX
     first = record(b"first", group=(b"F" * 24, 1, False))
     parts = [record(b"", group=(b"%024d" % n, 1, False)) for n in range(1, others)]
@@ -117,7 +117,7 @@ def test_index_delivers_a_later_message_of_higher_priority(
 def test_member_put_in_a_unit_before_the_first_is_delivered_with_its_group(
     app: Client, fields: dict[str, Any]
 ) -> None:
-    """E11: a late commit places the group before messages that arrived first."""
+    """E11: A late commit places the group before messages that arrived first."""
     producer = app.producer(b"U" * 16)
     waiting(app, all_available=True, **fields)
     app.ask(m.UnitBegin, 7)
@@ -137,7 +137,7 @@ def test_returned_message_behind_a_new_one_hides_nothing(app: Client) -> None:
     waiting(app, all_available=True, where="correlation_id = 'wanted'")
     assert bodies(app) == []
     app.send(m.Settle(app.next_id(), m.RELEASE, held.queue_id, held.handle))
-    app.put("Q", b"A3", group=(GROUP, 3, True))  # in the same turn
+    app.put("Q", b"A3", group=(GROUP, 3, True))  # This happens in the same turn.
     assert bodies(app) == [b"A2"]
 
 
@@ -241,7 +241,7 @@ def test_long_messages_are_split_into_frames(app: Client) -> None:
 
 
 def test_many_gets_of_one_turn_all_find_their_messages() -> None:
-    """The gets have no wait. If a turn uses up its rows, a later turn answers them."""
+    """The gets do not wait. If a turn uses up its rows, a later turn answers them."""
     manager = Manager(limits={"turn_rows": 500})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -312,7 +312,7 @@ def test_wait_ends_if_all_selected_messages_are_leased(
     app.ask(m.Consume, *m.Consume(0, "Q", MANY, 1 << 30, 0, **way)[1:])
     assert len(bodies(app)) == MANY - 256
     heard = app.say(m.Get(app.next_id(), "Q", 1, wait_ms, 0, 1 << 20, **way))
-    app.manager.rest()  # The get is not checked repeatedly.
+    app.manager.rest()  # While it waits, the get is not checked again.
     app.manager.turn(wait_ms)
     app.manager.rest()
     assert [type(x) for x in heard + app.hear()] == [m.Ok]
@@ -368,7 +368,7 @@ def test_position_is_forgotten_with_the_last_selection(app: Client, way: dict[st
 def test_put_wakes_only_its_own_get_among_thousands(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a reply costs the same for any number of waiting clients."""
+    """A reply therefore costs the same for any number of waiting clients."""
     per_connection = manager.config.limits.request_window
     count, clients = 5_000, []
     for start in range(0, count, per_connection):
@@ -397,7 +397,7 @@ def test_put_wakes_only_its_own_get_among_thousands(
 
 
 class Looks:
-    """Counts the checks of each message against a selector."""
+    """Counts how often each message is checked against a selector."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -439,7 +439,7 @@ def test_get_without_a_wait_checks_all_messages_in_slices(manager: Manager, app:
 
 
 def test_slices_are_smaller_if_the_selector_takes_long(manager: Manager, app: Client) -> None:
-    """The time of a check counts as rows, for the slice and for the turn."""
+    """The time that a check takes counts as rows, for the slice and for the turn."""
     app.put("Q", *[b"x"] * 24, envelope={"headers": {"g": "a" * 4_000}})
     request = app.next_id()
     where = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
@@ -469,7 +469,7 @@ def small() -> Client:
 def test_many_searches_in_vain_share_the_rows_of_many_turns(
     small: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All searches check the unwanted messages, and no turn takes longer."""
+    """All searches check the unwanted messages, but no turn takes longer."""
     looks, messages, consumers = Looks(monkeypatch), 100, 50
     for number in range(consumers):
         small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
@@ -493,7 +493,7 @@ def test_no_search_starves_among_many_in_vain(small: Client) -> None:
     last.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
     producer = small.producer(b"P" * 16)
     small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
-    for number in range(60):  # A new message in each turn keeps each search going.
+    for number in range(60):  # A new message in each turn keeps each search running.
         small.send(
             m.Put(producer.stream, 201 + number, 0, "Q", [record(b"%d" % number, priority=8)])
         )
@@ -575,7 +575,7 @@ steps = st.lists(
 def test_each_message_goes_to_one_of_those_who_want_it(
     ways: list[dict[str, Any]], steps: list[Any]
 ) -> None:
-    """Two selecting consumers, and at times a plain one, are compared with a plain filter."""
+    """Two consumers with selectors, and sometimes one without, are compared with a plain filter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seeks, "LOOKED_AT_MAX", 2)
         hand_out(ways, steps)

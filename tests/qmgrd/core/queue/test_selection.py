@@ -1,4 +1,4 @@
-"""Selections of requests: one criterion at a time, at a cost independent of the depth."""
+"""Tests of selections by one criterion, at a cost that does not depend on the depth."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ GROUP = b"g" * 24
 
 
 def got(app: Client, queue: str = "Q", wait_ms: int = 0, **fields: Any) -> list[Delivery]:
-    """Gets the messages that *fields* select; waits for the answer."""
+    """Gets the messages that *fields* select, and waits for the answer."""
     request = m.Get(app.next_id(), queue, fields.pop("count", 10), wait_ms, 0, 1 << 20, **fields)
     app.send(request)
     answer = app._wait(
@@ -69,7 +69,7 @@ WANTED: list[tuple[dict[str, Any], list[bytes]]] = [
 def test_get_receives_its_selection_in_order(
     store: AnyStore, app: Client, fields: dict[str, Any], bodies: list[bytes]
 ) -> None:
-    """Members of a group are in the order of their numbers, others in delivery order."""
+    """Messages of a group are in the order of their numbers, and others in delivery order."""
     fill(app)
     app.manager.restart()
     app = app.manager.connect()
@@ -143,7 +143,7 @@ def test_nothing_selected_is_everything(app: Client) -> None:
 
 
 def test_missing_message_is_an_empty_answer_G24(app: Client) -> None:
-    """2034: a get or a browse returns nil, not an error, because the message may have left."""
+    """2034: A get or a browse returns nil instead of an error, as the message may have left."""
     app.put("Q", b"uid", uid=("O", 7))
     app.ack(*got(app, uid=UID))
     assert got(app, uid=UID) == []
@@ -151,7 +151,7 @@ def test_missing_message_is_an_empty_answer_G24(app: Client) -> None:
 
 
 class Counted(MemoryStore):
-    """A store that counts reads."""
+    """A store that counts its reads."""
 
     reads = 0
 
@@ -205,7 +205,7 @@ def test_page_after_a_cursor_reads_that_page_only() -> None:
     "after", [[4, 0, "x"], [4, 0, -1], [4, 0, 2**40], [255, 2**63 - 1, 2**32 - 1]]
 )
 def test_cursor_of_another_kind_is_still_a_place(app: Client, after: list[Any]) -> None:
-    """Additional fields, perhaps of a newer client, are ignored."""
+    """Additional fields, perhaps from a newer client, are ignored."""
     fill(app)
     value = app.ask(m.Browse, *m.Browse(0, "Q", after, 10, 1 << 20, group_id=GROUP)[1:])
     assert value["next"] is None
@@ -231,7 +231,7 @@ SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 
 def test_cost_of_a_check_depends_on_the_message(app: Client) -> None:
-    """A check reads a long body, but unpacks a long envelope, which LIKE may search."""
+    """A check does not unpack a long body. It unpacks a long envelope, which LIKE may search."""
     app.put("Q", b"x", bytes(1_000_000))
     app.put("Q", b"x", envelope={"headers": {"h": "a" * 4_096}})
     app.put("Q", b"x", envelope={"headers": {f"h{n}": n for n in range(3_000)}})

@@ -1,4 +1,4 @@
-"""The end of a lease, row by row: the message is removed, or returns to its position."""
+"""Tests that the end of a lease removes the message, or returns it to its position."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ def leased(*given: Fields, dedup_retention_ms: int = 0) -> Leased:
     put(queue, tx, NOW, Stamper("QM1", 0), batch, 10**6)
     consumer = Consumer(1, 1, lessee(queue), 100, 10**6)
     items = take(queue, tx, NOW, consumer, 100)
-    items += seek(queue, tx, NOW, consumer, 100).items  # adds the members of groups
+    items += seek(queue, tx, NOW, consumer, 100).items  # This adds messages that belong to groups.
     assert len(items) == len(given)
     heads = [DELIVERY.unpack_from(item)[:3] for item in items]
     return Leased(queue, tx, [HANDLE.pack(*head) for head in heads], consumer.lessee.numbers)
@@ -98,7 +98,7 @@ def test_retention_set_during_a_lease_applies() -> None:
 def test_returned_message_can_be_acknowledged_by_its_old_handle(
     kind: str, ready_ms: int, note: bytes
 ) -> None:
-    """The handle works once. The acknowledgement then removes the message."""
+    """The handle works once more. The acknowledgement then removes the message."""
     queue, tx, handles, numbers = leased(KINDS[kind])
     (lease,) = queue.leases.values()
     settle.return_to_queue(queue, tx, lease, failed=True, ready_ms=ready_ms, note=note)
@@ -140,7 +140,7 @@ def test_returned_message_precedes_younger_ones() -> None:
 
 
 def test_late_ack_settles_a_message_parked_meanwhile(app: Client) -> None:
-    """C11: a subscriber that has processed the message does not receive it again."""
+    """C11: A subscriber that has processed the message does not receive it again."""
     app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
     app.put("/t", b"x")
     (found,) = app.get(":s", lease_ms=1_000)

@@ -1,4 +1,4 @@
-"""Takes: a plain entry takes a short path, with the same result as on the long path."""
+"""Tests that taking a plain entry uses a short path, with the same result as the long path."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -84,7 +84,7 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
                 settle.return_to_queue(queue, store, lease, failed=True)
     queue.refresh_groups(store, NOW)
     queue.flush(store)
-    # without is_plain, which selects the path
+    # This leaves out is_plain, which selects the path.
     leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]
     return seen, dict(store.rows), counters, leases, queue.positions.ready
 
@@ -102,7 +102,7 @@ def test_plain_entries_are_taken_as_all_others(
 
 
 def test_plain_entries_take_the_short_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the test above would compare the long path with itself."""
+    """Otherwise, the test above would compare the long path with itself."""
     monkeypatch.setattr(entries, "open_sound", None)
     plain = [
         records.encode(Fields(b"")),
@@ -115,7 +115,7 @@ def test_plain_entries_take_the_short_path(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class CountingStore(MemoryStore):
-    """Counts the rows that are read."""
+    """A store that counts the rows that are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class CountingStore(MemoryStore):
 
 
 class Taker:
-    """A queue, its store, and one consumer with ample credit."""
+    """A queue, its store, and one consumer with sufficient credit."""
 
     def __init__(self, *priorities: int) -> None:
         self.store = CountingStore()
@@ -167,7 +167,7 @@ def test_deliveries_are_counted_over_all_takes() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 20))
 def test_lease_numbers_prove_their_own_message_alone(priorities: list[int], count: int) -> None:
-    """A take may process any sequence of blocks of arrivals."""
+    """A take may process blocks of arrivals in any sequence."""
     taker = Taker(*priorities)
     while taker.take(count):
         pass

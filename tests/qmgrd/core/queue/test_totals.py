@@ -1,4 +1,4 @@
-"""Running totals of all queues always equal the sums over the queues."""
+"""Tests that the running totals always equal the sums over all queues."""
 
 import random
 
@@ -21,7 +21,7 @@ def check(manager: Manager) -> None:
 
 
 class Churn:
-    """A manager with all operations that move messages."""
+    """A manager, and all operations that move messages."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The messages of a queue that open units of work hold."""
+"""Tests of those messages of a queue that open units of work hold."""
 
 from qmgrd.core.queue.uncommitted import Uncommitted
 

@@ -1,4 +1,4 @@
-"""The waiting consumers of a queue: their positions, and the next one that the pump serves."""
+"""Tests of a queue's waiting consumers: their positions, and the next one that the pump serves."""
 
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.waiting import Waiting

@@ -1,4 +1,4 @@
-"""Operators list, retry and drop work that was set aside."""
+"""Tests that operators can list, retry and drop work that was set aside."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""Operators list groups, show one, and intervene in one."""
+"""Tests that operators can list groups, show a group, and intervene in a group."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def refusal(app: Client, kind: Any, *fields: Any) -> tuple[ErrorCode, str]:
 
 
 def get(app: Client, number: int) -> Delivery:
-    """Gets member *number* of group A."""
+    """Gets the message with *number* from group A."""
     app.send(m.Get(app.next_id(), "Q", group_id=A, number=number))
     app.manager.rest()
     (found,) = app.delivered()
@@ -363,7 +363,7 @@ def test_existing_due_member_becomes_a_dead_letter(store: AnyStore, app: Client)
 
 
 def test_operator_is_named_in_the_event_of_a_skip(app: Client) -> None:
-    """The code alone would suggest that a consumer rejected the message."""
+    """The code alone would suggest that a consumer had rejected the message."""
     put(app, "A1 A2")
     alter(app, "skip")
     (told,) = [one for one in events(app) if one["event"] == "message dead-lettered"]
@@ -400,7 +400,7 @@ def test_skip_beyond_the_last_ends_a_group(app: Client) -> None:
 
 @pytest.mark.parametrize("action", ["", "close"])
 def test_skip_further_beyond_the_last_is_refused(app: Client, action: str) -> None:
-    """Otherwise a forgotten group would report numbers that are refused from then on."""
+    """Otherwise, a forgotten group would report numbers that are refused from then on."""
     put(app, "A1 A2" if action else "A1 A2!")
     if action:
         alter(app, action)
@@ -430,7 +430,7 @@ def test_skip_of_an_empty_group_needs_a_number(app: Client) -> None:
     assert alter(app, "skip", 5)["next"] == 5
 
 
-def test_what_is_leased_is_not_skipped(app: Client) -> None:
+def test_leased_member_is_not_skipped(app: Client) -> None:
     put(app, "A1 A2")
     worker = app.manager.connect("worker")
     held = get(worker, 2)
@@ -582,7 +582,7 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
 def test_closed_group_that_is_consumed_is_known_for_a_while(
     store: AnyStore, app: Client, is_first: bool
 ) -> None:
-    """Otherwise its producer would start the group again, and no consumer would receive it."""
+    """Otherwise, its producer would start the group again, and no consumer would receive it."""
     app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
     put(app, "A1 A2")
     if is_first:
@@ -604,7 +604,7 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
 )
 def test_skip_and_close_respect_numbers_held_by_a_unit(words: str, number: int) -> None:
-    """The number would be after the last or below the due one, so no consumer would receive it."""
+    """Otherwise, the number would be after the end or below the due one, and never received."""
     player = GroupPlayer()
     player("put A1 A2")
     player("begin 1")

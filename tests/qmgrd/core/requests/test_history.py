@@ -1,4 +1,4 @@
-"""Requests for history: their answers and errors."""
+"""Tests of requests for history: their answers and errors."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.qmgrd.core.harness import Client, Manager
 
 @pytest.fixture
 def app() -> Client:
-    """A client of a manager with six rows of history."""
+    """A client of a manager that has six rows of history."""
     app = Manager().connect("app")
     app.ask(m.QueueCreate, "Q", {"accounting": "on"})
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""The answers to operators about jobs. The tests of the jobs cover their effects."""
+"""Tests of the answers to operators about jobs. Other tests cover the effects of jobs."""
 
 import pytest
 

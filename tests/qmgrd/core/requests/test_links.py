@@ -1,4 +1,4 @@
-"""The answers to operators about links. context/test_peers.py tests the accepted peers."""
+"""Tests of the answers to operators about links. context/test_peers.py tests accepted peers."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""Each request has one handler, and each handler accepts its registered request."""
+"""Tests that each request has one handler, and that the handler accepts this request."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ def test_no_request_has_two_handlers() -> None:
 
 
 def test_type_checker_refuses_a_handler_of_another_request() -> None:
-    """The ignored error is the subject of this test: mypy reports an ignore that is not needed."""
+    """This test checks the ignored error: mypy reports each ignore comment that is not needed."""
 
     def handler(session: Session, message: m.QueueCreate) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The answers to operators: lists, rows, status, deletion, snapshots."""
+"""Tests of the answers to operators: lists, rows, status, deletions and snapshots."""
 
 import pytest
 
@@ -152,7 +152,7 @@ def test_status_counts_turns_that_wrote(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     assert app.ask(m.Status)["turn"] == turn
     app.put("Q", b"1")
-    # one turn for the producer's opening, one for the put
+    # one turn for the producer's opening, and one for the put
     assert app.ask(m.Status)["turn"] == turn + 2
 
 

@@ -9,7 +9,7 @@ from qmgrd.core.requests.rights import NEEDS
 from qmgrd.core.sessions.settle_part import SettlePart
 
 HEARTBEATS = {m.Ping, m.Pong}
-ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # Either end of a link may send these.
+ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # Either end of a link may send these requests.
 REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS | {SettlePart}
 
 

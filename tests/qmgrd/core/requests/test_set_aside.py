@@ -1,6 +1,6 @@
-"""Work set aside: with a bug in any kind of work, the queue manager continues without that work.
+"""Tests that the queue manager sets aside work that hits a bug, and continues without it.
 
-`recover` acts like the daemon: `recover` starts a new core and sets aside work that failed twice.
+`recover` acts like the daemon: it starts a new core and sets aside work that failed twice.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def planted(*_: Any, **__: Any) -> Any:
 
 
 def survive(manager: Manager, ms: int = 0) -> list[str]:
-    """Runs turns until no work is left; returns the work at which turns failed."""
+    """Runs turns until no work is left; returns the work in which turns failed."""
     failures, failed_at = Failures(), list[str]()
     manager.advance(ms)
     for _ in range(1_000):
@@ -130,7 +130,7 @@ def test_job_that_alone_can_remove_what_is_left_is_not_dropped(
     survive(app.manager)
     app = app.manager.connect()
     assert app.code_of(m.AsideDrop, 1) is ErrorCode.VALUE_INVALID
-    app.manager.crash()  # The queue id is still known, and the start succeeds.
+    app.manager.crash()  # The queue id is still in use, and the start succeeds.
     monkeypatch.undo()
     app.manager.connect().ask(m.AsideRetry, 1)
     app.manager.rest()

@@ -1,4 +1,4 @@
-"""A template for many queues is applied in slices. The answer follows when all queues have it."""
+"""Tests that a template for many queues is applied in slices, before the answer is sent."""
 
 import pytest
 
@@ -24,7 +24,7 @@ class Many:
         self.clock.step_ns = MS_NS
 
     def held(self) -> int:
-        """The number of queues that have the template."""
+        """The number of queues to which the template applies."""
         return sum(self.manager.queue(f"Q{n:04}").bounds.depth_max == 1 for n in range(QUEUES))
 
     def set(self) -> int:
@@ -60,7 +60,7 @@ def test_others_are_served_while_queues_follow_a_template(many: Many) -> None:
 
 
 def test_many_changes_take_two_passes(many: Many) -> None:
-    """Requests during a pass share the next pass."""
+    """Requests that arrive during a pass share the next pass."""
     alone = many.set()
     many.app.ask(m.TemplateDelete, "Q*")
     for number in range(200):
@@ -70,7 +70,7 @@ def test_many_changes_take_two_passes(many: Many) -> None:
         many.manager.turn()
         turns += 1
         answers += len(many.app.hear())
-        # Each request is an arrival, and a turn accepts one arrival here.
+        # Each request is an arrival, and a turn accepts only one arrival here.
         assert turns < 3 * alone + 200
 
 
@@ -83,7 +83,7 @@ def test_new_queue_has_the_template_at_once_and_a_deleted_one_stops_nothing(many
     many.other.put("A", b"x")
     assert many.other.put_records("A", record(b"y"))[0].code is ErrorCode.QUEUE_FULL
     many.manager.rest()
-    assert [message.value["queues"] for message in many.app.hear()] == [QUEUES]  # 399 queues and A
+    assert [message.value["queues"] for message in many.app.hear()] == [QUEUES]  # 399 queues, and A
 
 
 def test_restart_in_the_middle_holds_all_queues_to_the_template(many: Many) -> None:
@@ -103,7 +103,7 @@ def test_template_that_makes_a_queue_its_own_backout_queue_changes_nothing(app: 
         assert code is ErrorCode.VALUE_INVALID
     assert app.show("BACK")["depth_max"] == 7
     assert len(app.ask(m.TemplateList)["templates"]) == 1
-    app.ask(m.TemplateSet, "*", {"backout_queue": "BACK"})  # Another template applies to BACK.
+    app.ask(m.TemplateSet, "*", {"backout_queue": "BACK"})  # A different template applies to BACK.
     assert app.code_of(m.TemplateDelete, "B*") is ErrorCode.VALUE_INVALID
     assert app.show("BACK")["template"] == "B*"
 

@@ -1,4 +1,4 @@
-"""The answers to operators about templates."""
+"""Tests of the answers to operators about templates."""
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Client

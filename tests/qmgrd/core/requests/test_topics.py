@@ -1,4 +1,4 @@
-"""The answers to operators about topics, subscriptions and parked publications."""
+"""Tests of the answers to operators about topics, subscriptions and parked publications."""
 
 from collections.abc import Iterator
 
@@ -61,7 +61,7 @@ def test_delayed_publication_is_reported_and_consumed_one_is_unknown(hub: Hub) -
 
 
 def test_parked_publications_are_listed_in_pages(hub: Hub) -> None:
-    """C24."""
+    """C24: the list of parked publications is divided into pages."""
     for name in ("A:a", "B:b", "C:c"):
         hub.subscribe("t/#", name, redelivery_limit=0)
     hub.publish("t/1", b"1")

@@ -1,4 +1,4 @@
-"""Dead letters: their queues and their notes, and checks that no message is lost or duplicated."""
+"""Tests of dead letters: their queues and notes, and that no message is lost or duplicated."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -134,7 +134,7 @@ def test_long_message_moves_without_its_body_being_copied(
 
 
 def test_identity_moves_with_the_message(app: Client) -> None:
-    """The UID leaves the old queue and is taken on the new one, with its indexes."""
+    """The UID leaves the old queue and is in use on the new one, together with its index rows."""
     mine = record(b"x", uid=("B", 5), correlation_id=b"c", group=(b"g" * 24, 1, True))
     assert not app.put_records("Q", mine)
     reject(app, *app.get("Q"))
@@ -158,7 +158,7 @@ def test_existing_dead_letter_is_not_stored_twice(app: Client) -> None:
 
 
 def test_message_that_was_dead_once_and_dies_again_is_not_lost(app: Client) -> None:
-    """BACKOUT remembers the UID of the consumed message. The new dead letter is still accepted."""
+    """BACKOUT remembers the UID of the consumed message, but still accepts the new dead letter."""
     alter(app, backout_queue="BACKOUT")
     app.ask(m.QueueCreate, "BACKOUT", {"dedup_retention_ms": 60_000})
     mine = record(bytes(9_000), uid=("B", 5), correlation_id=b"c")
@@ -227,7 +227,7 @@ def test_full_backout_queue_that_makes_room_sends_its_oldest_on(app: Client) -> 
 
 
 def test_message_lost_in_a_restart_is_no_dead_letter(app: Client) -> None:
-    """The message has expired and is lost, so a dead letter would restore it."""
+    """The message has expired and was lost, so a dead letter would bring it back."""
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", bytes(9_000), expiry_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
@@ -240,7 +240,7 @@ def test_message_lost_in_a_restart_is_no_dead_letter(app: Client) -> None:
 
 
 def test_entry_that_rotted_makes_room_and_is_set_aside() -> None:
-    """A moved damaged message would be unreadable on a queue that operators read completely."""
+    """Operators read all of a dead-letter queue, where a damaged message would be unreadable."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q", {"depth_max": 1, "overflow": "dead-letter-oldest"})
     app.put("Q", b"x")

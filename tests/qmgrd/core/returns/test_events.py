@@ -1,4 +1,4 @@
-"""SYSTEM.EVENTS: the events for operators. Events do not cause endless further events."""
+"""Tests of the events in SYSTEM.EVENTS. Events must not cause more events without end."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def told(app: Client) -> list[dict[str, Any]]:
 
 
 def test_event_is_a_message_like_any_other(store: AnyStore, app: Client) -> None:
-    """An event has a JSON body for people and headers for selectors, and is durable."""
+    """An event has a JSON body for people, and headers for selectors, and is durable."""
     app.put("Q", b"1")
     app.get("Q")
     app.hang_up()
@@ -55,7 +55,7 @@ def test_client_lost_within_a_unit_is_reported(manager: Manager, app: Client) ->
     assert told(app) == [{"event": "consumer lost", "count": 3, "queue": "Q", "client": "worker"}]
 
 
-def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
+def test_full_queue_is_reported_once_until_it_has_room(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", {"depth_max": 1})
     app.put("Q", b"1", uid=("O", 1))
     for _ in range(3):
@@ -129,7 +129,7 @@ def test_none_are_put_when_the_store_is_full(manager: Manager, app: Client) -> N
     assert told(app) == []
     manager.store.disk_free_bytes = 1 << 40
     manager.turn()
-    assert told(app) == []  # The daemon does not put the event later. The event is in the log.
+    assert told(app) == []  # The daemon does not put the event later, but the log has the event.
 
 
 def quiet(manager: Manager, ms: int = 0) -> None:
@@ -191,7 +191,7 @@ def member(number: int, body: bytes = b"") -> bytes:
 
 
 def test_event_that_evicts_a_member_is_reported(manager: Manager, app: Client) -> None:
-    """The queue's groups are updated after the events, because events may evict members."""
+    """The queue's groups are updated after the events, because events may evict group messages."""
     app.ask(m.QueueAlter, EVENTS, {"depth_max": 3})
     manager.fill(EVENTS, member(1), member(2), record(b"{}"))
     app.put("Q", b"x", expiry_ms=10)
@@ -209,7 +209,7 @@ def test_event_that_makes_a_member_a_dead_letter_is_reported(manager: Manager, a
 
 
 def test_event_at_the_end_of_a_turn_is_put_by_the_next(manager: Manager, app: Client) -> None:
-    """The broker has work until the next turn, and no longer."""
+    """The broker has work until the next turn, but no longer."""
     broker = manager.turns.broker
     write = broker.context.journal.write
 

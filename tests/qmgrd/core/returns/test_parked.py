@@ -1,4 +1,4 @@
-"""Parked publications, on which subscribers failed too often: their lists and expiry."""
+"""Tests of parked publications, on which subscribers failed too often: lists and expiry."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
     hub: Hub, limit: int
 ) -> None:
-    """C6, C7, C22, D3: the rollback of delivery 1 + L parks the publication."""
+    """C6, C7, C22, D3: The rollback of delivery 1 + L parks the publication."""
     hub.subscribe("t", "A:bad", redelivery_limit=limit)
     hub.subscribe("t", "A:good", redelivery_limit=limit)
     hub.publish("t", b"x")
@@ -33,7 +33,7 @@ def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
 
 
 def test_each_rollback_is_counted(hub: Hub) -> None:
-    """C5: a delivered copy shows the number of earlier failures."""
+    """C5: A delivered copy shows the number of its earlier failures."""
     hub.subscribe("t", "A:bad", redelivery_limit=3)
     hub.publish("t", b"x")
     seen = []
@@ -44,7 +44,7 @@ def test_each_rollback_is_counted(hub: Hub) -> None:
 
 
 def test_limit_of_the_topic_applies_by_default(hub: Hub) -> None:
-    """D3: the limit is that of the subscription, else that of its topic, else five."""
+    """D3: The limit is that of the subscription, otherwise that of its topic, otherwise five."""
     for name, topic in (("A:five", "t"), ("A:two", "t/b"), ("A:below", "t/b/c")):
         hub.subscribe(topic, name)
     hub.subscribe("t/b", "A:own", redelivery_limit=1)
@@ -56,7 +56,7 @@ def test_limit_of_the_topic_applies_by_default(hub: Hub) -> None:
 
 
 def test_counts_are_each_subscribers_own(hub: Hub) -> None:
-    """C8, D2: failures of A do not count for B."""
+    """C8, D2: The failures of A do not count for B."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.subscribe("t", "B:b", redelivery_limit=2)
     hub.publish("t", b"x")
@@ -66,7 +66,7 @@ def test_counts_are_each_subscribers_own(hub: Hub) -> None:
 
 
 def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
-    """C9, C10: A and B both park it. One publication is stored, with A and B on its list."""
+    """C9, C10: A and B both park the publication, which is stored once, with both on its list."""
     for name in ("A:a", "B:b", "C:c"):
         hub.subscribe("t", name, redelivery_limit=0)
     hub.publish("t", b"x")
@@ -85,7 +85,7 @@ def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
 
 
 def test_list_shows_parked_publications_and_reasons(hub: Hub) -> None:
-    """C24: operators can see the id, topic, list and counters."""
+    """C24: Operators can see the id, the topic, the list and the counters."""
     hub.subscribe("t/#", "A:a", redelivery_limit=1)
     hub.publish("t/u", b"abc")
     uid = str(hub.app.browse("A:a")[0].uid)
@@ -98,7 +98,7 @@ def test_list_shows_parked_publications_and_reasons(hub: Hub) -> None:
 
 
 def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
-    """The publication is not delivered and not counted in the depth. Others are delivered."""
+    """The publication is neither delivered nor counted in the depth. Others are delivered."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"bad")
     hub.park("A:a")
@@ -108,7 +108,7 @@ def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
 
 
 def test_parked_publication_expires(hub: Hub) -> None:
-    """C23: the publication is deleted with its list, and no row is left."""
+    """C23: The publication is deleted with its list, and no row remains."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=1_000)
@@ -120,7 +120,7 @@ def test_parked_publication_expires(hub: Hub) -> None:
 
 
 def test_parked_publication_expires_without_a_subscriber(hub: Hub) -> None:
-    """C23, C20: the lifetime continues across a restart."""
+    """C23, C20: The lifetime continues across a restart."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=60_000)
     hub.park("A:a")
@@ -131,7 +131,7 @@ def test_parked_publication_expires_without_a_subscriber(hub: Hub) -> None:
 
 
 def test_publication_parked_by_several_becomes_a_dead_letter_at_expiry(hub: Hub) -> None:
-    """C23: the policy is dead-letter. One publication makes one dead letter."""
+    """C23: With the dead-letter policy, one publication becomes one dead letter."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
     hub.publish("t", b"x", expiry_ms=1_000)
@@ -144,7 +144,7 @@ def test_publication_parked_by_several_becomes_a_dead_letter_at_expiry(hub: Hub)
 
 
 def test_counter_survives_a_restart(hub: Hub) -> None:
-    """C20: after two of three redeliveries and a crash, the next rollback counts as the third."""
+    """C20: After two of three redeliveries and a crash, the next rollback counts as the third."""
     hub.subscribe("t", "A:a", redelivery_limit=3)
     hub.publish("t", b"x")
     hub.fail("A:a", 2)
@@ -157,7 +157,7 @@ def test_counter_survives_a_restart(hub: Hub) -> None:
 
 
 def test_parked_non_persistent_publication_survives_a_restart(hub: Hub) -> None:
-    """A failure is not lost in a restart, even if the publication is not persistent."""
+    """A restart does not undo a failure, even if the publication is not persistent."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
     hub.publish("t", b"x", flags=2)
@@ -189,7 +189,7 @@ def test_delivery_limit_parks(hub: Hub) -> None:
 
 
 def test_unknown_rollback_changes_nothing(hub: Hub) -> None:
-    """C23: the client never held the message, or no longer holds the message."""
+    """C23: The client never held the message, or no longer holds it."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x")
     held = hub.get("A:a")

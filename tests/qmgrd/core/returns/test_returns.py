@@ -1,4 +1,4 @@
-"""Messages return to their queue: counted, after a delay, or never again."""
+"""Tests that messages return to their queue with a count, perhaps after a delay, or not at all."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def alter(app: Client, **changes: object) -> None:
 
 
 def back_out(app: Client, count: int = 1) -> None:
-    """Gets a message in a unit and backs the unit out, *count* times."""
+    """Gets a message in a unit and backs out the unit, *count* times."""
     for _ in range(count):
         unit = UnitOfWork(app)
         assert len(unit.get("Q")) == 1
@@ -121,7 +121,7 @@ def test_deliveries_have_a_limit_of_their_own_G22(app: Client, count: int) -> No
 
 
 def test_members_after_a_failing_one_keep_their_limits_G22() -> None:
-    """Otherwise frequent failures of one member would make the whole group dead letters."""
+    """Otherwise, frequent failures of one message would make the whole group dead letters."""
     player = GroupPlayer()
     player.operator.ask(m.QueueAlter, "Q", {"delivery_limit": 4})
     player("put A1 A2!")
@@ -158,7 +158,7 @@ def test_message_that_kills_its_consumers_becomes_a_dead_letter_by_default(app: 
 
 
 def test_lost_connections_reach_the_delivery_limit(app: Client) -> None:
-    """A message that kills its consumer must not kill one consumer after another."""
+    """A message that kills its consumer must not kill all consumers, one after another."""
     alter(app, delivery_limit=2)
     app.put("Q", b"x")
     for _ in range(2):
@@ -234,7 +234,7 @@ def test_dead_letter_that_fails_stays_where_it_is_G22(app: Client) -> None:
 
 
 def waited_ms(app: Client, most_ms: int) -> int:
-    """Returns the time for which the next message is not available."""
+    """Returns the time in ms until the next message is available."""
     start_ms = app.manager.now().ms
     while not app.show("Q")["ready"]:
         due_ms = app.manager.turns.broker.context.schedule.next_ms
@@ -263,7 +263,7 @@ def test_wait_of_the_greatest_factor_is_a_number_still(app: Client) -> None:
 
 
 def test_jitter_is_bounded_and_repeatable(app: Client) -> None:
-    """The share depends on message and attempt. Messages that failed together retry separately."""
+    """The share depends on message and attempt, so messages that fail together retry separately."""
     alter(app, retry_initial_ms=100_000, retry_factor=1, retry_jitter_percent=20)
     batch = [record(b"x", uid=("B", number)) for number in range(1, 41)]
     waits = []

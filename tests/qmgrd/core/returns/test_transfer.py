@@ -1,4 +1,4 @@
-"""Transfers of a message: rows, counts and identity move with it, and no row is left behind."""
+"""Tests that a transfer moves a message with its rows, counters and identity, and leaves no row."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -122,7 +122,7 @@ def test_existing_message_leaves_the_source(app: Client, to: str) -> None:
 
 
 def test_message_that_a_unit_is_about_to_put_there_waits(app: Client, to: str) -> None:
-    """The unit may be backed out, and the message would then be lost."""
+    """The unit may be backed out, and then the message would be lost."""
     mine = record(b"x", uid=("B", 1))
     unit = UnitOfWork(app)
     unit.put_records("TO", mine)

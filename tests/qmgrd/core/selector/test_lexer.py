@@ -83,7 +83,7 @@ def test_words_need_no_space_between_them() -> None:
 
 @pytest.mark.parametrize("space", [" ", "\t", "\f", "\n", "\r", "\r\n"])
 def test_white_space_separates_words(space: str) -> None:
-    """JMS defines white space as space, tab, form feed and line end."""
+    """JMS defines white space as spaces, tabs, form feeds and line ends."""
     assert words(f"{space}a{space}={space}1{space}") == words("a = 1")
 
 
@@ -110,7 +110,7 @@ def test_text_of_a_selector_has_a_limit() -> None:
     [
         ("", "the end"),
         ("a", "'a'"),
-        ("'x'", "the text 'x'"),
+        ("'x'", "the string 'x'"),
         ('"x"', 'the name "x"'),
         ("and", "'and'"),
         ("1.50", "'1.50'"),

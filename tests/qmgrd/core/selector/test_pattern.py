@@ -14,7 +14,7 @@ def ask(value: Value | None, pattern: str, escape: str = "") -> Truth:
 
 
 def plain(text: str, pattern: str) -> bool:
-    """Matches by the definition, character by character, with a table."""
+    """Matches according to the definition, character by character, with a table."""
     reached = {0}
     for sign in pattern:
         if sign == "%":
@@ -136,5 +136,5 @@ def test_long_pieces_take_few_steps_and_those_with_signs_one_per_character() -> 
     "pattern", ["%a" * 2_000 + "%b", "%a_" * 1_300 + "b", "%" + "a" * 2_000 + "_b%", "a%" * 2_000]
 )
 def test_many_signs_on_a_long_text_are_fast(pattern: str) -> None:
-    """If each % were tried at each position, the first match would never end."""
+    """If each % were tried at each position, the first match would practically never end."""
     assert ask("a" * LIKE_TEXT_MAX, pattern) is pattern.endswith("%a%")

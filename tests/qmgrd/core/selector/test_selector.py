@@ -1,4 +1,4 @@
-"""Complete selectors, compared with an independent plain evaluator."""
+"""Tests of complete selectors, compared with an independent plain evaluator."""
 
 import operator
 import re
@@ -213,7 +213,7 @@ def constant(value: Value) -> str:
 
 
 def printed(tree: Tree, least: int = 0) -> str:
-    """Returns the text with only the parentheses that the level *least* requires."""
+    """Returns the text with only those parentheses that the level *least* requires."""
     kind, *parts = tree
     level = LEVELS.get(kind, PREDICATE)
     if kind in ("name", "literal"):

@@ -1,4 +1,4 @@
-"""Operators list connections, and close one."""
+"""Tests that operators can list connections, and close one."""
 
 import pytest
 
@@ -106,7 +106,7 @@ def test_closing_is_noted(manager: Manager, app: Client) -> None:
     assert (note.level, note.facts["peer"], note.facts["by"]) == ("warning", "worker", "app")
 
 
-def test_connection_that_is_not_there_is_refused(app: Client) -> None:
+def test_unknown_connection_is_refused(app: Client) -> None:
     with pytest.raises(RequestError, match="connection 99 does not exist") as caught:
         app.ask(m.ConnectionClose, 99)
     assert caught.value.code == ErrorCode.CONNECTION_UNKNOWN

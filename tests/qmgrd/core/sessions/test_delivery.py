@@ -1,4 +1,4 @@
-"""Consumers and gets: credit, waiting, fairness, and the state after their end."""
+"""Tests of consumers and gets: credit, waiting, fairness, and the state after their end."""
 
 import time
 
@@ -128,7 +128,7 @@ def test_waiting_get_is_cancelled(app: Client) -> None:
 
 
 def test_cancelled_get_leaves_no_timer(app: Client) -> None:
-    """Otherwise timers of abandoned gets would stay in memory for up to a week."""
+    """Otherwise, the timers of abandoned gets would stay in memory for up to a week."""
     timers = app.manager.turns.broker.context.timers
     for request_id in range(50, 1_050):
         app.say(m.Get(request_id, "Q", 1, FOREVER_MS), m.Cancel(request_id))
@@ -322,7 +322,7 @@ def lease_all(app: Client, count: int) -> list[Delivery]:
 
 
 def test_long_settle_is_answered_once_with_its_exceptions(store: AnyStore, app: Client) -> None:
-    """The settle is applied in pieces. The exceptions count the handles of the whole settle."""
+    """The settle is applied in pieces. The exceptions refer to handles of the whole settle."""
     count = 3 * SETTLE_HANDLES + 5
     app.put("Q", *[b"x"] * count)
     leased = lease_all(app, count)
@@ -357,7 +357,7 @@ def test_long_settle_is_spread_over_turns_and_answered_at_its_end() -> None:
 
 
 def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
-    """Each handle counts two rows plus its body rows towards the limit of a turn."""
+    """Each handle counts as two rows plus its body rows towards the limit of a turn."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
     for _ in range(8):
@@ -373,7 +373,7 @@ def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
 
 
 def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
-    """In a small turn, one message returns at a time. Ended leases are skipped at once."""
+    """In a small turn, one message returns at a time. Ended leases are skipped immediately."""
     manager = Manager(limits={"turn_rows": 1})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -387,7 +387,7 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
 
 
 def test_leaving_costs_the_same_for_any_number_of_waiting_gets(app: Client) -> None:
-    """Thousands of gets end in one turn when a pool of workers dies."""
+    """When a pool of workers dies, thousands of gets end in one turn."""
     clients = [app.manager.connect(f"worker{number}") for number in range(20)]
     for client in clients:
         client.send(*[m.Get(client.next_id(), "Q", 1, FOREVER_MS) for _ in range(1_000)])
@@ -398,7 +398,7 @@ def test_leaving_costs_the_same_for_any_number_of_waiting_gets(app: Client) -> N
         client.hang_up()
     app.manager.rest()
     assert not app.manager.queue("Q").waiting.rotation
-    assert time.process_time() - start_s < 3  # The test takes 0.1 s. An earlier version took 8 s.
+    assert time.process_time() - start_s < 3  # 0.1 s now; an earlier version took 8 s
 
 
 # -- exclusive queues
@@ -411,7 +411,7 @@ def exclusive(app: Client) -> Client:
 
 @pytest.mark.parametrize("how", ["consume", "wait"])
 def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
-    """The connection may open more consumers. Others get an error with the connection's number."""
+    """One connection may open more consumers. Other connections get an error with its number."""
     other = exclusive(app)
     if how == "consume":
         app.consume("Q")

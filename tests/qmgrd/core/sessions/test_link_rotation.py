@@ -1,4 +1,4 @@
-"""Links send in rotation, even if a turn has little time."""
+"""Tests that links send in rotation, even if a turn has little time."""
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Manager

@@ -1,4 +1,4 @@
-"""The receiving end of a link's stream: over several paths, ordered or unordered."""
+"""Tests of the receiving end of a link's stream: over several paths, ordered or unordered."""
 
 from itertools import pairwise
 from typing import Any
@@ -218,7 +218,7 @@ def test_line_has_a_limit_of_its_own() -> None:
 
 @pytest.fixture(params=[1, 1_000], ids=["reported by count", "reported by time"])
 def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
-    """40 puts wait after a gap, at a queue manager with short turns."""
+    """40 puts wait after a gap at a queue manager with short turns."""
     manager = Manager(
         limits={"turn_rows": 20}, link={"commit_messages": request.param, "commit_interval_ms": 1}
     )
@@ -231,7 +231,7 @@ def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
 
 
 def test_long_line_is_applied_in_slices_without_reports(lined_up: tuple[Client, Far]) -> None:
-    """Otherwise the sender would conclude that the waiting puts were discarded, and repeat them."""
+    """Otherwise, the sender would repeat the waiting puts, as if they had been discarded."""
     app, ordered = lined_up
     manager = app.manager
     assert ordered.send(1, message(1)) == []
@@ -308,7 +308,7 @@ def test_line_is_forgotten_with_the_last_path(app: Client, ordered: Far) -> None
 
 
 def test_extras_go_with_their_records(app: Client, ordered: Far) -> None:
-    """The second of three messages has 1 ms left and has expired when a get looks for it."""
+    """The second of three messages has 1 ms left, and has expired when a get looks for it."""
     extras: list[list[object]] = [[1, {m.EXTRA_EXPIRY_MS: 1}]]
     batch = [message(1), message(2), message(3)]
     ordered.client.say(m.Put(1, 1, 0, "Q", batch, extras))

@@ -1,4 +1,4 @@
-"""Delivery: the consumer served next, the order, and the cost."""
+"""Tests of delivery: which consumer is served next, the order, and the cost."""
 
 from collections.abc import Iterator
 
@@ -60,7 +60,7 @@ def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows
 
 
 class CountingStore(MemoryStore):
-    """Counts reads."""
+    """A store that counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()

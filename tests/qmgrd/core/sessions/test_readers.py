@@ -1,4 +1,4 @@
-"""Readers: the group that each one reads, and its end (PROTOCOL.md, section Message groups)."""
+"""Tests of readers: the group that each reads, and its end (PROTOCOL.md, Message groups)."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_consumer_that_is_cancelled_leaves_its_group(player: GroupPlayer) -> Non
 
 
 def test_reader_leaves_a_purged_group(player: GroupPlayer) -> None:
-    """Otherwise a reader would wait for ever for a member of a purged group."""
+    """Otherwise, a reader would wait for ever for a message of a purged group."""
     player("get")
     player("ack A1")
     player.operator.ask(m.QueuePurge, "Q", "group_number > 1")

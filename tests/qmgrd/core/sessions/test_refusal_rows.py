@@ -1,4 +1,4 @@
-"""Refusals: an answer has all codes, and as many texts as fit into a frame."""
+"""Tests that an answer has the codes of all refusals, and as many texts as fit into a frame."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from qmgr_protocol.record import Uid
 from qmgrd.core.sessions.refusal_rows import TEXTS_MAX, shortened
 from tests.qmgrd.core.harness import Client, record
 
-MOST = 20_000  # number of elements of an array
+MOST = 20_000  # position in an array
 LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # smallest frame limit that a client may have
 LONG = Uid("O" * 64, 2**63 - 5)
 

@@ -1,4 +1,4 @@
-"""Deletions of queues and subscriptions. test_drop.py tests the jobs that remove their messages."""
+"""Tests of deleting queues and subscriptions. test_drop.py tests how their messages are removed."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -9,7 +9,7 @@ from tests.qmgrd.core.pubsub import Hub
 
 
 def removed(client: Client, name: str) -> int:
-    """Removes *name* in a turn; returns the number of its messages."""
+    """Removes *name* in a turn; returns the number of messages on it."""
     counts: list[int] = []
 
     def remove(broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""The state that the daemon keeps for a connection."""
+"""Tests of the state that the daemon keeps for a connection."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox

@@ -1,4 +1,4 @@
-"""Tokens: only a store's own tokens resume a session, and no token can be derived from others."""
+"""Tests that only a store's own tokens resume a session, and that tokens cannot be derived."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Pieces of a long settle."""
+"""Tests of the pieces of a long settle."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.sessions.settle_part import parts_of

@@ -1,4 +1,4 @@
-"""The ends of leases: the kinds of settles, permissions, and counts."""
+"""Tests of the ends of leases: the kinds of settles, permissions, and counters."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_renewed_lease_lasts_as_long_again_from_now_on(app: Client, held: Delive
 def test_lease_is_renewed_for_another_length(app: Client, held: Delivery, lease_ms: int) -> None:
     app.manager.turn(LEASE_MS // 4)
     assert settle(app, m.RENEW, held, lease_ms=lease_ms) == []
-    assert settle(app, m.RENEW, held) == []  # The lease has the time of the last renewal.
+    assert settle(app, m.RENEW, held) == []  # The lease has the duration of the last renewal.
     app.manager.turn(lease_ms - 1)
     assert is_leased(app)
     app.manager.turn(1)
@@ -91,7 +91,7 @@ def test_lease_renewed_for_another_length_stays_with_its_connection(
 
 
 def test_only_the_holder_renews_a_lease(app: Client, held: Delivery) -> None:
-    """The same session cannot renew the lease on a new connection either: old leases have ended."""
+    """The same session cannot renew a lease on a new connection: old leases have ended."""
     other = app.manager.connect("other")
     for lease_ms in (0, 20_000):
         assert settle(other, m.RENEW, held, lease_ms=lease_ms) == LOST
@@ -287,7 +287,7 @@ def test_settling_on_a_deleted_queue_is_as_for_a_message_that_is_gone(
 def test_unit_of_work_takes_nothing_from_a_deleted_queue(
     app: Client, held: Delivery, number: int
 ) -> None:
-    """The unit may already be known. Otherwise only its commit could refuse the message."""
+    """The daemon may know the unit already. Otherwise, only the commit could refuse the message."""
     unit = UnitOfWork(app)
     app.ask(m.QueueDelete, "Q", True)
     assert settle(app, m.ACK, held, held, unit=number) == LOST * 2
@@ -295,7 +295,7 @@ def test_unit_of_work_takes_nothing_from_a_deleted_queue(
 
 
 def test_uid_is_remembered_after_any_kind_of_consumption(app: Client) -> None:
-    """The message is plain, indexed, in a unit, or acknowledged late."""
+    """The message may be plain, indexed, in a unit, or acknowledged late."""
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 60_000})
     app.put("Q", b"plain")
     app.put("Q", b"indexed", correlation_id=b"c")

@@ -1,4 +1,4 @@
-"""Sequenced producers (D1b): a repeated put gets the same answer as the first one."""
+"""Tests that a repeated put of a sequenced producer (D1b) gets the same answer as the first one."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_put_sent_again_after_a_crash_is_stored_once(store: AnyStore, app: Clien
 def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
     store: AnyStore, app: Client, clean: bool
 ) -> None:
-    """The UID alone would be accepted again after the message is consumed (A11)."""
+    """The UID alone would be accepted again after the message was consumed (A11)."""
     app.producer(ID).put("Q", record(b"1"))
     app.ack(*app.get("Q"))
     app.manager.turn(5 * DAY_MS)
@@ -67,7 +67,7 @@ def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
 def test_refusal_is_repeated_even_if_the_cause_is_gone(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
-    """Otherwise a client that lost the answer might store a put that it reported as refused."""
+    """Otherwise, a client that lost the answer might store a put that it reported as refused."""
     manager = app.manager
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     producer = app.producer(ID)
@@ -88,7 +88,7 @@ def test_refusal_is_repeated_even_if_the_cause_is_gone(
 def test_refusal_is_forgotten_once_seen(app: Client) -> None:
     producer = app.producer(ID)
     assert len(producer.put("NONE", record(b"1"))) == 1
-    producer.put("Q", record(b"2"))  # with seen = 1
+    producer.put("Q", record(b"2"))  # This request has seen = 1.
     assert again(app.manager).refused == []
 
 
@@ -297,7 +297,7 @@ def test_opening_that_was_long_under_way_does_not_fence_the_newer(
 def test_producer_continued_by_another_program_is_not_resumed(
     store: AnyStore, app: Client, restart: bool
 ) -> None:
-    """Otherwise the program would take the other program's puts with these ids for its own."""
+    """Otherwise, the program would mistake the other program's puts with these ids for its own."""
     manager = app.manager
     manager.connect("one").ask(m.ProducerOpen, ID, False, 1)
     manager.connect("two").ask(m.ProducerOpen, ID, False, 2)
@@ -423,7 +423,7 @@ def test_resuming_a_stranger_is_refused(app: Client) -> None:
 
 
 def test_unused_producer_is_forgotten_after_its_retention(store: AnyStore, app: Client) -> None:
-    """The time counts from the producer's last use, and an opening is a use."""
+    """The time starts at the producer's last use, and an opening is a use."""
     manager = app.manager
     app.producer(ID).put("Q", record(b"1"))
     app.hang_up()
@@ -461,7 +461,7 @@ def many_producers(manager: Manager, count: int) -> list[Client]:
 
 
 def test_retention_goes_on_over_many_turns_and_a_crash(manager: Manager) -> None:
-    """1,200 rows take several slices. The job continues after a crash in between."""
+    """Removing 1,200 rows takes several slices. The job continues after a crash in between."""
     for client in many_producers(manager, 1_200):
         client.hang_up()
     manager.turn()
@@ -512,13 +512,13 @@ def test_new_producer_takes_the_place_of_an_idle_one_when_no_more_are_kept() -> 
         other.ask(m.ProducerOpen, producer_id)
         other.hang_up()
         manager.turn()
-    # No producer is idle.
+    # No producer is idle now.
     assert app.code_of(m.ProducerOpen, ids[3]) == ErrorCode.PRODUCERS_EXHAUSTED
     manager.turn(11 * 60_000)
     app.ask(m.ProducerOpen, ids[3])
     assert app.ask(m.Status)["producers"] == 3
     assert app.code_of(m.ProducerOpen, ids[0], True) == ErrorCode.PRODUCER_UNKNOWN
-    app.ask(m.ProducerOpen, ids[1], True)  # This producer was used more recently and was kept.
+    app.ask(m.ProducerOpen, ids[1], True)  # This producer was used more recently, so it was kept.
 
 
 def test_streams_of_a_connection_are_bounded(app: Client) -> None:
@@ -571,7 +571,7 @@ def test_producer_whose_row_rots_while_it_is_connected_goes_on(app: Client) -> N
 
 
 def test_row_that_rotted_outlives_retention(store: AnyStore, app: Client) -> None:
-    """Otherwise the producer would restart at id 1, and repeated puts would be stored twice."""
+    """Otherwise, the producer would restart at id 1, and repeated puts would be stored twice."""
     for producer_id in (ID, b"Q" * 16):
         app.producer(producer_id).put("Q", record(b"1"))
     app.hang_up()
@@ -643,7 +643,7 @@ def test_producer_cannot_make_its_row_longer_and_longer_in_a_full_store(manager:
     assert len(row) < 100
 
 
-def test_refusals_are_kept_while_there_is_room(manager: Manager) -> None:
+def test_refusals_are_kept_within_the_limit(manager: Manager) -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q", {"put_inhibit": True})
     refuse_by_turns(app, app.producer(ID), 2_000)

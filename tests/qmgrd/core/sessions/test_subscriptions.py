@@ -1,4 +1,4 @@
-"""Subscriptions begin and end."""
+"""Tests of the start and the end of subscriptions."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -24,7 +24,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 
 
 def test_names_that_are_given_never_come_again(hub: Hub) -> None:
-    """C2, D9: each connection of a client gets a new name. No name is used again after any stop."""
+    """C2, D9: Each connection of a client gets a new name, which is never used again."""
     seen: set[str] = set()
     for stop in (hub.crash, hub.restart, hub.crash):
         for client in (hub.manager.connect("same"), hub.manager.connect("same")):
@@ -36,7 +36,7 @@ def test_names_that_are_given_never_come_again(hub: Hub) -> None:
 
 
 def test_durable_name_is_the_same_after_reconnect_and_restart(hub: Hub) -> None:
-    """C3: a client that subscribes again continues from its last position."""
+    """C3: A client that subscribes again continues from its last position."""
     row = hub.app.ask(m.Subscribe, "t", "B:late", "", {"redelivery_limit": 2})
     hub.publish("t", b"1")
     hub.restart()
@@ -106,7 +106,7 @@ def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None
 
 
 def test_end_takes_all_along(hub: Hub) -> None:
-    """C23: ready, delayed, leased and parked messages are deleted."""
+    """C23: Ready, delayed, leased and parked messages are deleted."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b")
     hub.publish("t", b"parked" * 1_000)
@@ -160,7 +160,7 @@ def test_queue_requests_that_would_break_one_are_refused(hub: Hub) -> None:
 
 
 def test_connection_that_is_lost_ends_its_own_alone(hub: Hub) -> None:
-    """C17."""
+    """C17: a lost connection ends only its own subscriptions."""
     client = hub.manager.connect("B")
     name = hub.subscribe("t", client=client)
     other = hub.subscribe("t", "B:late", client=client)
@@ -234,7 +234,7 @@ def test_used_subscription_stays(hub: Hub) -> None:
 
 
 def test_subscription_used_at_a_crash_has_time_to_return(hub: Hub) -> None:
-    """The last use is the time of the crash, not the time when the client connected."""
+    """The last use is the time of the crash, and not the time when the client connected."""
     hub.subscribe("t", "A:a", unused_expiry_ms=DAY_MS)
     hub.app.consume("A:a")
     for _ in range(100):
@@ -276,7 +276,7 @@ def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
 
 
 def test_many_subscriptions_of_a_lost_connection_end_over_several_turns() -> None:
-    """C17: otherwise the turn would grow with their number and might overfill a small store."""
+    """C17: Otherwise, the turn would grow with their number and might overfill a small store."""
     hub = Hub(limits={"turn_rows": 50})
     gone = hub.manager.connect("gone")
     names = [hub.subscribe("t", client=gone) for _ in range(50)]
@@ -293,7 +293,7 @@ def test_many_subscriptions_of_a_lost_connection_end_over_several_turns() -> Non
 
 
 def test_subscriptions_before_a_crash_end_despite_further_stops() -> None:
-    """C17: in a small store, a start that ends all subscriptions at once might never succeed."""
+    """C17: In a small store, a start that ends all subscriptions together might never succeed."""
     hub = Hub(limits={"turn_rows": 50})
     for _ in range(50):
         hub.subscribe("t")
@@ -309,7 +309,7 @@ def test_subscriptions_before_a_crash_end_despite_further_stops() -> None:
 def test_many_who_are_back_at_once_do_not_take_all_jobs(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: the others receive their copies as soon as another job may run."""
+    """C16: The others receive their copies as soon as another job may run."""
     names = [hub.subscribe("t", f"S:{number}", redelivery_limit=0) for number in range(6)]
     hub.publish("t", b"x")
     for name in names:
@@ -326,7 +326,7 @@ def test_many_who_are_back_at_once_do_not_take_all_jobs(
 
 
 def test_subscriber_that_returns_during_a_job_gets_all_copies() -> None:
-    """C16: a request during the running job is not part of that job."""
+    """C16: A request that arrives during a job is not part of that job."""
     hub = Hub(limits={"turn_rows": 10})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)
     hub.publish("t", *[b"%d" % number for number in range(60)])
@@ -337,7 +337,7 @@ def test_subscriber_that_returns_during_a_job_gets_all_copies() -> None:
     (failed,) = there.delivered()
     jobs = hub.manager.turns.broker.jobs.running
     assert [job.row["target"] for job in jobs.values()] == ["returned"]
-    there.release(failed)  # parked again, after the job began
+    there.release(failed)  # This message was parked again after the job had begun.
     there.hang_up()
     hub.app.ask(m.Republish, False, encode_uid(failed.uid))
     hub.manager.turn()
@@ -348,7 +348,7 @@ def test_subscriber_that_returns_during_a_job_gets_all_copies() -> None:
 
 
 def test_interval_runs_from_when_the_topic_has_it(hub: Hub) -> None:
-    """C14: the interval does not start with the first check of the schedule."""
+    """C14: The interval does not start with the first check of the schedule."""
     hub.manager.turn(5_000)
     hub.app.ask(m.TopicSet, "t", {"republish": "schedule", "republish_interval_ms": 1_000})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)

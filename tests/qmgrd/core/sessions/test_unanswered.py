@@ -1,4 +1,4 @@
-"""A request counts towards the limit of unanswered requests until it is answered."""
+"""Tests that a request counts towards the limit of unanswered requests until it is answered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Link messages that cannot be stored at the target (G18). tests/sim tests whole networks."""
+"""Tests of link messages that the target cannot store (G18). tests/sim tests whole networks."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def audited() -> Iterator[None]:
 
 
 def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client, Far]:
-    """Returns a queue manager with queue Q that gives up after *retries* retries, and a link."""
+    """Returns a manager with queue Q that gives up after *retries* retries, and a link to it."""
     manager = Manager(store, link={"deliver_retries": retries})
     MADE.append(manager)
     app = manager.connect()
@@ -44,7 +44,7 @@ def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client,
 
 
 def codes(sent: list[Any]) -> list[tuple[int, int]]:
-    """Returns the ids that are held back, and the reasons."""
+    """Returns the ids that are held back, and the reason for each."""
     return [(x.seq_id, x.code) for x in sent if type(x) is m.Blocked]
 
 
@@ -63,7 +63,7 @@ def inbound(app: Client) -> tuple[Any, ...]:
 
 
 def refuse(far: Far, times: int, queue: str = "NONE", batch: tuple[bytes, ...] = ()) -> None:
-    """Sends messages until they are refused *times* times."""
+    """Sends messages until they have been refused *times* times."""
     for _ in range(times):
         assert codes(far.send(1, *(batch or (message(1),)), queue=queue))
 
@@ -202,7 +202,7 @@ def member(seq_id: int, number: int, *, last: bool = False) -> bytes:
 
 @pytest.mark.parametrize("retries", [0, 3])
 def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) -> None:
-    """The number exists, or the group has ended. The message becomes a dead letter at once."""
+    """The number exists, or the group has ended. The message becomes a dead letter immediately."""
     app, far = manager_of(retries=retries)
     assert far.send(1, member(1, 1), member(2, 2, last=True)) == []
     refused = {3: ErrorCode.GROUP_NUMBER_TAKEN, 4: ErrorCode.GROUP_ENDED}
@@ -213,7 +213,7 @@ def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) ->
 
 
 def test_dead_letter_over_a_link_has_no_group_if_its_number_exists() -> None:
-    """Otherwise no queue manager could store the message, and its link would stop for ever."""
+    """Otherwise, no queue manager could store the message, and its link would stop for ever."""
     app, far = manager_of()
     far.send(1, member(1, 1), member(2, 2))
     for seq_id in (3, 4):
@@ -288,7 +288,7 @@ def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: 
     app.manager.crash()
     app, far = app.manager.connect(), Far(app.manager)
     assert far.open()[:3] == [2, [], b"FAR" + (2).to_bytes(8, "big")]
-    app.ask(m.QueueCreate, "NONE")  # The message could now be stored.
+    app.ask(m.QueueCreate, "NONE")  # Now the message could be stored.
     assert far.send(1, message(1), queue="NONE") == []
     assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([], [b"1"])
     app.ack(*app.get(DEAD_LETTERS))
@@ -297,7 +297,7 @@ def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: 
 
 
 def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
-    """The sender requests the UID to check that the two stores belong together."""
+    """The sender requests the UID to check whether the two stores belong together."""
     app, far = manager_of(store, retries=1)
     refuse(far, 1)
     far.send(1, message(1), queue="NONE")
@@ -340,7 +340,7 @@ def test_counts_outlive_a_connection() -> None:
 
 
 def test_ids_deleted_at_the_sender_are_forgotten() -> None:
-    """For example, the messages have expired at the sender."""
+    """The messages may have expired at the sender, for example."""
     app, far = manager_of()
     refuse(far, 1, batch=(message(1), message(2)))
     far.send(1, b"", queue="")
@@ -404,7 +404,7 @@ def test_dead_letter_goes_to_its_queue_once_that_is_there_G18() -> None:
     assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([b"1"], [])
     app.manager.turn(60_001)
     app.manager.rest()
-    assert app.bodies("NONE") == []  # The remaining lifetime continues.
+    assert app.bodies("NONE") == []  # The remaining lifetime continues to run.
 
 
 # -- reports

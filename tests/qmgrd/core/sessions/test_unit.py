@@ -1,4 +1,4 @@
-"""Each unit of work and each queue count the messages held by units."""
+"""Tests that each unit of work and each queue count the messages that units hold."""
 
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters

@@ -1,4 +1,4 @@
-"""Units of work: all or nothing, invisible until the commit, undone by any other end."""
+"""Tests of units of work: all or nothing, invisible until the commit, undone by any other end."""
 
 from collections.abc import Callable
 from itertools import pairwise, product
@@ -101,7 +101,7 @@ def test_uncommitted_get_is_unavailable_to_others_G20(app: Client) -> None:
 def test_end_without_commit_undoes_puts_and_gets_in_place_G20(
     store: AnyStore, app: Client, end: End
 ) -> None:
-    """Messages are in order of priority and arrival, as before the unit."""
+    """The messages are in order of priority and arrival, as before the unit."""
     worker = app.manager.connect("worker")
     for priority in (4, 9, 4, 0):
         app.put("Q", b"old%d" % priority, priority=priority)
@@ -143,7 +143,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     app.send(unit.message())
     if when == "before":
         manager.advance(0)
-        manager.turns._apply(manager.now())  # The whole turn runs, and is then lost.
+        manager.turns._apply(manager.now())  # The whole turn runs, and then its effects are lost.
     else:
         manager.turn()
     manager.crash()
@@ -181,7 +181,7 @@ BOUNDS: list[dict[str, Any]] = [
 
 
 def outcome(steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], end: str) -> Any:
-    """Returns the answers, counts and messages of puts inside and outside of a unit."""
+    """Returns the answers, counters and messages of puts inside and outside a unit."""
     app = limited(**limits)
     manager = app.manager
     app.ask(m.QueueAlter, "Q", bounds or {"depth_max": 10**6})
@@ -234,7 +234,7 @@ def test_plain_puts_are_held_and_committed_as_all_others_G20(
 def test_plain_puts_take_the_tight_loops(
     app: Client, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Otherwise the test above would compare the slow loops with themselves."""
+    """Otherwise, the test above would compare the slow loops with themselves."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     unit = UnitOfWork(app)
@@ -258,7 +258,7 @@ def test_stamps_of_a_unit_are_reported_in_runs(app: Client) -> None:
 
 
 def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> None:
-    """The producer knows the UID from the answer and may send the message to another queue."""
+    """The producer knows the UID from the answer, and may send the message to another queue."""
     UnitOfWork(app)
     _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", [record(b"x")] * 3)
     again = record(b"x", uid=("QM1", timestamp + 2))
@@ -344,7 +344,7 @@ def test_duplicate_of_what_a_unit_holds_is_refused_for_later_A12(app: Client) ->
 
 
 def test_duplicate_of_a_hidden_message_is_refused_A12(app: Client) -> None:
-    """The message is leased, delayed, got in a unit, or returned by a backout."""
+    """The message may be leased, delayed, got in a unit, or returned by a backout."""
     for number in (1, 2, 3):
         assert not app.put_records("Q", record(b"x", uid=("B", number)))
     leased, delayed, taken = app.get("Q", 3)
@@ -371,7 +371,7 @@ def test_entry_is_not_lowered_by_a_backout_A13(store: AnyStore, app: Client) -> 
 
 
 def test_link_waits_for_a_unit_that_holds_its_message_A12(app: Client) -> None:
-    """A message that counted as stored would be lost in a backout of the unit."""
+    """If the message counted as stored, a backout of the unit would lose it."""
     far = Far(app.manager)
     far.open()
     unit = UnitOfWork(app)
@@ -432,7 +432,7 @@ def test_commit_of_a_unit_that_was_lost_is_answered_the_same_each_time(
         producer = Producer(again, b"%016d" % app.peer.number, True)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
-        # A new unit with that number is a different unit.
+        # A new unit with the same number is a different unit.
         again.ask(m.UnitBegin, commit.unit)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
@@ -448,7 +448,7 @@ def test_commit_on_a_stream_that_is_not_open_breaks_the_protocol(app: Client) ->
     assert app.manager.queue("Q").uncommitted.messages == 0
 
 
-# -- commits that are refused
+# -- refused commits
 
 
 @pytest.mark.parametrize(("puts", "gets"), [(1, 1), (3, 1), (2, 0), (2, 2)])
@@ -533,7 +533,7 @@ def test_unit_bound_for_a_link_that_was_deleted_comes_to_rest(app: Client, end: 
 
 
 def test_held_messages_count_as_depth_G13(app: Client) -> None:
-    """The depth counts messages in all states: held, leased, delayed, ready, got in a unit."""
+    """The depth counts messages in all states: held, leased, delayed, ready, or got in a unit."""
     app.ask(m.QueueAlter, "Q", {"depth_max": 5})
     app.put("Q", b"1", b"2", b"3", b"4")
     leased, delayed, taken = app.get("Q", 3)
@@ -585,7 +585,7 @@ def test_unit_may_not_hold_more_than_its_queue_may_have_G13(app: Client) -> None
     assert bodies(unit.get("Q")) == [b"1"]
     assert unit.commit() == []
     assert app.bodies("Q") == [b"3", b"4"]
-    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # The get in this unit made space as well.
+    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # The get in this unit has also made space.
 
 
 def test_commit_keeps_to_the_limit_where_all_else_is_leased_G13(app: Client) -> None:
@@ -614,7 +614,7 @@ def test_message_that_another_connection_holds_is_not_taken_into_a_unit(app: Cli
     assert not app.ack(held)
 
 
-def test_what_a_unit_is_refused_is_counted_and_stored(app: Client) -> None:
+def test_refusals_of_a_unit_are_counted_and_stored(app: Client) -> None:
     unit = UnitOfWork(app)
     assert unit.put_records("Q", b"rotten") == [ErrorCode.RECORD_MALFORMED]
     audit(app.manager)
@@ -661,7 +661,7 @@ def test_bytes_of_a_unit_are_bounded() -> None:
 
 @pytest.mark.parametrize("what", ["put", "get"])
 def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
-    """A message of 40 KB has 11 rows, whether it is put or got."""
+    """A message of 40 KB counts as 11 rows, whether it is put or got."""
     app = limited(rows_max=38)
     app.put("Q", *[bytes(40_000)] * 3)
     unit = UnitOfWork(app)
@@ -680,7 +680,7 @@ def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
 def test_rows_by_which_a_message_is_found_count() -> None:
     app = limited(rows_max=16)
     unit = UnitOfWork(app)
-    for number in (1, 2):  # 8 rows each
+    for number in (1, 2):  # 8 rows for each message
         group = (b"g" * 24, number, False)
         unit.put("Q", b"x", correlation_id=b"c", group=group, expiry_ms=60_000)
     assert unit.put_records("Q", record(b"3")) == [ErrorCode.UNIT_TOO_LARGE]
@@ -702,7 +702,7 @@ def test_rows_by_which_a_message_is_found_count() -> None:
 def test_rows_of_plain_puts_that_come_together_are_bounded() -> None:
     app = limited(rows_max=10)
     unit = UnitOfWork(app)
-    batch = [record(b"x", correlation_id=b"c")] * 4  # 3 rows each
+    batch = [record(b"x", correlation_id=b"c")] * 4  # 3 rows for each message
     assert unit.put_records("Q", *batch) == [ErrorCode.UNIT_TOO_LARGE]
     assert unit.commit() == []
     audit(app.manager)
@@ -788,7 +788,7 @@ def test_unit_that_is_over_leaves_no_timer(app: Client) -> None:
 def test_message_in_a_unit_is_settled_only_by_the_commit(
     app: Client, action: int, fields: dict[str, bytes]
 ) -> None:
-    """Otherwise an ack with the old handle would delete a message that a backout returned."""
+    """Otherwise, an ack with the old handle would delete a message that a backout returned."""
     app.put("Q", b"x", **fields)
     unit = UnitOfWork(app)
     (found,) = unit.get("Q")
@@ -815,7 +815,7 @@ def test_handle_of_an_ended_lease_cannot_join_a_unit(app: Client) -> None:
 
 
 def test_breaker_counts_what_units_do(app: Client) -> None:
-    """A backout counts as failures. A commit ends the probing."""
+    """A backout counts as failures. A commit ends the test phase of the breaker."""
     changes = {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 1_000}
     app.ask(m.QueueAlter, "Q", changes)
     app.put("Q", b"1", b"2", b"3")
@@ -856,7 +856,7 @@ def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
 
 @pytest.mark.parametrize("end", [by_lost_connection, by_age])
 def test_a_hundred_units_end_in_slices(end: End) -> None:
-    """No turn returns more messages than its share, even if many units end at once."""
+    """A turn returns no more messages than its share, even if many units end together."""
     app = limited()
     worker = app.manager.connect("worker")
     units = [UnitOfWork(worker, number) for number in range(1, 101)]
@@ -891,7 +891,7 @@ def full_and_small(directory: Path, map_bytes: int) -> Client:
 
 
 def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) -> None:
-    """Otherwise the commit would stop the daemon: each row may need a page that is freed later."""
+    """Otherwise, the commit would stop the daemon: each row may need a page that is freed later."""
     app = full_and_small(tmp_path, 1 << 21)
     unit = UnitOfWork(app)
     found = app.get("Q", 200)
@@ -904,7 +904,7 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 
 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
-    """Above the mark, the store has space for the counts, in slices, but not for history."""
+    """Above the mark, the store has space for the counters, in slices, but not for history."""
     app = full_and_small(tmp_path, 1 << 21)
     manager = app.manager
     workers = [manager.connect("worker") for _ in range(20)]

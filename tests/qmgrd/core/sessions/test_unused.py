@@ -1,4 +1,4 @@
-"""Queues unused for their unused_expiry_ms. test_subscriptions.py tests subscriptions."""
+"""Tests of queues unused for unused_expiry_ms. test_subscriptions.py tests subscriptions."""
 
 import json
 
@@ -18,7 +18,7 @@ UNUSED = {"unused_expiry_ms": LIMIT_MS}
 
 @pytest.fixture
 def reply(app: Client) -> Client:
-    """A client of a manager with a queue REPLY that may be unused for 10 s."""
+    """A client of a manager whose queue REPLY may be unused for 10 s."""
     app.ask(m.QueueCreate, "REPLY", UNUSED)
     return app
 
@@ -31,7 +31,7 @@ def exists(client: Client, queue: str = "REPLY") -> bool:
 
 
 def lasts_ms(client: Client, step_ms: int = 100) -> int:
-    """Returns the number of milliseconds until REPLY is deleted, in steps of *step_ms*."""
+    """Returns how many milliseconds pass until REPLY is deleted, in steps of *step_ms*."""
     for ms in range(0, 10 * LIMIT_MS, step_ms):
         if not exists(client):
             return ms
@@ -45,7 +45,7 @@ def test_unused_queue_is_deleted_with_its_messages(reply: Client) -> None:
     (event,) = [json.loads(body) for body in reply.bodies(EVENTS)]
     assert (event["event"], event["queue"], event["messages"]) == ("queue expired", "REPLY", 2)
     assert reply.code_of(m.QueueShow, "REPLY") is ErrorCode.QUEUE_UNKNOWN
-    reply.ask(m.QueueCreate, "REPLY", {})  # The name is free, and no row of the old queue is left.
+    reply.ask(m.QueueCreate, "REPLY", {})  # The name is free, and no row of the old queue remains.
     assert reply.bodies("REPLY") == []
 
 
@@ -96,7 +96,7 @@ def test_queue_lasts_while_a_message_of_it_is_worked_on(reply: Client) -> None:
 def test_lease_that_ends_by_itself_was_a_use(reply: Client) -> None:
     reply.put("REPLY", b"1")
     assert len(reply.get("REPLY")) == 1
-    reply.manager.turn(30_000)  # until the lease ends
+    reply.manager.turn(30_000)  # The wait lasts until the lease ends.
     assert lasts_ms(reply) == LIMIT_MS
 
 
@@ -186,7 +186,7 @@ def test_another_queue_of_the_same_name_has_a_time_of_its_own(reply: Client) -> 
 
 
 def test_many_are_deleted_in_turn(reply: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of jobs is limited, so operators can still start theirs."""
+    """The number of such jobs is limited, so operators can still start theirs."""
     monkeypatch.setattr(unused, "DELETING_MAX", 1)
     for number in range(4):
         reply.ask(m.QueueCreate, f"R.{number}", UNUSED)

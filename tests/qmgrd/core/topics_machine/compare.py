@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.qmgrd.core.topics_machine.table import Table
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
-GONE_MAX = 3  # the last publications without holders, which are also requested
+GONE_MAX = 3  # the last publications without holders, whose answers are also compared
 
 
 def compare_all(table: "Table") -> None:
@@ -70,7 +70,7 @@ def _compare_subscriptions(table: "Table") -> None:
 
 
 def _compare_copies(table: "Table") -> None:
-    """Browses each subscription: C24."""
+    """Browses each subscription and compares its copies with the model (C24)."""
     for found in table.model.subscriptions.values():
         for states, is_delayed in ((("ready", "leased"), False), (("delayed",), True)):
             copies = [x for x in found.those(*states) if not x.is_expired(table.model.now_ms)]
@@ -120,7 +120,7 @@ def _compare_parked(table: "Table") -> None:
 
 
 def _compare_lacks(table: "Table") -> None:
-    """Requests the missing subscribers of each held publication, and of some others."""
+    """Requests the subscribers that lack each held publication, and those of some others."""
     model = table.model
     held = model.held()
     known = {x.uid for x in held}
@@ -145,7 +145,7 @@ def _compare_lacks(table: "Table") -> None:
 
 
 def _compare_held(table: "Table") -> None:
-    """C9: each held publication is stored once, and no other publication is stored."""
+    """C9: Each held publication is stored once, and no other publication is stored."""
     held = table.model.held()
     if PUBLICATIONS not in table.manager.turns.broker.catalogue.queues:
         assert not held
@@ -183,7 +183,7 @@ def compare_delivery(found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bo
     _compare_note(unpack(tail) if tail else {}, copy)
     fields = records.decode(found.record)
     assert fields.uid is not None
-    # The UID of a publication of this step is learned afterwards.
+    # The UID of a publication of this step is learned later.
     assert publication.uid in (("", 0), (fields.uid.origin, fields.uid.timestamp))
     assert fields.body == publication.body
     headers = {"colour": wish.colour} if wish.colour else {}

@@ -1,4 +1,4 @@
-"""Rules for all operations on topics. They run on the production core and on a plain model.
+"""Rules for all operations on topics, which run on the production core and on a plain model.
 
 rules (publishing, subscribing, settling, republishing, ends) ─▶ table ─▶ model
                                                                    └───▶ manager
@@ -28,18 +28,21 @@ PLAIN_WISHES = st.builds(
 
 
 class Machine(Operators):
-    """Three clients, several topics and names; time, lost connections and restarts."""
+    """Three clients, several topics and names, time, lost connections and restarts."""
 
     @initialize(given=st.lists(GIVEN, min_size=3, max_size=3), topics=OF_TOPICS)
     def begin(self, given: list[dict[str, Any]], topics: dict[str, Any]) -> None:
-        """Subscribes some clients at the start; otherwise most publications have no subscriber."""
+        """Makes some clients subscribe at the start.
+
+        Otherwise, most publications have no subscriber.
+        """
         self.topic_set(seat=0, topic="a", given=topics)
         for name, filter_, one in zip(NAMES, ["a/b", "a/#", "#"], given, strict=False):
             self._subscribe(0, name, filter_, "", one, retained=True)
 
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=3))
     def publish_to_somebody(self, seat: int, number: int, wishes: list[Wish]) -> None:
-        """Publishes to a topic that has a subscriber, as most publications do."""
+        """Publishes to a topic that has a subscriber, as is the case for most publications."""
         filters = [x.filter for x in self.model.subscriptions.values()] or ["#"]
         filter_ = filters[number % len(filters)]
         topic = next((x for x in ("a/b", "a", "d", "a/b/c") if has(filter_, x)), "a/c")
@@ -55,7 +58,7 @@ class Machine(Operators):
     def publish(
         self, seat: int, topic: str, wishes: list[Wish], crashes: bool, resumes: bool = True
     ) -> None:
-        """C1, C4, C9: each matching subscriber gets one copy, with one UID, despite crashes."""
+        """C1, C4, C9: Each matching subscriber gets one copy, with one UID, despite crashes."""
         made = [Wish(**(vars(wish) | {"topic": topic})) for wish in wishes]
         self.table.publish(self._seat(seat), made, crashes=crashes)
         if crashes:
@@ -64,7 +67,7 @@ class Machine(Operators):
 
     @rule(seat=SEAT_NUMBERS, topic=TOPICS, number=st.integers(1, 3))
     def publish_with_its_own_uid(self, seat: int, topic: str, number: int) -> None:
-        """A11: the UID of a held publication is refused, for any topic."""
+        """A11: The UID of a held publication is refused, for any topic."""
         self.table.publish(self._seat(seat), [Wish(topic, uid=("O", number))])
         self.table.end()
 
@@ -76,7 +79,7 @@ class Machine(Operators):
 
     @rule(seat=SEAT_NUMBERS, resumes=st.booleans())
     def hang_up(self, seat: int, resumes: bool = True) -> None:
-        """C2, C17: subscriptions of the connection end, and its leased messages return."""
+        """C2, C17: The connection's subscriptions end, and its leased messages return."""
         self.table.hang_up(self._seat(seat), resumes=resumes)
         self.table.end()
 
@@ -84,20 +87,20 @@ class Machine(Operators):
         away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans(), resumes=st.booleans()
     )
     def restart(self, away_ms: int, is_clean: bool, resumes: bool = True) -> None:
-        """C19, C20: counts and lists survive; non-durable subscriptions do not."""
+        """C19, C20: Counters and lists survive. Non-durable subscriptions do not."""
         self.table.restart(away_ms, is_clean=is_clean, resumes=resumes)
         self.table.end()
 
     @precondition(lambda self: self.model.parked())
     @rule(crashes_at=st.integers(1, 2), drop=st.booleans(), resumes=st.booleans())
     def republish_and_crash(self, crashes_at: int, drop: bool, resumes: bool = True) -> None:
-        """C19: a republish that was decided is carried out in full, even after a crash."""
+        """C19: A republish that was decided is carried out in full, even after a crash."""
         self._republish_all(drop=drop, turns=crashes_at)
         self.table.restart(0, is_clean=False, resumes=resumes)
         self.table.end()
 
     def teardown(self) -> None:
-        """C23: at the end, no publication without a holder is stored."""
+        """C23: At the end, no publication without a holder is stored."""
         if not self.table.is_amid:
             self._end_all()
             assert not self.model.held()

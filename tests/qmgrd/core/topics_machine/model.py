@@ -1,7 +1,7 @@
 """A model of publish and subscribe, written with plain lists.
 
-Each subscription has its own copies, which are ready, leased, delayed or parked. A topic has its
-retained publication. The model does not depend on the stored format.
+Each subscription has its own copies, which are ready, leased, delayed or parked. Each topic has its
+own retained publication. The model does not depend on the stored format.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from tests.qmgrd.core.topics_machine.things import (
 )
 
 SCHEDULE_MS = 1_000
-# grace period after a start, for subscriptions with a limit of at least this time
+# grace period after a start, for subscriptions whose limit is at least this long
 RETURN_MS = 3_600_000
 
 
@@ -32,14 +32,14 @@ class Model:
         self.now_ms = now_ms
         self.wall_us = 0
         self.subscriptions: dict[str, Subscription] = {}
-        self.publications: list[Publication] = []  # all publications ever made
+        self.publications: list[Publication] = []  # all publications that were ever made
         self.retained: dict[str, Publication] = {}
         self.topics: dict[str, dict[str, Any]] = {}
-        self.names: set[str] = set()  # names of all non-durable subscriptions ever made
-        # seat and request of the consumers that ended in this step
+        self.names: set[str] = set()  # names of all non-durable subscriptions that were ever made
+        # seat and request of each consumer that ended in this step
         self.ended: set[tuple[int, int]] = set()
         self._made = 0
-        self.next_look_ms: int | None = None  # time at which the next schedule is checked
+        self.next_look_ms: int | None = None  # time at which the schedule is checked next
         self.sent_ms: dict[int, int] = {}  # time of the last republish, by interval
         self.started()
 
@@ -53,7 +53,7 @@ class Model:
         return default
 
     def limit_of(self, found: Subscription, topic: str) -> int:
-        """Returns the number of redeliveries of a publication to *topic*."""
+        """Returns the limit of redeliveries of a publication to *topic*."""
         own: int = found.value("redelivery_limit")
         if own >= 0:
             return own
@@ -102,7 +102,8 @@ class Model:
             if not has(filter_, topic):
                 continue
             if self.retained[topic].expires_ms <= self.now_ms:
-                # The retained publication is removed when a subscriber might have received it.
+                # The retained publication is removed at the moment when a subscriber might receive
+                # it.
                 del self.retained[topic]
             else:
                 self._give(found, self.retained[topic])
@@ -118,7 +119,7 @@ class Model:
     # -- publishing
 
     def publish(self, wish: Wish, body: bytes) -> Publication | None:
-        """Publishes; returns the publication, or None if its UID is already held."""
+        """Publishes. Returns the publication, or None if its UID is already held."""
         if wish.uid is not None and any(x.uid == wish.uid for x in self.held()):
             return None
         expires_ms = self.now_ms + wish.expiry_ms if wish.expiry_ms else NEVER_MS
@@ -174,13 +175,13 @@ class Model:
     # -- delivery
 
     def open(self, found: Subscription, consumer: Consumer | None) -> None:
-        """Records that a consumer is present. Copies that wait for one are sent now."""
+        """Records that a consumer exists. Copies that wait for one are sent now."""
         if consumer is not None:
             found.consumer = consumer
         self._send(found, [x for x in found.those("parked") if x.awaits])
 
     def altered(self, found: Subscription) -> None:
-        """Records that attributes changed. Copies that wait for space may now fit."""
+        """Records that attributes have changed. Copies that wait for space may now fit."""
         if found.consumer is None:
             found.used_ms = self.now_ms
         else:
@@ -237,7 +238,7 @@ class Model:
     def republish(
         self, meant: list[tuple[Subscription, Copy]], *, is_healthy: bool = False
     ) -> tuple[int, int, int]:
-        """Republishes copies; returns the numbers that were sent, lack a consumer, or lack space.
+        """Republishes copies; returns how many are sent, lack a consumer, or lack space.
 
         Args: is_healthy: Whether the subscriber reports itself as healthy, and so counts as
         present.
@@ -252,7 +253,7 @@ class Model:
         return counts[0], counts[1], counts[2]
 
     def _send(self, found: Subscription, copies: list[Copy]) -> int:
-        """Makes parked copies ready again while there is space; returns their number."""
+        """Makes parked copies ready again while space is left; returns their number."""
         sent = 0
         for copy in sorted(copies, key=lambda x: x.publication.number):
             if found.depth >= found.value("depth_max"):
@@ -264,7 +265,7 @@ class Model:
         return sent
 
     def drop(self, meant: list[tuple[Subscription, Copy]]) -> int:
-        """Drops the *meant* copies."""
+        """Drops the copies in *meant*."""
         for found, copy in meant:
             found.copies.remove(copy)
             found.purged += 1
@@ -281,7 +282,7 @@ class Model:
     # -- time, and ends
 
     def expire_volatile(self) -> None:
-        """Expires non-persistent copies at a clean stop. Such copies do not count as lost."""
+        """Expires non-persistent copies at a clean stop. These copies do not count as lost."""
         for found in self.subscriptions.values():
             kept = [x for x in found.copies if not (x.is_volatile and x.is_expired(self.now_ms))]
             found.expired += len(found.copies) - len(kept)
@@ -295,7 +296,7 @@ class Model:
             found.copies = kept
 
     def started(self) -> None:
-        """Starts the grace period of subscriptions after a start."""
+        """Starts the grace period that subscriptions have after a start."""
         self.sent_ms, self.next_look_ms = {}, None
         self.look_after_schedule()
         for found in self.subscriptions.values():
@@ -332,7 +333,7 @@ class Model:
             self._look_at_schedule(is_too_early=is_too_early)
 
     def look_after_schedule(self) -> None:
-        """Republishes parked copies on schedule, for topics with a schedule."""
+        """Republishes the parked copies of topics that have a schedule."""
         intervals = {
             self.topic_value(x, "republish_interval_ms", 3_600_000)
             for x in self.topics
@@ -361,7 +362,7 @@ class Model:
         self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:
-        """Closes a connection. Leased copies return, and subscriptions of the connection end."""
+        """Closes a connection. Its leased copies return, and its subscriptions end."""
         for found in list(self.subscriptions.values()):
             if found.consumer is not None and found.consumer.seat == seat:
                 self.close(found)
@@ -372,7 +373,7 @@ class Model:
                 self.end(found)
 
     def crash(self) -> None:
-        """Clears the memory. Leases and deliveries are unknown afterwards."""
+        """Clears the memory. Afterwards, leases and deliveries are unknown."""
         for found in list(self.subscriptions.values()):
             if found.owner is not None:
                 self.end(found)

@@ -84,7 +84,7 @@ class Operators(Subscribers):
         messages_max=st.sampled_from([0, 0, 0, 1]),
     )
     def republish(self, seat: int, drop: bool, where: str, messages_max: int) -> None:
-        """C11, C12, C13, C14, C16: only the subscribers that failed receive a copy."""
+        """C11, C12, C13, C14, C16: Only the subscribers that failed receive a copy."""
         meant = [x for x in self.model.parked() if WHERES[where](*x)]
         self._republish(seat, meant, drop, where, messages_max=messages_max)
 
@@ -106,7 +106,7 @@ class Operators(Subscribers):
         where=st.sampled_from(["", "", "failed > 1"]),
     )
     def republish_to_some(self, seat: int, number: int, drop: bool, other: int, where: str) -> None:
-        """Other subscribers stay on the list."""
+        """Republishes to one subscriber. The other subscribers stay on the list."""
         found = {x.name: x for x in (self._subscription(number), self._subscription(other))}
         meant = [x for x in self.model.parked() if x[0].name in found and WHERES[where](*x)]
         self._republish(seat, meant, drop, where, subscriptions=tuple(found))
@@ -114,7 +114,7 @@ class Operators(Subscribers):
     @precondition(lambda self: self.model.parked())
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, lease_ms=st.just(2_003))
     def be_there_and_republish(self, seat: int, number: int, lease_ms: int) -> None:
-        """C18: a copy that fails again is parked again."""
+        """C18: A copy that fails again is parked again."""
         parked = self.model.parked()
         found = parked[number % len(parked)][0]
         self._consume(seat, found, 3, lease_ms)
@@ -123,7 +123,7 @@ class Operators(Subscribers):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def say_that_it_is_healthy(self, seat: int, number: int) -> None:
-        """C14: a suspended subscription resumes, and its topics' policies apply."""
+        """C14: A suspended subscription resumes, and the policies of its topics apply."""
         found, model = self._subscription(number), self.table.begin()
         found.is_suspended = False
         is_job = bool(found.those("parked"))
@@ -173,7 +173,7 @@ class Operators(Subscribers):
 
     @rule(seat=SEAT_NUMBERS, name=st.sampled_from([*NAMES, "~0-0.1", "X:no"]))
     def ask_for_what_cannot_be(self, seat: int, name: str) -> None:
-        """C23: unknown ids are reported, and nothing changes."""
+        """C23: Unknown ids are reported, and nothing changes."""
         self.table.begin()
         found, unknown = self._seat(seat), encode_uid(Uid("NOBODY", 7))
         code = ErrorCode.PUBLICATION_UNKNOWN
@@ -189,7 +189,7 @@ class Operators(Subscribers):
         self.table.end()
 
     def _put_to(self, found: Seat, name: str) -> None:
-        """Only publications may fill the queue."""
+        """Puts to the queue of a subscription, which only publications may fill."""
         message = m.Put(found.stream, found.next_id, found.next_id - 1, name, [record(b"no")])
         (answer,) = self.table.say(found, message)
         assert [x[:2] for x in answer.refused] == [[found.next_id, ErrorCode.QUEUE_IS_SUBSCRIPTION]]
@@ -197,7 +197,7 @@ class Operators(Subscribers):
 
 
 def _done(model: Any, meant: Meant, *, drop: bool, messages_max: int) -> tuple[int, int, int]:
-    """Republishes in the model; returns the numbers of copies: sent, waiting, without space."""
+    """Republishes in the model; returns how many copies were sent, wait, or lack space."""
     counts = [0, 0, 0]
     for one in meant:
         if messages_max and counts[0] == messages_max:

@@ -1,6 +1,6 @@
 """Runs the machine of topics: python -m tests.qmgrd.core.topics_machine.run [--minutes M].
 
-The options are those of tests.qmgrd.core.machine.run.
+The options are the same as for tests.qmgrd.core.machine.run.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Rules of subscribers, which subscribe, consume, fail, and leave."""
+"""Rules for subscribers, which subscribe, consume, fail and leave."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.qmgrd.core.topics_machine.things import Consumer, Copy, Subscription
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
-# None: the seat that received the message
+# None stands for the seat that received the message.
 SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])
 LATE = st.sampled_from([False, False, True])
 FILTERS = st.sampled_from(["a/b", "a/b", "a/+", "a/#", "#", "+", "+/b/#", "a/+/c", "d"])
@@ -33,7 +33,7 @@ WORDS = st.sampled_from([("", ""), ("BAD_INPUT", "line 7")])
 
 
 class Subscribers(RuleBasedStateMachine):
-    """Subscribers, and their actions on deliveries."""
+    """Subscribers, and what they do with deliveries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,14 +62,14 @@ class Subscribers(RuleBasedStateMachine):
     def subscribe(
         self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any], retained: bool
     ) -> None:
-        """C3, C15: a name is one subscription, which gets later and retained publications."""
+        """C3, C15: A name is one subscription, which gets later and retained publications."""
         self._subscribe(seat, name, filter_, colour, given, retained=retained)
 
     @rule(seat=SEAT_NUMBERS, filter_=FILTERS, given=GIVEN, retained=st.booleans())
     def subscribe_while_connected(
         self, seat: int, filter_: str, given: dict[str, Any], retained: bool
     ) -> None:
-        """C2: a new name, which ends with the connection."""
+        """C2: Subscribes under a new name. The subscription ends with its connection."""
         self._subscribe(seat, "", filter_, "", given, retained=retained)
 
     def _subscribe(
@@ -100,7 +100,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.subscriptions) > 2)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def unsubscribe(self, seat: int, number: int) -> None:
-        """C23: all copies of the subscription are deleted."""
+        """C23: All copies of the subscription are deleted."""
         self._unsubscribe(seat, self._subscription(number))
         self.table.end()
 
@@ -123,7 +123,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, credit=st.sampled_from([1, 2, 5]), lease_ms=LEASES_MS)
     def consume(self, seat: int, number: int, credit: int, lease_ms: int) -> None:
-        """C16: a new consumer receives the copies republished while there was no consumer."""
+        """C16: A new consumer receives copies that were republished while no consumer existed."""
         self._consume(seat, self._subscription(number, "ready", "parked"), credit, lease_ms)
         self.table.end()
 
@@ -172,7 +172,7 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     def _get(self, seat: int, found: Subscription, count: int, lease_ms: int) -> list[Copy]:
-        """Gets and returns the available copies that no consumer received first."""
+        """Gets available copies that no consumer received first; returns these copies."""
         if found.consumer is not None and found.consumer.credit:
             return []
         model, client = self.table.begin(), self._seat(seat).client
@@ -199,7 +199,7 @@ class Subscribers(RuleBasedStateMachine):
         return found[number % len(found)]
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Returns the seat that settles. The default is the seat that received the handle."""
+        """Returns the seat with number *seat*, or by default the seat that received the handle."""
         if seat is not None:
             return self._seat(seat)
         assert handle.session is not None
@@ -230,7 +230,7 @@ class Subscribers(RuleBasedStateMachine):
         delay_ms: int,
         words: tuple[str, str],
     ) -> None:
-        """C5, C7, C8: each subscriber's failures are counted separately."""
+        """C5, C7, C8: Each subscriber's failures are counted separately."""
         handle = self._handle_of(number, late=late)
         self._settle(self._settler(seat, handle), action, handle, delay_ms, words)
         self.table.end()
@@ -244,7 +244,7 @@ class Subscribers(RuleBasedStateMachine):
         action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT]),
     )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
-        """Settles with a number that no session received: from a browse, or a guess."""
+        """Settles with a lease number that no session received: from a browse, or a guess."""
         handle = self._handle_of(number, late=late)
         guess = handle.delivery.number ^ flipped if flipped else 0
         delivery = handle.delivery._replace(number=guess)
@@ -275,7 +275,7 @@ class Subscribers(RuleBasedStateMachine):
         """Applies a settle to the model; returns the code of its error, or 0."""
         model, found, copy = self.model, handle.subscription, handle.copy
         if model.subscriptions.get(found.name) is not found:
-            return 0  # The queue and the message were deleted.
+            return 0  # The queue was deleted together with the message.
         lease = copy.lease if copy in found.copies else None
         if lease is None:
             return self._settled_late(seat, action, handle)
@@ -314,7 +314,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, times=st.integers(1, 6))
     def fail_again_and_again(self, seat: int, number: int, times: int) -> None:
-        """C6, C7: a copy that always fails is delivered 1 + limit times, for any limit."""
+        """C6, C7: A copy that always fails is delivered 1 + limit times, for any limit."""
         found = self._subscription(number, "ready")
         for _ in range(times):
             copies = self._get(seat, found, 1, 30_003)

@@ -3,7 +3,7 @@
     begin ─▶ the rule changes the model ─▶ say: the manager receives it, and runs until it is idle
           ─▶ each message of the manager is compared with the model ─▶ end: so is all that it shows
 
-This module does not decide what is correct. The model does.
+The model, and not this module, decides what is correct.
 """
 
 from dataclasses import dataclass, field
@@ -20,23 +20,23 @@ from tests.qmgrd.core.topics_machine.model import Model
 from tests.qmgrd.core.topics_machine.things import Copy, Publication, Subscription, Wish
 
 SEATS = 3
-HANDLES_MAX = 40  # number of handles that are remembered
+HANDLES_MAX = 40  # number of handles that the table remembers
 STOPS_MAX = 30  # number of stops of the clock in one step
 
 
 @dataclass(eq=False)
 class Handle:
-    """A handle that a session received, or a forgery."""
+    """A handle that a session received, or a forged handle."""
 
     subscription: Subscription
     copy: Copy
     delivery: Delivery
-    session: SessionId | None  # the session that received the handle; None: a forgery
+    session: SessionId | None  # session that received the handle; None: a forgery
 
 
 @dataclass
 class Seat:
-    """One client, across all its connections."""
+    """A client, across all its connections."""
 
     number: int
     client: Client
@@ -51,7 +51,7 @@ class Seat:
 
     @property
     def session(self) -> SessionId:
-        """The session of its current connection."""
+        """The session of the seat's current connection."""
         return SessionId(self.number, self.sessions)
 
     def connect(self, manager: Manager, *, resumes: bool) -> None:
@@ -63,14 +63,14 @@ class Seat:
 
 @dataclass
 class Expected:
-    """The expected deliveries to a consumer or a get in this step."""
+    """The deliveries that a consumer or a get must receive in this step."""
 
     subscription: Subscription
     copies: list[Copy]
 
 
 class Table:
-    """Runs steps.
+    """Runs the steps of rules.
 
     Invariant: between two steps the manager is idle, and its state matches the model.
     """
@@ -83,7 +83,7 @@ class Table:
         self.bodies = 0
         self.producers = 0
         self.expected: dict[tuple[int, int], Expected] = {}
-        self.is_amid = False  # whether a step runs; still true after a step that failed
+        self.is_amid = False  # True while a step runs, and after a step that failed
         self.seats = [Seat(number, self.manager.connect(f"c{number}")) for number in range(SEATS)]
         for seat in self.seats:
             self._open(seat)
@@ -134,13 +134,13 @@ class Table:
     def _rest(self) -> None:
         self.manager.rest()
         due_ms = self.manager.turns.broker.next_timer_ms()
-        # A daemon runs a turn at once in this case.
+        # In this case, a daemon runs a turn immediately.
         if due_ms is not None and due_ms <= self.manager.now().ms:
             self.manager.turn()
             self.manager.rest()
 
     def hand_out(self) -> None:
-        """Lets the model deliver available copies to consumers with credit."""
+        """Lets the model deliver the available copies to consumers that have credit."""
         model = self.model
         for found in model.subscriptions.values():
             consumer = found.consumer
@@ -264,7 +264,7 @@ class Table:
     # -- time, and ends
 
     def pass_time(self, ms: int) -> None:
-        """Lets time pass, with a stop at each due time."""
+        """Lets time pass, and stops the clock at each due time."""
         model = self.begin()
         end_ms = model.now_ms + ms
         for stop_ms in [*model.due_until(end_ms)[:STOPS_MAX], end_ms]:
@@ -297,7 +297,7 @@ class Table:
     def sweep(self) -> None:
         """Waits until expired copies are removed. After a crash, leased copies take longer.
 
-        Until their removal, expired copies use space, and an eviction may skip them.
+        Until they are removed, expired copies use space, and an eviction may skip them.
         """
         if any(x.is_expired(self.begin().now_ms) and x.lease is None for x in self._copies()):
             self.pass_time(POSTPONED_MAX_MS)

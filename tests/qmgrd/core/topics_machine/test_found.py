@@ -1,4 +1,4 @@
-"""Bugs found by the machine, each as a short test."""
+"""Tests of bugs that the machine found."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def names_of(client: Client) -> list[str]:
 
 
 def test_poll_gets_messages_republished_while_it_was_away(manager: Manager, app: Client) -> None:
-    """C16: a get without a wait once found nothing, because these copies are sent later."""
+    """C16: A get without a wait once found nothing, because these copies are sent later."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.put("/a", b"failed")
     app.release(*app.get("B:one"))
@@ -62,7 +62,7 @@ def test_publication_is_found_under_the_priority_it_was_given(app: Client) -> No
 
 
 def test_a_subscription_in_use_outlives_a_crash(manager: Manager, app: Client) -> None:
-    """Otherwise the subscription counts as unused and ends before a consumer returns."""
+    """Otherwise, the subscription counts as unused, and ends before a consumer returns."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": UNUSED_MS})
     app.consume("B:one", messages=0)
     manager.turn(2 * UNUSED_MS)
@@ -86,7 +86,7 @@ def test_long_stop_leaves_time_to_return(manager: Manager, app: Client) -> None:
 
 
 def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
-    """Without an earlier time limit, no check of the subscription was scheduled."""
+    """Before the change, it had no time limit, so no check of it was scheduled."""
     app.ask(m.Subscribe, "a", "B:one")
     app.ask(m.QueueAlter, "B:one", {"unused_expiry_ms": UNUSED_MS})
     manager.turn(UNUSED_MS - 1)
@@ -96,7 +96,7 @@ def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
 
 
 def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
-    """Each get left a timer that restarted itself while the subscription existed."""
+    """In an earlier version, each get left a timer that kept restarting."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": LOOK_MS})
     timers = manager.turns.broker.context.timers
     for _ in range(500):
@@ -136,7 +136,7 @@ def test_non_persistent_publication_is_removed_with_its_last_copy(
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_leased_expired_copy_is_expired_by_a_clean_stop_and_lost_in_a_crash(is_clean: bool) -> None:
-    """Seed 6008: the model counted a non-persistent copy as lost at a clean stop."""
+    """Seed 6008: The model counted a non-persistent copy as lost at a clean stop."""
     machine = Machine()
     table = machine.table
     machine._subscribe(0, "B:one", "a", "", {}, retained=False)

@@ -1,4 +1,4 @@
-"""Runs the machine of topics for some seconds, and checks that it finds planted bugs.
+"""Runs the machine of topics for some seconds, and checks that the machine finds planted bugs.
 
 QMGRD_TOPICS_SEEDS is the number of seeds, with 20 examples each. run.py runs as many as time
 allows.
@@ -73,7 +73,7 @@ def counts_go_on_once_sent_again(patch: Patch) -> None:
     decode = entries.decode
 
     class Kept:
-        """The view of entries in parked.py, in which no counts are reset."""
+        """The view of entries in parked.py, but counters are not reset."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(entries, name)

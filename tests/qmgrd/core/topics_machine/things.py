@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NEVER_MS = 1 << 62
-ATTEMPTS_MAX = 10  # number of attempts kept: the first and the last ones
+ATTEMPTS_MAX = 10  # number of attempts kept: the first ones and the last ones
 DEFAULT_LIMIT = 5
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": -1,
@@ -39,18 +39,18 @@ class Wish:
 
     topic: str
     colour: str = ""
-    priority: int | None = None  # None: each subscription's default
+    priority: int | None = None  # None stands for each subscription's default.
     expiry_ms: int = 0
     delay_ms: int = 0
     is_volatile: bool = False
     is_retained: bool = False
     is_empty: bool = False
-    uid: tuple[str, int] | None = None  # None: the queue manager assigns a UID
+    uid: tuple[str, int] | None = None  # With None, the queue manager assigns a UID.
 
 
 @dataclass(eq=False)
 class Publication:
-    """A publication. Publications are numbered in order."""
+    """A publication. Publications are numbered in order of creation."""
 
     number: int
     wish: Wish
@@ -58,7 +58,7 @@ class Publication:
     put_us: int
     expires_ms: int
     ready_ms: int
-    # the UID, learned from the answer if the manager assigns it
+    # the UID, which is learned from the answer if the manager assigns it
     uid: tuple[str, int] = ("", 0)
 
     @property
@@ -82,16 +82,16 @@ class Copy:
 
     publication: Publication
     priority: int
-    expires_ms: int  # expiry time; NEVER_MS: never
-    state: str = "ready"  # ready, leased, delayed or parked
+    expires_ms: int  # expiry time, or NEVER_MS
+    state: str = "ready"  # one of ready, leased, delayed and parked
     delivered: int = 0
     failed: int = 0
-    maybe: bool = False  # whether it may have been delivered before a crash
+    maybe: bool = False  # whether the copy may have been delivered before a crash
     republished: bool = False
     awaits: bool = False  # whether a parked copy is sent when its subscriber returns
     attempts: list[tuple[int, str, str, str]] = field(default_factory=list)
     retries: int = 0  # number of republishes
-    why: tuple[int, str, str] = (0, "", "")  # code, reason and text of the parking
+    why: tuple[int, str, str] = (0, "", "")  # code, reason and text with which the copy was parked
     ready_ms: int = 0
     lease: Lease | None = None
     is_volatile: bool = False  # whether the copy is lost at a restart
@@ -126,10 +126,10 @@ class Consumer:
 class Subscription:
     """A subscription to some topics."""
 
-    number: int  # number in the order of creation
+    number: int  # position in the order of creation
     name: str
     filter: str
-    colour: str  # the only colour that it selects; empty: any colour
+    colour: str  # only colour that is selected, or "" for any colour
     given: dict[str, Any]
     owner: int | None  # seat whose connection it depends on; None: durable
     used_ms: int
@@ -144,11 +144,11 @@ class Subscription:
     lost: int = 0
 
     def value(self, attribute: str) -> Any:
-        """Returns the value that applies."""
+        """Returns the value that applies to the subscription."""
         return self.given.get(attribute, DEFAULTS[attribute])
 
     def those(self, *states: str) -> list[Copy]:
-        """Returns the copies in one of *states*, in the order of delivery."""
+        """Returns the copies that are in one of *states*, in the order of delivery."""
         return sorted((x for x in self.copies if x.state in states), key=lambda x: x.order)
 
     def available(self, now_ms: int) -> list[Copy]:

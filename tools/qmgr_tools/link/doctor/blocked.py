@@ -16,7 +16,7 @@ ALTER = {
     "TRANSFER_REFUSED": "--transfer-in",
 }
 
-LONG_MS = 1_000  # shortest time that is shown
+LONG_MS = 1_000  # minimum time that is shown
 
 
 def found(row: Row, now_us: int) -> Finding:
@@ -40,7 +40,7 @@ def found(row: Row, now_us: int) -> Finding:
     choices = _remedies(f"-c {address_of(row)} ", code, queue, f"at {link}: ")
     start = Choice(
         f"qmctl link start {link}",
-        f"after the fix: retries at once instead of {_later(row)}; nothing is lost or duplicated",
+        f"after the fix: retries now instead of {_later(row)}; nothing is lost or duplicated",
     )
     return Finding(
         "blocked", _severity(code), what, _why(link, code, row.get("ordered")), (*choices, start)

@@ -41,7 +41,7 @@ def doctor(call: Call, link: AnyPeer = None) -> None:
     only notes. "qmctl link explain" adds the causes, and the effect of each remedy on messages.
 
     The exit code is 0 if there are only notes, 8 if the worst finding is a warning, and 9 if it is
-    critical. Critical means that messages wait without progress, or an operator must act. With
+    critical. Critical means that messages wait without progress, or that an operator must act. With
     --watch the exit code is 130.
 
     \b

@@ -10,7 +10,7 @@ from qmgr_tools.link.doctor.refused import address_of
 
 Row = dict[str, Any]
 DOWN_LONG_MS = 10 * SECOND_MS  # longer than a restart of the peer
-# Parts of errors of the operating system and of daemons.
+# Parts of error messages of the operating system and of daemons.
 UNRESOLVED = (
     "Name or service not known",
     "Temporary failure in name resolution",

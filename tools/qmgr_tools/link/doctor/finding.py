@@ -38,7 +38,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding: the facts, the cause, and the remedies, with the best remedy first."""
+    """A finding: what was observed, the cause, and the remedies, best first."""
 
     code: str
     severity: Severity

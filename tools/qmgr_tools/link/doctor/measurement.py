@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
-# The keys of a link's row that the figures repeat.
+# The keys of a link's row that are copied to the figures.
 ROW_KEYS = (
     "waiting",
     "waiting_bytes",
@@ -65,7 +65,8 @@ class Measurement:
         waiting, size = int(self.row.get("waiting") or 0), int(self.row.get("waiting_bytes") or 0)
         gone, come = self.per_s(self.grown("commit_id")), self.per_s(self.grown("next_id"))
         before = self.before or {}
-        # The daemon does not report the size of sent messages: use the mean size of pending ones.
+        # The daemon does not report the size of sent messages, so this is the mean size of pending
+        # ones.
         count = waiting + int(before.get("waiting") or 0)
         mean_bytes = (size + int(before.get("waiting_bytes") or 0)) / count if count else 0.0
         nets = None if gone is None or come is None else gone - come

@@ -1,4 +1,4 @@
-"""Findings about a refused link: the facts, and the effect of each remedy on messages.
+"""Findings about a refused link: the cause, and the effect of each remedy on messages.
 
 The daemon reports a code and a sentence. The rest follows from the protocol (section 9).
 """
@@ -41,7 +41,7 @@ def found(row: Row) -> Finding:
     return Finding(name, Severity.CRITICAL, f"{happened}; {next_}; {held}", why, choices)
 
 
-Explanation = tuple[str, str, tuple[Choice, ...]]  # the facts, the cause, and the remedies
+Explanation = tuple[str, str, tuple[Choice, ...]]  # what happened, the cause, and the remedies
 
 
 UNKNOWN_ADDRESS = "HOST:PORT"
@@ -164,7 +164,7 @@ def _restored(row: Row, code: str, text: str) -> Explanation:
 
 
 def _restored_effect(row: Row, text: str) -> str:
-    """Returns the effect of accepting; *text* may state how much the peer already has.
+    """Returns the effect of accepting the peer. *text* may state the highest id that the peer has.
 
     Messages that got their id after the peer had reported its highest were never sent.
     """
@@ -188,8 +188,8 @@ def _peer_restored(row: Row, code: str, text: str) -> Explanation:
     which = f" (ids {int(ids[1]) + 1} to {ids[2]})" if ids else ""
     return (
         f"{link} was restored to an older store, and lacks {gone}{which} that it had committed",
-        "They were deleted here once they were committed, so no remedy brings them back. Those "
-        "consumed before the restore have been processed; the others are lost.",
+        "These messages were deleted here once they were committed, so no remedy restores them. "
+        "Those consumed before the restore have been processed; the others are lost.",
         (
             _accept(row, f"{_sends_again(row)}; {gone} stay lost unless producers put them again"),
             Choice(

@@ -14,9 +14,9 @@ Row = dict[str, Any]
 LATE_MS = 5 * SECOND_MS  # half of the default link.stall_ms
 STUCK_MS = 10 * SECOND_MS
 SLOWER = 4  # factor between the round trip of a slow path and that of the other paths
-SLOW_MS = 100  # least difference between the two round trips
+SLOW_MS = 100  # minimum difference between the two round trips
 OFTEN = 0.1  # fraction of the transferred messages above which resends are reported
-OFTEN_MIN = 100  # least number of resends that are reported
+OFTEN_MIN = 100  # minimum number of resends that is reported
 BACKLOG_S = 10  # seconds to drain the smallest reported backlog
 OWN_NAME = re.compile(r"link ([^;\s]+) does not exist|link ([^;\s]+) of \S+ ")
 
@@ -122,7 +122,7 @@ def _gone(path: Row) -> str:
 
 
 def _fetches(row: Row) -> Finding | None:
-    """Returns a finding if a link should fetch but cannot, or None."""
+    """Returns a finding if a link cannot fetch as configured, or None."""
     results = [str(path.get("fetches") or "") for path in row.get("paths") or []]
     errors = sorted({one_line(why) for why in results if why not in ("", "asked", "yes")})
     if not errors:

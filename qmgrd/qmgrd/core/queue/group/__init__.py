@@ -1,4 +1,4 @@
-"""Groups of messages on one queue: stored counts and order, and the readers that hold groups.
+"""Groups of messages on one queue: their stored state and order, and the readers that hold groups.
 
 * Stored: `row.py` is the row of a group. `index.py` has the rows that find members by number.
   `chain.py` lists the groups with an available due member, in order. `groups.py` keeps these three
@@ -7,7 +7,7 @@
   the groups that one reader holds.
 * Puts: `admission.py` decides whether a member may be put.
 * Deliveries: `take.py` leases messages in group order. `follow.py` leases the members of a held
-  group, `run.py` leases runs of plain members in tight loops. `select.py` checks the selection of a
+  group. `run.py` leases runs of plain members in tight loops. `select.py` checks the selection of a
   reader.
 * Operators: `browse.py` reads in logical order. `intervention_errors.py` has the errors of
   interventions.

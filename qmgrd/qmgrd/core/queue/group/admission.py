@@ -1,12 +1,14 @@
-"""Decides whether a member may be put: each number once, and none after the last (BEHAVIOUR, D7).
+"""Decides whether a member may be put.
+
+Each number is put once, none after the last (BEHAVIOUR, D7).
 
 The number of a member remains in use after the member has left, as long as its group is remembered.
-So a repeated put does not add the member twice. Puts of open units of work also count.
+Therefore, a repeated put does not add the member twice. Puts of open units of work also count.
 """
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
-from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgr_protocol.record import GROUP_NUMBER_MAX, number_error
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 
@@ -21,8 +23,8 @@ class UncommittedMembers:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, dict[int, None]] = {}  # numbers by group
-        self._last: dict[bytes, int] = {}  # number of the last member by group
+        self._numbers: dict[bytes, dict[int, None]] = {}  # the numbers of the members by group
+        self._last: dict[bytes, int] = {}  # the number of the last member by group
 
     def __len__(self) -> int:
         """Returns the number of groups."""
@@ -45,18 +47,22 @@ class UncommittedMembers:
             self._numbers.pop(group_id, None)
 
     def first(self, group_id: bytes, above: int, below: int) -> int:
-        """Returns the lowest number of an open unit between *above* and *below*, or 0 if none."""
+        """Returns the lowest number between *above* and *below* in an open unit, or 0 if there is
+        none.
+        """
         numbers = self._numbers.get(group_id, {})
         return min((number for number in numbers if above < number < below), default=0)
 
     def error(self, queue: str, member: Member, *, is_last: bool) -> RequestError | None:
-        """Returns GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with a unit."""
+        """Returns GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with an open unit, else
+        None.
+        """
         group_id, number = member
         numbers = self._numbers.get(group_id)
         if numbers is None:
             return None
         if number in numbers:
-            error = taken(queue, member, "is in an open unit of work")
+            error = number_taken_error(queue, member, "is in an open unit of work")
             return RequestError(error.code, error.text, UNCOMMITTED_MS)
         last = self._last.get(group_id, 0)
         other = last if 0 < last < number else 0
@@ -64,7 +70,7 @@ class UncommittedMembers:
             other = max(numbers)
         if other:
             why = f"has number {other} in an open unit of work, which conflicts with {number}"
-            return _ended(queue, group_id, why)
+            return _group_ended_error(queue, group_id, why)
         return None
 
 
@@ -74,23 +80,25 @@ def check_number(member: Member) -> None:
         text = "a group id of 24 zero bytes is not valid"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if not 1 <= member.number <= GROUP_NUMBER_MAX:
-        raise number_invalid(member.number)
+        raise number_error(member.number)
 
 
 def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> None:
-    """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with the row of its group."""
+    """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with its group's row."""
     group_id, number = member
     if row.has_left(number):
-        raise taken(queue, member, f"has already left the queue, and number {row.due} is due")
+        raise number_taken_error(
+            queue, member, f"has already left the queue, and number {row.due} is due"
+        )
     if row.last and (number > row.last or is_last):
         why = "was closed" if row.is_closed else "ends"
-        raise _ended(queue, group_id, f"{why} with number {row.last}")
+        raise _group_ended_error(queue, group_id, f"{why} with number {row.last}")
     if is_last and number < row.highest:
         why = f"continues to number {row.highest}, so {number} cannot be the last"
-        raise _ended(queue, group_id, why)
+        raise _group_ended_error(queue, group_id, why)
 
 
-def taken(queue: str, member: Member, why: str) -> RequestError:
+def number_taken_error(queue: str, member: Member, why: str) -> RequestError:
     """Returns the error for a number that is, or was, in use."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_TAKEN,
@@ -99,7 +107,7 @@ def taken(queue: str, member: Member, why: str) -> RequestError:
     )
 
 
-def _ended(queue: str, group_id: bytes, why: str) -> RequestError:
+def _group_ended_error(queue: str, group_id: bytes, why: str) -> RequestError:
     return RequestError(
         ErrorCode.GROUP_ENDED,
         f"group {shown(group_id)} on queue {queue} {why}; begin another group",

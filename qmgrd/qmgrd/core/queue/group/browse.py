@@ -1,10 +1,10 @@
 """Browses in logical order: ungrouped messages and groups by their places, members by number.
 
 A cursor contains a place, the number in the group at that place, 1 for the logical order, and the
-group id. So a browse continues the group after that number, even if the place of the group has
-changed. A browse misses groups that become complete before its cursor. If members are consumed
-after the browse has passed their group, the group moves to a later place. The browse then shows the
-group again.
+group id. Therefore, a browse continues the group after that number, even if the place of the group
+has changed. A browse misses groups before its cursor that become complete later. If members are
+consumed after the browse has passed their group, the group moves to a later place. The browse then
+shows the group again.
 """
 
 import struct
@@ -22,12 +22,12 @@ from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.queue import Queue
 
 _START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
-_NONE = [0, 0, 0]  # group id of ungrouped messages in a cursor
+_NONE = [0, 0, 0]  # the group id of ungrouped messages in a cursor
 _GROUP = struct.Struct(">QQQ")
 
 
 def check_cursor(after: Cursor | None, order: int) -> None:
-    """Raises INCONSISTENT_BROWSE if a browse continues in a different order (MQRC 2259)."""
+    """Raises INCONSISTENT_BROWSE (MQRC 2259) if a browse continues in a different order."""
     if after is None:
         return
     was = after[3] if len(after) > 3 else 0
@@ -52,7 +52,7 @@ def in_logical_order(
 ) -> Iterator[Found]:
     """Yields keys, entries and cursors in logical order, starting after the cursor *after*.
 
-    An incomplete group that is skipped is yielded with an empty entry.
+    For an incomplete group that is skipped, the entry is empty.
     """
     priority, arrival, number, _, *group = (after or _START)[:7]
     begun = _GROUP.pack(*(group or _NONE))
@@ -97,7 +97,10 @@ def without_incomplete(queue: Queue, tx: Transaction, found: Iterator[Found]) ->
 def _members(
     queue: Queue, tx: Transaction, where: Cursor, group_id: bytes, number: int
 ) -> Iterator[Found]:
-    """Yields the members after *number* up to the first gap, with cursors at the place *where*."""
+    """Yields the members after *number* up to the first gap.
+
+    Their cursors have the place *where*.
+    """
     row = queue.groups.peek(tx, group_id)
     if row is None or not row.place:
         return

@@ -1,11 +1,11 @@
-"""The groups of a queue that a consumer can begin, in order of their places: two ranges of rows.
+"""The groups of a queue that a consumer can begin, in the order of their places, as two ranges.
 
     chain     place ──▶ group    groups that are not stopped and whose due member is available
     complete  place ──▶ group    groups of the chain whose remaining members are all available
 
-A consumer that begins only complete groups reads the second range. So it never skips incomplete
+A consumer that begins only complete groups reads the second range, so it need not skip incomplete
 groups. The row of a group states whether the group is in the ranges. Rows of an older version do
-not, so a job checks all groups once at the first start.
+not state it, so a job checks all groups once at the first start.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 
-Turn = tuple[bytes, bytes]  # place and group id
+Turn = tuple[bytes, bytes]  # the place and the group id
 
 
 def move(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow, place: bytes) -> bool:
-    """Moves a group to *place*, or out of both ranges. Returns whether a row changed."""
+    """Moves a group to *place*, or out of both ranges. Returns whether any row changed."""
     is_listed = bool(place) and row.is_rest_ready
     if (row.place, row.is_listed) == (place, is_listed):
         return False
@@ -43,13 +43,13 @@ def take_out(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow) -> 
 def behind(
     tx: Transaction, queue_id: int, heads: list[int], *, is_complete: bool
 ) -> Iterator[Turn]:
-    """Yields the groups in order of their places, starting at the positions *heads*.
+    """Yields the groups in the order of their places, starting at the positions *heads*.
 
     Args:
         tx: The transaction of the turn.
         queue_id: The id of the queue.
-        heads: The lowest arrival to yield, by priority. This function reads a head only when it
-            reaches the priority.
+        heads: The lowest arrival number to yield, by priority. The function reads an item only when
+            it reaches its priority.
         is_complete: Whether to yield only complete groups.
     """
     key_of = keys.complete if is_complete else keys.chain

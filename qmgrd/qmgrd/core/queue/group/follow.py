@@ -35,7 +35,7 @@ class Following:
         self._size = self._looked_at = 0
         self._frame_bytes = 0
         self._at_end = True
-        self._is_full = False  # whether the next message does not fit in the frame
+        self._is_full = False  # whether the next message was found not to fit in the frame
 
     def settle(self) -> SeekResult:
         """Counts the leased messages, and returns the result of the delivery."""
@@ -45,7 +45,8 @@ class Following:
         reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
         self._groups.held_groups.end_stalled(reader)
         queue.counters.count_delivered(len(self._items))
-        for key, value in dict(self._damaged).items():  # A message may have been examined twice.
+        for key, value in dict(self._damaged).items():
+            # The same message may have been examined twice.
             lane.set_aside(queue, self._tx, key, value)
         return SeekResult(self._items, self._looked_at + 1, self._at_end)
 
@@ -60,13 +61,13 @@ class Following:
         """Leases the members of a held group, starting at its next number.
 
         In logical order, all available members are leased. In pinned order, only members with
-        consecutive arrivals are leased. Then the group lines up with the other groups, because the
-        next message may belong to another group.
+        consecutive arrival numbers are leased. Then the group lines up with the other groups,
+        because the next message may belong to another group.
         """
         row = self._groups.row(self._tx, group_id)
         self._reader.calling.pop(group_id, None)
         self._reader.line.remove(group_id)
-        if row is None:  # The group is over and forgotten.
+        if row is None:  # The group has ended and is forgotten.
             held_group.has_ended = True
             if self._reader.current == group_id:
                 self._reader.current = None
@@ -82,18 +83,18 @@ class Following:
             self._take_next(group_id, held_group, row)
         if is_pinned:
             if len(self._items) > before or self._is_full:
-                self._line_up(group_id, held_group)
+                self._update_line(group_id, held_group)
             else:
                 self._end_if_idle(group_id, held_group)
             return
         if not self._has_room:
-            self._reader.calling[group_id] = None  # Further members may be available.
+            self._reader.calling[group_id] = None  # More members may be available.
         held_group.has_ended = 0 < row.last < row.after(held_group.next)
         if held_group.has_ended and self._reader.current == group_id:
             self._reader.current = None
         self._end_if_idle(group_id, held_group)
 
-    def _line_up(self, group_id: bytes, held_group: HeldGroup) -> None:
+    def _update_line(self, group_id: bytes, held_group: HeldGroup) -> None:
         """Lines up a held group at the place of its next member, if that member is available."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)
@@ -110,7 +111,7 @@ class Following:
             self._end_if_idle(group_id, held_group)
 
     def _take_next(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> None:
-        """Leases the next members one by one. The members need not be plain."""
+        """Leases the next members one by one, whether they are plain or not."""
         # In pinned order, ``adjacent`` is the position that the next member must have.
         number, adjacent = row.after(held_group.next), b""
         start = keys.group(self._queue.id, group_id, number)
@@ -131,7 +132,7 @@ class Following:
     def _take_run(self, group_id: bytes, held_group: HeldGroup, row: GroupRow) -> int:
         """Leases the next members while they are consecutive and plain. Returns their number.
 
-        If a member has left before its turn, nothing is leased.
+        If a member left before its turn, nothing is leased.
         """
         if row.ahead or self._groups.held_groups.taken_back or not self._has_room:
             return 0

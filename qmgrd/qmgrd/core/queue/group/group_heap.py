@@ -1,13 +1,15 @@
-"""The groups of one reader that have an available member, in order of their places.
+"""The groups of one reader that have an available member, in the order of their places.
 
-A reader in pinned order holds many groups at once. The next member is the first member of all these
-groups, by priority and arrival. So a long group does not delay the other groups.
+A reader in pinned order can hold many groups at the same time. The next member is the first of all
+members of these groups, by priority and arrival number. Therefore, a long group does not delay the
+other groups.
 """
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-_STALE_MAX = 64  # limit of outdated places in the heap, in addition to the number of groups
+# Maximum number of outdated places in the heap, in addition to the number of groups.
+_STALE_MAX = 64
 
 
 class GroupHeap:

@@ -5,12 +5,13 @@
                            ▼
     refresh: is the due member available? ──▶ chain: place ──▶ group, for consumers to begin
 
-The place of a group is the place of its due member. So a consumer in logical order merges two
-ordered lists: the ungrouped messages and the chain. It skips only groups that other consumers hold.
-The row of a group states whether the group is complete, so this module never reads all members of a
-group. Memory does not grow with the number of groups, because ``_rows`` is a bounded cache.
+The place of a group is the place of its due member. Therefore, a consumer in logical order merges
+two ordered lists, the ungrouped messages and the chain. The consumer skips only groups that other
+consumers hold. The row of a group states whether the group is complete, so this module never reads
+all members of a group. Memory does not grow with the number of groups, because ``_rows`` is a
+bounded cache.
 
-Groups that changed in a turn are refreshed before the delivery of messages. Their rows are written
+Groups that changed in a turn are refreshed before messages are delivered. Their rows are written
 once, at the end of the turn.
 """
 
@@ -23,18 +24,25 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.group import chain as group_chain
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.admission import UncommittedMembers, check_number, check_row, taken
+from qmgrd.core.queue.group.admission import (
+    UncommittedMembers,
+    check_number,
+    check_row,
+    number_taken_error,
+)
 from qmgrd.core.queue.group.held_groups import HeldGroups, Member
 from qmgrd.core.queue.group.restore import read
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 
 ROWS_CACHED_MAX = 10_000
-# The row of the group, its row in the chain, and one row of the complete groups or the schedule.
+# The number of rows: the group's row, its row in the chain, and one of the complete groups or the
+# schedule.
 ROWS_OF_A_GROUP = 3
-ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # maximum rows of a put, in addition to entry and UID
+# The maximum number of rows of a put, in addition to entry and UID.
+ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
-NEVER = 1 << 63  # value above all arrivals
-_NOW_MS = -1  # value that means the time of this turn, which refresh fills in
+NEVER = 1 << 63  # a value above all arrival numbers
+_NOW_MS = -1  # a value that means the time of this turn, which refresh fills in
 
 
 class Groups:
@@ -42,8 +50,8 @@ class Groups:
 
     Invariant after :meth:`refresh`: a group is in the chain, at the place in its row, if its due
     member is available and the group is not stopped. Groups in the chain that no reader holds are
-    at or after ``heads``. Whole groups among them are at or after ``whole_heads``. Groups among
-    them whose remaining members are all available are at or after ``rest_heads``.
+    at or after ``heads``. Those that are whole are at or after ``whole_heads``. Those whose
+    remaining members are all available are at or after ``rest_heads``.
     """
 
     def __init__(self, queue_id: int, name: str, schedule: Schedule) -> None:
@@ -52,16 +60,17 @@ class Groups:
         self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
         # Parked groups that can be backed out, because all members have arrived.
         self.ripe: dict[bytes, None] = {}
-        self.sweeps = 0  # number of jobs that remove lost members, which still count in rows
+        self.sweeps = 0  # the number of jobs that remove lost members, which the rows still count
         self.wrote = False  # whether this turn wrote rows of groups
-        self.restored: dict[bytes, None] = {}  # groups with rebuilt rows, which must be logged
+        # Groups whose rows were rebuilt, which must be logged.
+        self.restored: dict[bytes, None] = {}
         self.has_new_bounds = False  # whether the limits changed, so all groups need a check
         self._is_freed = False  # whether a reader may begin another group, or a sweep has ended
         self._id = queue_id
         self._name = name
         self._schedule = schedule
         self._rows: dict[bytes, GroupRow] = {}
-        self._stored: dict[bytes, bytes] = {}  # stored form of the cached rows
+        self._stored: dict[bytes, bytes] = {}  # the stored form of the cached rows
         self._touched: dict[bytes, None] = {}  # groups whose place or row may have changed
         self.pending = UncommittedMembers()
 
@@ -84,8 +93,8 @@ class Groups:
     def is_complete(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
         """Returns whether all members of a group are available, and none is leased.
 
-        With *or_rest*, only members that have not left count. No group counts as available while a
-        job removes messages that a restart lost.
+        With *or_rest*, only members that have not left are required. No group counts as available
+        while a job removes messages that a restart lost.
         """
         row = self.peek(tx, group_id)
         if row is None or self.sweeps or self.held_groups.leased_of(group_id):
@@ -99,7 +108,7 @@ class Groups:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a call of :meth:`refresh` would change nothing."""
+        """Whether :meth:`refresh` would change nothing."""
         waiting = self._touched or self.ripe or self._is_freed or self.has_new_bounds
         return not (waiting or self.held_groups.freed or self.held_groups.idle)
 
@@ -115,16 +124,16 @@ class Groups:
         if row is not None:
             check_row(self._name, row, member, is_last=is_last)
         if self.position(tx, member) is not None:
-            raise taken(self._name, member, "already exists")
+            raise number_taken_error(self._name, member, "already exists")
         error = self.pending.error(self._name, member, is_last=is_last)
         if error is not None:
             raise error
 
     def admits(self, tx: Transaction, member: Member, *, is_last: bool = False) -> bool:
-        """Returns whether a message that was moved to this queue can be a member of its group.
+        """Returns whether a message that is moved to this queue can be a member of its group.
 
-        A message that conflicts with an earlier member becomes ungrouped. A put of such a message
-        would be refused.
+        A moved message that conflicts with an earlier member becomes ungrouped. A put of such a
+        message would be refused.
         """
         row, number = self.row(tx, member.group_id), member.number
         if row is not None and (
@@ -158,7 +167,9 @@ class Groups:
         self._touched[member.group_id] = None
 
     def next_to_put(self, tx: Transaction, group_id: bytes) -> int:
-        """Returns the number after the highest of a group, or 0 if no run may begin there."""
+        """Returns the number after the highest number of a group, or 0 if no run may begin
+        there.
+        """
         row = self.row(tx, group_id)
         if self.pending or (row is not None and row.last):
             return 0
@@ -174,7 +185,7 @@ class Groups:
         *,
         is_last: bool,
     ) -> None:
-        """Adds the next *count* members. Their rows are stored, and the first has *arrival*."""
+        """Adds the next *count* members, whose entries are stored. The first has *arrival*."""
         row = self.row(tx, group_id)
         if row is None:
             row = self._rows[group_id] = GroupRow()
@@ -199,7 +210,7 @@ class Groups:
         self.held_groups.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
-        """Removes a member at *position*. Returns False if the message was not a member."""
+        """Removes a member at *position*. Returns False if the message is not a member."""
         prefix = group_index.prefix_of(self._id, member.group_id)
         if group_index.find(tx, prefix, member.number) != position:
             return False
@@ -219,10 +230,11 @@ class Groups:
 
     def inherit(self, tx: Transaction, group_id: bytes, there: GroupRow) -> None:
         """Continues a group that moves from another queue, where its row is *there*."""
-        if there.gone and self.row(tx, group_id) is None:
+        if there.left_count and self.row(tx, group_id) is None:
             # Numbers that open units of work will put here must not count as left.
             row = there.only_left(below=self.pending.first(group_id, 0, there.highest + 1))
-            if row.gone:  # The row is stored even if the moved message is not a member here.
+            if row.left_count:
+                # The row is stored even if the moved message does not become a member here.
                 row.changed_ms = _NOW_MS
                 self._rows[group_id], self._touched[group_id] = row, None
 
@@ -242,8 +254,8 @@ class Groups:
         """Updates the chain to match the rows.
 
         Returns:
-            The places of due members that may be available now, and the lowest arrival of a group
-            that may be complete now, or NEVER.
+            The places of due members that may be available now, and the lowest arrival number of a
+            group that may be complete now, or NEVER.
         """
         touched, self._touched = self._touched, {}
         touched |= self.held_groups.end_idle()
@@ -335,11 +347,11 @@ class Groups:
         """Returns whether a group can be forgotten.
 
         A group that its producer ended can be forgotten once it is empty. A group that an operator
-        closed is remembered for some time, so that further puts are refused.
+        closed is remembered for some time so that further puts are refused.
         """
         if not row.is_empty or row.is_paused or (row.is_closed and row.last):
             return False
-        return not row.gone or 0 < row.last <= row.done
+        return not row.left_count or 0 < row.last <= row.done
 
     def _watch(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
@@ -358,8 +370,8 @@ class Groups:
     def is_due(self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes) -> bool:
         """Returns whether a group expires now. The caller has removed its row from the schedule.
 
-        This function forgets a group that was empty for too long. It schedules the next check of
-        any other group.
+        A group that was empty for too long is forgotten. For any other group, the next check is
+        scheduled.
         """
         row = self.row(tx, group_id)
         if row is None:
@@ -400,12 +412,13 @@ class Groups:
         if not row.is_closed:
             self.forget(tx, group_id)
             return
-        row.parked_number, row.parked_code = 0, 0  # The row remains to show that it was closed.
+        # The row remains, to show that the group was closed.
+        row.parked_number, row.parked_code = 0, 0
         self.ripe.pop(group_id, None)
         self.mark_changed(group_id)
 
     def _free(self, group_id: bytes) -> None:
-        """Lets the reader of a group that has ended begin other groups."""
+        """Allows the reader of a group that has ended to begin other groups."""
         if group_id in self.held_groups.by_group:
             self.held_groups.end(group_id)
             self._is_freed = True

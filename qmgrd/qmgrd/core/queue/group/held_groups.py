@@ -1,4 +1,4 @@
-"""Records the readers that hold groups. This is in memory only, so a restart frees all groups.
+"""Records the readers that hold groups, in memory only. A restart therefore frees all groups.
 
     free ──begun by a reader──▶ held ──▶ all leased members are settled ──▶ free
                                  │ ▲
@@ -7,9 +7,9 @@
 
 1. No other reader in logical or pinned order receives members of a held group.
 2. In logical order, a reader is in one group at a time. The reader holds the group until it has
-   received the last member, even while it waits for the next member.
-3. In pinned order, a reader may hold many groups. It holds a group as long as a member is leased or
-   the group is lined up for its next member. A reader that has no leases and requests no messages
+   received the last member, even while waiting for the next one.
+3. In pinned order, a reader may hold many groups. The reader holds a group while a member is leased
+   or the group is lined up for its next member. A reader without leases that requests no messages
    loses the groups that are only lined up.
 4. A reader that ends gives up its groups. Another reader can begin such a group after all leased
    members are settled.
@@ -21,12 +21,12 @@ from typing import NamedTuple
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
 from qmgrd.core.queue.group.group_heap import GroupHeap
 
-LAST_MAX = 10_000  # limit of groups whose last reader is remembered
-# Limit of leased members of one group. The limit keeps the list ``ahead`` in the row of the group
-# short, regardless of the order of settles.
+LAST_MAX = 10_000  # maximum number of groups whose last reader is remembered
+# Maximum number of leased members of one group. The limit keeps the list ``ahead`` in the row of
+# the group short, regardless of the order of settles.
 OUT_MAX = 500
-ASSIGNED_MAX = 100  # limit of groups that are assigned to a reader
-TAKEN_BACK_MAX = 100_000  # limit of remembered members that were taken back
+ASSIGNED_MAX = 100  # maximum number of groups that are assigned to a reader
+TAKEN_BACK_MAX = 100_000  # maximum number of remembered members that were taken back
 
 
 class Member(NamedTuple):
@@ -39,8 +39,8 @@ class Member(NamedTuple):
 class Assigned(NamedTuple):
     """The permission to begin an assigned group."""
 
-    connection: int  # connection that may begin the group; 0 for any reader except ``left``
-    left: "Reader | None"  # reader that gave the group up
+    connection: int  # the connection that may begin the group; 0 means any reader except ``left``
+    left: "Reader | None"  # the reader that gave up the group
 
 
 class Reader:
@@ -67,11 +67,12 @@ class Reader:
         self.client = client
         self.queue_id = queue_id
         self.order = order
-        self.current: bytes | None = None  # current group of a reader in logical order
+        self.current: bytes | None = None  # the current group of a reader in logical order
         self.held_groups: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # held groups that may have an available member
         self.line = GroupHeap()  # held groups with an available member, in pinned order
-        self.has_credit = True  # whether the reader had credit after its last delivery, or later
+        # Whether the reader had credit at or after the end of its last delivery.
+        self.has_credit = True
 
     @property
     def is_ordered(self) -> bool:
@@ -83,20 +84,21 @@ class HeldGroup:
     """A group that a reader holds.
 
     Invariant: all members in ``out`` and ``going`` are leased, and no member is in both. ``out`` is
-    in order of numbers.
+    in the order of the numbers.
     """
 
     __slots__ = ("going", "has_ended", "is_delivered", "next", "out", "reader", "serial")
 
     def __init__(self, reader: Reader, next_: int, serial: int) -> None:
-        # The reader is None if it has ended, or must give up the group.
+        # None if the reader has ended or must give up the group.
         self.reader: Reader | None = reader
-        self.next = next_  # next number to deliver
+        self.next = next_  # the next number to deliver
         self.has_ended = False  # whether the last member was delivered
         self.is_delivered = False  # whether the reader received a member since it began the group
-        self.serial = serial  # serial number, in the order in which groups were begun
-        self.out: dict[int, int] = {}  # arrivals of leased members by number
-        self.going: dict[int, int] = {}  # arrivals of members that are being taken back, by number
+        self.serial = serial  # a serial number that shows the order in which groups were begun
+        self.out: dict[int, int] = {}  # arrival numbers of leased members, by number in the group
+        # Arrival numbers of members that are being taken back, by number in the group.
+        self.going: dict[int, int] = {}
 
     @property
     def is_full(self) -> bool:
@@ -112,22 +114,23 @@ class HeldGroup:
 class HeldGroups:
     """The groups of one queue that readers hold.
 
-    Invariant: ``leased`` contains the arrivals in ``out`` and ``going`` of all groups, and the
-    arrivals of members that are leased singly.
+    Invariant: ``leased`` contains the arrival numbers in ``out`` and ``going`` of all groups, and
+    those of members that are leased singly.
     """
 
     def __init__(self) -> None:
         self.by_group: dict[bytes, HeldGroup] = {}
-        self.leased: dict[int, tuple[bytes, int]] = {}  # group and number by arrival
-        # Number of members leased in physical order, by group.
+        self.leased: dict[int, tuple[bytes, int]] = {}  # group and number by arrival number
+        # The number of members leased in physical order, by group.
         self.leased_singly: dict[bytes, int] = {}
-        # Arrivals of members after a returned member. They are redelivered, so acks of them fail.
+        # Arrival numbers of members after a returned member. Acks of them fail, because they are
+        # delivered again.
         self.taken_back: dict[int, None] = {}
         self.freed: dict[bytes, None] = {}  # groups that became free and must be refreshed
         self.idle: dict[Reader, None] = {}  # readers that may be stalled at the end of the turn
         self._readers: dict[Reader, None] = {}
         self._begun = 0
-        self._last: OrderedDict[bytes, Reader] = OrderedDict()  # last reader of recent groups
+        self._last: OrderedDict[bytes, Reader] = OrderedDict()  # the last reader of recent groups
         self._assigned: dict[bytes, Assigned] = {}
 
     def open(self, reader: Reader) -> None:
@@ -152,13 +155,13 @@ class HeldGroups:
         self.taken_back.pop(arrival, None)
 
     def lease_singly(self, member: Member, arrival: int) -> None:
-        """Records the lease of a member in physical order, to any consumer."""
+        """Records that a member was leased in physical order, by any consumer."""
         self.leased[arrival] = member
         self.taken_back.pop(arrival, None)
         self.leased_singly[member.group_id] = self.leased_singly.get(member.group_id, 0) + 1
 
     def adopt(self, member: Member, arrival: int) -> None:
-        """Moves a member that was leased in physical order to its held group."""
+        """Adds a member that was leased in physical order to its held group."""
         self.remove_member(*member, arrival)
         held_group = self.by_group[member.group_id]
         held_group.out = dict(sorted({**held_group.out, member.number: arrival}.items()))
@@ -182,7 +185,9 @@ class HeldGroups:
         return None
 
     def leased_members(self, group_id: bytes) -> dict[int, int]:
-        """Returns the arrivals of leased members by number. The map is empty for a free group.
+        """Returns the arrival numbers of leased members by number.
+
+        The map is empty for a free group.
 
         A caller that removes a member from the map must also remove it from ``leased``, and call
         :meth:`end_if_over`.
@@ -204,8 +209,8 @@ class HeldGroups:
         """Records that a leased message returns to the queue.
 
         Returns:
-            The groups that may have available members now, and the arrivals of later members, which
-            must also return.
+            The groups that may have available members now, and the arrival numbers of later
+            members, which must also return.
         """
         member = self.leased.pop(arrival, None)
         if member is None:
@@ -306,7 +311,7 @@ class HeldGroups:
         assert held_group.is_settled, "a member of the group is leased"
         if held_group.reader is not None:
             self._leave(group_id, held_group.reader)
-            if held_group.is_delivered:  # Otherwise the reader received no member.
+            if held_group.is_delivered:  # Otherwise, the reader has not received a member.
                 self._remember(group_id, held_group.reader)
 
     def _remember(self, group_id: bytes, reader: Reader) -> None:
@@ -320,13 +325,13 @@ class HeldGroups:
         return self._last.get(group_id)
 
     def assign(self, group_id: bytes, connection: int) -> list[bytes]:
-        """Assigns a group to *connection*, or to any reader except the last if it is 0.
+        """Assigns a group to *connection*, or, if that is 0, to any reader except the last.
 
-        Only an assigned reader may begin the group next. The oldest assignments above ASSIGNED_MAX
-        end.
+        Only the assigned reader may begin the group next. If more than ASSIGNED_MAX groups are
+        assigned, the oldest assignments end.
 
         Returns:
-            The groups whose assignments have ended, so any reader may begin them.
+            The groups whose assignments have ended. Any reader may begin these groups.
         """
         held_group = self.by_group.get(group_id)
         left = held_group.reader if held_group is not None else self._last.get(group_id)
@@ -373,7 +378,7 @@ class HeldGroups:
         return assigned.left is not reader
 
     def _unassign(self, gone: Reader) -> list[bytes]:
-        """Ends the assignments to a reader that ended. Returns their groups."""
+        """Ends the assignments to a reader that has ended. Returns the groups."""
         is_lone = len(self._readers) < 2
         is_there = any(reader.connection == gone.connection for reader in self._readers)
         found = [
@@ -396,7 +401,7 @@ class HeldGroups:
     def release(self, group_id: bytes) -> bool:
         """Makes the reader of a group give it up. Returns whether the group is free now.
 
-        Otherwise the group becomes free when its leased members are settled.
+        If the group is not free yet, it becomes free when its leased members are settled.
         """
         held_group = self.by_group.get(group_id)
         if held_group is None:

@@ -1,9 +1,9 @@
 """The index of the members of groups, with one row per run.
 
 A run is a sequence of members with consecutive numbers and consecutive arrivals in one lane.
-Members that were put together form a run. The key of its row contains the last number. The value
-contains the position of the first member. Most members leave from the front, which changes only one
-row.
+Members that were put together form a run. The key of the run's row contains the number of its last
+member, and the value contains the position of its first member. Most members leave from the front,
+which changes only one row.
 
     key    queue id, group id, last number
     value  lane, 9 - priority, arrival of the first member; count (u32) if it is more than 1
@@ -27,10 +27,10 @@ class MemberRun(NamedTuple):
 
     first: int
     last: int
-    position: bytes  # position of the first member
+    position: bytes  # the position of the first member
 
     def at(self, number: int) -> bytes:
-        """Returns the position of the member with that number."""
+        """Returns the position of the member with *number*."""
         if number == self.first:
             return self.position
         position = int.from_bytes(self.position, "big") + number - self.first
@@ -38,7 +38,7 @@ class MemberRun(NamedTuple):
 
 
 def decode(key: bytes, value: bytes) -> MemberRun:
-    """Returns the run in a row."""
+    """Returns the run that a row describes."""
     last, count = int.from_bytes(key[-_NUMBER_BYTES:], "big"), 1
     if len(value) == _POSITION_BYTES + _COUNT.size:
         (count,) = _COUNT.unpack_from(value, _POSITION_BYTES)
@@ -83,7 +83,7 @@ def find(tx: Transaction, prefix: bytes, number: int) -> bytes | None:
 
 
 def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and positions in order of numbers, as if each member had its own row.
+    """Yields keys and positions in the order of the numbers, as if each member had its own row.
 
     Args:
         tx: The transaction of the turn.
@@ -122,7 +122,7 @@ def _take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
         if found is None:
             return
         run = decode(*found)
-        if run.first > first:  # The member does not exist, because the store is damaged.
+        if run.first > first:  # The member does not exist because the store is damaged.
             first = run.first
             continue
         until = min(run.last, last)

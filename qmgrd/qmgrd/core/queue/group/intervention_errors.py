@@ -4,14 +4,14 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
 
-def not_ahead(group_id: bytes, due: int) -> RequestError:
+def not_ahead_error(group_id: bytes, due: int) -> RequestError:
     """Returns the error for a skip to *due* or to a lower number, which would skip nothing."""
     return RequestError(
         ErrorCode.VALUE_INVALID, f"group {shown(group_id)} is at number {due}; skip to a higher one"
     )
 
 
-def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
+def beyond_end_error(group_id: bytes, number: int, last: int) -> RequestError:
     """Returns the error for a skip to *number* beyond the end of the group."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
@@ -20,7 +20,7 @@ def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
     )
 
 
-def nothing_here(group_id: bytes) -> RequestError:
+def no_members_error(group_id: bytes) -> RequestError:
     """Returns the error for a skip without a number in a group without members."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
@@ -28,7 +28,7 @@ def nothing_here(group_id: bytes) -> RequestError:
     )
 
 
-def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestError:
+def leased_member_error(queue: str, group_id: bytes, number: int, client: str) -> RequestError:
     """Returns the error for a skip of *number*, which is leased to *client*."""
     name, who = shown(group_id), client or "a client without a name"
     return RequestError(
@@ -38,7 +38,7 @@ def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestErro
     )
 
 
-def no_reader(queue: str, connection: int) -> RequestError:
+def no_reader_error(queue: str, connection: int) -> RequestError:
     """Returns the error for a reassignment to a connection that reads no groups.
 
     Args:

@@ -4,8 +4,9 @@
              x x x   x     L         x: has left the queue; present: 4, 6, 7, 8; L: the last
              done=3  ahead=[5]       due: 4
 
-All members with numbers up to ``done`` have left: they were consumed, purged or moved. An expired
-or damaged member leaves a gap until an operator skips its number. The member after ``done`` is due.
+All members with numbers up to ``done`` have left the queue, because they were consumed, purged or
+moved. An expired or damaged member leaves a gap until an operator skips its number. The member
+after ``done`` is due.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode
 
-AHEAD_MAX_RUNS = 1_000  # limit of runs of members that left before earlier members
+AHEAD_MAX_RUNS = 1_000  # maximum number of runs of members that left before earlier members
 NO_PLACE = b""
 
 
@@ -24,22 +25,24 @@ class GroupRow:
     Invariant: the runs in ``ahead`` are above done + 1 and ascending, with gaps between them.
     """
 
-    count: int = 0  # number of available and leased members
-    waiting: int = 0  # number of delayed members
-    done: int = 0  # number up to which all members have left
-    ahead: list[list[int]] = field(default_factory=list)  # runs above done: first number, count
-    last: int = 0  # number of the last member; 0 if unknown
-    highest: int = 0  # highest number of all current and former members
+    count: int = 0  # the number of available and leased members
+    waiting: int = 0  # the number of delayed members
+    done: int = 0  # the number up to which all members have left
+    # The runs above ``done``, each with its first number and its length.
+    ahead: list[list[int]] = field(default_factory=list)
+    last: int = 0  # the number of the last member; 0 if unknown
+    highest: int = 0  # the highest number of all current and former members
     is_paused: bool = False
     is_closed: bool = False
-    parked_number: int = 0  # number of the failed member of a parked group; otherwise 0
-    parked_code: int = 0  # error code of that member
-    place: bytes = NO_PLACE  # place of the group in the chain; NO_PLACE if it is not in the chain
-    first_us: int = 0  # time of the first arrival, wall clock
-    changed_ms: int = 0  # time of the last arrival or departure of a member, store clock
-    due_ms: int = 0  # time of the row in the schedule, store clock; 0 without a row
-    born: int = 0  # arrival in the key of the row in the schedule
-    lowest: int = 0  # lowest arrival of all current and former members
+    parked_number: int = 0  # the number of the failed member of a parked group; otherwise 0
+    parked_code: int = 0  # the error code of that member
+    # The place of the group in the chain; NO_PLACE if it is not in the chain.
+    place: bytes = NO_PLACE
+    first_us: int = 0  # the wall clock time of the first arrival
+    changed_ms: int = 0  # the store clock time of the last arrival or departure of a member
+    due_ms: int = 0  # the store clock time of the row in the schedule; 0 if there is no row
+    born: int = 0  # the arrival number in the key of the row in the schedule
+    lowest: int = 0  # the lowest arrival number of all current and former members
     is_listed: bool = False  # whether the place is also in the range of complete groups (chain.py)
 
     def encode(self) -> bytes:
@@ -86,11 +89,11 @@ class GroupRow:
 
     @property
     def due(self) -> int:
-        """The next number to consume. A member with this number need not exist."""
+        """The next number to consume. A member with this number need not exist yet."""
         return self.done + 1
 
     @property
-    def gone(self) -> int:
+    def left_count(self) -> int:
         """The number of members that have left."""
         return self.done + sum(count for _, count in self.ahead)
 
@@ -107,12 +110,12 @@ class GroupRow:
     @property
     def is_rest_ready(self) -> bool:
         """Whether all remaining members up to the last are available or leased."""
-        return 0 < self.last == self.count + self.gone
+        return 0 < self.last == self.count + self.left_count
 
     @property
     def is_rest_here(self) -> bool:
         """Whether all remaining members up to the last are on the queue, including delayed ones."""
-        return 0 < self.last == self.count + self.waiting + self.gone
+        return 0 < self.last == self.count + self.waiting + self.left_count
 
     @property
     def must_end(self) -> bool:
@@ -122,13 +125,13 @@ class GroupRow:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no members are delivered now."""
+        """Whether the delivery of members is stopped now."""
         return self.is_paused or self.parked_number > 0
 
     @property
     def missing(self) -> int:
         """The number of missing members between the due and the highest number."""
-        return self.highest - self.gone - self.count - self.waiting
+        return self.highest - self.left_count - self.count - self.waiting
 
     @property
     def state(self) -> str:
@@ -142,20 +145,23 @@ class GroupRow:
         return "complete" if self.last else "open"
 
     def has_left(self, number: int) -> bool:
-        """Returns whether the member with that number has left."""
+        """Returns whether the member with *number* has left."""
         return number <= self.done or any(
             first <= number < first + count for first, count in self.ahead
         )
 
     def leave(self, number: int) -> None:
-        """Records that the member with that number has left."""
+        """Records that the member with *number* has left."""
         if number == self.done + 1 and not self.ahead:
             self.done = number
         elif number > self.done:
             self._leave_ahead(number)
 
     def leave_all(self, numbers: list[int]) -> None:
-        """Records that several members have left. This is fast for consecutive due members."""
+        """Records that several members have left.
+
+        The method is fast for consecutive due members.
+        """
         first, count = numbers[0], len(numbers)
         if first == self.done + 1 and not self.ahead and numbers == [*range(first, first + count)]:
             self.done += count
@@ -186,7 +192,7 @@ class GroupRow:
         """Returns a new row with only the numbers that have left.
 
         Args:
-            below: The number below which numbers are included; 0 for all numbers.
+            below: The number below which numbers are included; 0 means all numbers.
         """
         done = min(self.done, below - 1) if below else self.done
         ahead = [[*run] for run in self.ahead if not below or sum(run) <= below]
@@ -210,7 +216,7 @@ class GroupRow:
 
 
 _EXPIRED = int(ErrorCode.GROUP_EXPIRED)
-_END = 2**63  # upper bound of milliseconds, numbers and arrivals
+_END = 2**63  # the upper bound of milliseconds, numbers in groups and arrival numbers
 _FIELDS = len(GroupRow.__dataclass_fields__)
 _NAMES = tuple(GroupRow.__dataclass_fields__)
 _TYPES = [type(getattr(GroupRow(), name)) for name in _NAMES]

@@ -3,7 +3,7 @@
 Most members are plain: they are short, follow the previous member, and have no delay, expiry,
 correlation id, target or, before the put, UID. The tight loops of this module process plain
 members, like the loops of put.py and take.py for ungrouped messages. Other members are processed
-step by step, with the same result. Each of them is a run of one member in the index
+step by step, with the same result. Each of these members is a run of length one in the index
 (queue/group/index.py).
 """
 
@@ -27,7 +27,7 @@ from qmgrd.core.queue.take import state_of
 
 _PUT = records.GROUPED_HEAD
 _PUT_BYTES = _PUT.size
-# The field of correlation id length and group flags, in a member without a correlation id.
+# The bytes of the correlation id length and group flags in a member without a correlation id.
 _OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)
 _TAKE = entries.GROUPED_HEADS
 _RECORD_AT = entries.HEAD_BYTES
@@ -53,7 +53,8 @@ def put_run(
     numbers of the group, so no member can be a duplicate.
     """
     groups, unpack = queue.groups, _PUT.unpack_from
-    _, kind, _, _, _, _, group_id, _ = unpack(batch[0])  # kind: the bytes up to the flags
+    # The kind is the bytes of the record up to the flags.
+    _, kind, _, _, _, _, group_id, _ = unpack(batch[0])
     number = groups.next_to_put(tx, group_id)
     is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
     head = entries.encode_head(now.wall_us)
@@ -177,7 +178,9 @@ def take_run(
             at,
         ) = unpack(value)
         if at != number or found != group_id or arrival != there >= 0:
-            break  # Another group, a gap in the arrivals, or a record with another layout.
+            # The row has another group, a gap in the arrival numbers, or a record with another
+            # layout.
+            break
         if (
             flags
             or target

@@ -1,7 +1,9 @@
-"""Selection in logical or pinned order, which decides the next message or group of a reader.
+"""Selection in logical or pinned order.
+
+The selection decides the next message or group of a reader.
 
 A reader skips a selected member that is not the next member of its group, and examines it again
-when it is the next. So each such consumer has separate positions, even in an index, and a list of
+once it is. Therefore, each such consumer has its own positions, even in an index, and a list of
 messages to examine again.
 """
 

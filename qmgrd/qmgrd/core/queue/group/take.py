@@ -1,4 +1,4 @@
-"""Leases messages in logical or pinned order: members by their numbers, groups by their places.
+"""Leases messages in logical or pinned order. Members follow their numbers, groups their places.
 
     logical   in a group     ──▶  the next members, until the group ends
               in no group    ──▶  the first of: an ungrouped message, or a free group, which the
@@ -51,7 +51,7 @@ class _Round(Following):
         for group_id in list(reader.calling) if reader.order != LOGICAL else ():
             if not self._has_room:
                 return
-            self._line_up(group_id, self._groups.held_groups.by_group[group_id])
+            self._update_line(group_id, self._groups.held_groups.by_group[group_id])
         if self._is_in_a_group():
             return
         if self._consumer.selector is None and not self._consumer.prefix:
@@ -85,10 +85,10 @@ class _Round(Following):
             self._follow(begun, held_groups.by_group[begun])
         return reader.current is not None
 
-    # In order of places
+    # In the order of places
 
     def _take_first(self) -> None:
-        """Leases ungrouped messages and members of groups in order of their places."""
+        """Leases ungrouped messages and members of groups in the order of their places."""
         while self._has_room:
             own = self._reader.line.first()
             found = self._first_group(NO_PLACE if own is None else own[0])
@@ -151,7 +151,7 @@ class _Round(Following):
         return groups.whole_heads if self._reader.order == LOGICAL else groups.rest_heads
 
     def _step_over(self, place: bytes) -> None:
-        """Moves the positions past the group at *place*."""
+        """Moves the reader's positions past the group at *place*."""
         rank, arrival = keys.PLACE.unpack(place)
         heads, priority = self._heads, keys.PRIORITY_TOP - rank
         heads[priority] = max(heads[priority], arrival + 1)
@@ -225,14 +225,14 @@ class _Round(Following):
                 self._take_one_selected(key, value)
             self._looked_at += weight(self._consumer.selector, self._tx, value)
             if self._is_full or self._reader.current is not None:
-                return  # The message starts the next frame, or has started a group.
+                return  # The message starts the next frame or has started a group.
             move_past(self._queue, self._consumer, key, behind)
 
     def _take_group(self, prefix: bytes) -> None:
         """Begins the selected group. A selected number must be the number of the due member."""
-        group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
+        group_id, number = prefix[keys.GROUP_ID], prefix[keys.GROUP_NUMBER]
         row = self._groups.row(self._tx, group_id)
-        is_one = len(prefix) > keys.GROUP_ID_AT + 24
+        is_one = len(prefix) > keys.GROUP_ID.stop
         if row is None or not row.place or (is_one and number != row.due.to_bytes(4, "big")):
             return
         if self._may_begin(group_id):

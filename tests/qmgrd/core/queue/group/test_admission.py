@@ -1,4 +1,4 @@
-"""Admission of members to a group. test_groups.py tests the refusals against stored rows."""
+"""Tests of which messages a group admits. test_groups.py tests refusals against stored rows."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_last_member_in_a_unit_ends_its_group() -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 1_000_000_000, 2**32 - 1])
 def test_number_out_of_range_is_refused(number: int) -> None:
-    """E19."""
+    """E19: a number out of range is refused."""
     with pytest.raises(RequestError, match="GROUP_NUMBER_INVALID"):
         check_number(Member(A, number))
 
@@ -57,7 +57,7 @@ def test_invalid_group_id_is_refused() -> None:
 
 
 def test_row_gives_the_reason() -> None:
-    """E36 (D7)."""
+    """E36 (D7): the answer states the reason."""
     row = GroupRow(done=2, highest=5)
     with pytest.raises(
         RequestError, match="number 2 of group A on queue Q has already left the queue, and"

@@ -1,4 +1,4 @@
-"""Browsing in logical order: the position after each page, and refused cursors."""
+"""Tests of browses in logical order: the position after each page, and refused cursors."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def page_of(
 
 
 def fill(app: Client) -> None:
-    """Puts two groups with interleaved members, and a message without a group."""
+    """Puts two groups whose messages alternate, and a message without a group."""
     members = [(A, 2), (B, 1), (A, 1), (B, 3), (A, 3)]
     app.put_records(
         "Q",
@@ -41,7 +41,7 @@ WORDS = [b"a1", b"a2", b"a3", b"b1", b"b2", b"b3", b"free"]
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])
 def test_pages_of_any_length_show_the_same(app: Client, count: int) -> None:
-    """A page shows the members of a group in order, up to the first gap."""
+    """A page shows the messages of a group in order, up to the first gap."""
     fill(app)
     found: list[bytes] = []
     after: list[int] | None = None
@@ -92,7 +92,7 @@ def test_unknown_fields_of_a_cursor_are_ignored(app: Client) -> None:
 def test_groups_whose_first_member_has_left_are_passed_in_slices(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The groups are complete otherwise. Skipping them keeps none of their rows in memory."""
+    """These groups are otherwise complete. Skipping them keeps none of their rows in memory."""
     monkeypatch.setattr(browse, "LOOKED_AT_MAX", 3)
     groups = [b"%024d" % number for number in range(8)]
     whole = groups[6]

@@ -1,4 +1,4 @@
-"""The chain of groups, in the order of their turns. The chain leads directly to complete groups."""
+"""Tests of the chain of groups, which keeps their order and leads to complete groups."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.queue.group.test_take import CountingStore
 
 A = group_id("A")
-OLDER_FIELDS = 16  # number of fields in the earlier row format
+OLDER_FIELDS = 16  # number of fields in the earlier format of a row
 HIGH, LOW = keys.PLACE.pack(1, 7), keys.PLACE.pack(5, 3)
 
 
 class Ranges:
-    """Both ranges of one queue."""
+    """Both ranges of keys that belong to one queue."""
 
     def __init__(self) -> None:
         self.tx = MemoryStore()
@@ -48,7 +48,7 @@ def test_group_is_listed_as_complete_from_its_last_member_until_it_has_no_turn()
     row.last = 2
     assert ranges.move(row, LOW)
     assert ranges.both == ([LOW], [LOW])
-    row.count, row.done = 1, 1  # The first member was consumed, and the rest is still complete.
+    row.count, row.done = 1, 1  # The first message was consumed, and the rest is still complete.
     assert ranges.move(row, HIGH)
     assert ranges.both == ([HIGH], [HIGH])
     row.count = 0
@@ -97,9 +97,9 @@ ASKS: list[dict[str, Any]] = [{"order": m.LOGICAL, "reader": 1}, {"order": m.PIN
 
 
 def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
-    """Returns the numbers of rows read and of turns until a complete group is delivered."""
+    """Returns the numbers of row reads and of turns until a complete group is delivered."""
     store, app = waiting(incomplete)
-    app.manager.crash()  # The restart makes the daemon forget the skipped groups.
+    app.manager.crash()  # After the restart, the daemon has forgotten the skipped groups.
     app = app.manager.connect()
     app.manager.rest()
     before = store.reads
@@ -114,7 +114,7 @@ def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("way", ASKS)
 def test_first_complete_group_costs_the_same_whatever_precedes_it(way: dict[str, Any]) -> None:
-    """E11, E29: the index finds the group in the first turn."""
+    """E11, E29: The index finds the group in the first turn."""
     few = first_costs(10, way)
     assert first_costs(5_000, way) == few
     assert few[0] < 20
@@ -133,7 +133,7 @@ def test_browse_of_complete_groups_passes_no_others() -> None:
 
 
 def test_completed_group_in_front_causes_no_search_of_later_groups() -> None:
-    """Each such group once lowered the position, and all later groups were searched again."""
+    """In an earlier version, each such group lowered the position, so the search started again."""
     costs = []
     for incomplete in (10, 5_000):
         store, app = waiting(incomplete)
@@ -149,7 +149,7 @@ def test_completed_group_in_front_causes_no_search_of_later_groups() -> None:
 
 
 def older(manager: Manager) -> None:
-    """Changes the store to the format of a version without the index of complete groups."""
+    """Changes the store to the format of a version without an index of complete groups."""
     tx = manager.store.begin()
     for key, _ in list(tx.scan(keys.SPACE_COMPLETE, keys.after(keys.SPACE_COMPLETE))):
         tx.delete(key)

@@ -1,4 +1,4 @@
-"""The next members of the groups that a consumer holds."""
+"""Tests of the next messages of the groups that a consumer holds."""
 
 from typing import Any
 
@@ -50,14 +50,14 @@ def test_group_that_is_stopped_while_it_is_next_is_not_delivered() -> None:
     (b2,) = app.delivered()
     assert b2.body == b"B2"
     player("alter A resume")
-    assert app.delivered() == []  # The member is delivered after the leased one is settled.
+    assert app.delivered() == []  # The message is delivered after the leased one is settled.
     app.ack(a1)
     player.manager.rest()
     assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
 
 
 def test_group_is_not_left_to_an_idle_consumer_without_credit() -> None:
-    """If a member did not fit its frame, the consumer keeps the group only for a limited time."""
+    """If a message did not fit its frame, the consumer holds the group only for a limited time."""
     player = GroupPlayer()
     putter, large = player.app("putter"), bytes(DELIVER_MAX_BYTES * 2 // 3)
     for letter in "AB":
@@ -229,7 +229,7 @@ def test_credit_of_bytes_bounds_what_is_handed_out() -> None:
 
 
 def test_leased_members_of_a_group_are_limited() -> None:
-    """The rest is delivered once, for any kind of settle."""
+    """The rest is delivered once, after any kind of settle."""
     player = GroupPlayer()
     app, count = player.app("app"), 3 * OUT_MAX
     batch = [record(b"%d" % n, group=(group_id("A"), n, n == count)) for n in range(1, count + 1)]
@@ -250,7 +250,7 @@ def test_leased_members_of_a_group_are_limited() -> None:
 
 
 def test_reader_that_loses_a_group_keeps_no_unrequested_members() -> None:
-    """Seed 12358 of the simulator."""
+    """Seed 12358 of the simulator showed this bug."""
     player = GroupPlayer()
     player("put A1 B1 m1 m2 B2")
     app, _ = pinned(player, 2)

@@ -1,4 +1,4 @@
-"""In pinned order, the message in the first position is next, with or without a group."""
+"""Tests that the message in the first position comes next in pinned order, grouped or not."""
 
 from heapq import heapify, heappop, heappush
 
@@ -11,8 +11,8 @@ from tests.group_player import group_id
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, items, record
 
-# Fields of a wish: a group letter or "", a priority, a flag, and a correlation id. The flag lets a
-# lower number precede the member. A correlation id forces single steps.
+# Fields of a wish: a group letter or "", a priority, a flag, and a correlation id. With the flag, a
+# lower number precedes the message. With a correlation id, messages are put in single steps.
 wishes = st.lists(
     st.tuples(
         st.sampled_from(["", "A", "B", "C"]),
@@ -27,7 +27,7 @@ credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int, int, bytes]]:
-    """Returns letter, number, priority and correlation id of members, some of them out of order."""
+    """Returns letter, number, priority and correlation id of messages, some out of order."""
     found: list[tuple[str, int, int, bytes]] = []
     at: dict[str, list[int]] = {}
     for letter, priority, swaps, correlation in wished:
@@ -43,7 +43,7 @@ def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int,
 
 
 def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
-    """Returns the expected order: each time, the first of the messages that may be next."""
+    """Returns the messages in the expected order: each time, the first one that may be next."""
     places = {
         (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
     }

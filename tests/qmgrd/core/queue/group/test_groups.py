@@ -1,4 +1,4 @@
-"""The groups of a queue: valid puts, turns, and retention."""
+"""Tests of the groups of a queue: valid puts, turns, and retention."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ TAKEN, ENDED = ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED
 
 
 class Table:
-    """The groups of one queue and its members, set by hand. An arrival is 10 plus the number."""
+    """The groups of a queue and their messages, set directly. Arrivals are 10 plus the number."""
 
     def __init__(self) -> None:
         self.tx = MemoryStore()
@@ -115,7 +115,7 @@ def test_number_of_a_stored_member_is_taken(table: Table) -> None:
 
 
 def test_consumed_number_is_taken_but_expired_one_is_not(table: Table) -> None:
-    """E35."""
+    """E35: a consumed number remains in use, but an expired number does not."""
     table.enter(1, 2, 3, 4)
     table.leave(1, 3)
     table.leave(2, for_good=False)
@@ -130,7 +130,7 @@ def test_nothing_follows_the_last(table: Table) -> None:
         ENDED,
         "GROUP_ENDED: group A on queue Q ends with number 3; begin another group",
     )
-    assert table.refusal(2, is_last=True)[0] == ENDED  # a second last member
+    assert table.refusal(2, is_last=True)[0] == ENDED  # A second message claims to be the last.
     table.check(2)
 
 
@@ -389,7 +389,7 @@ def test_incomplete_group_is_discarded_in_time(store: AnyStore, app: Client) -> 
     assert app.bodies("Q") == [b"B1", b"B2", b"m1"]
     assert (app.show("Q")["expired"], app.show("Q")["delayed"]) == (4, 0)
     assert "group expired" in [event["event"] for event in events(app)]
-    put(app, "A1")  # The daemon has completely forgotten the group.
+    put(app, "A1")  # The daemon has completely forgotten this group.
 
 
 def test_incomplete_group_becomes_dead_letters_in_order(app: Client) -> None:
@@ -416,7 +416,7 @@ def test_leased_members_of_an_incomplete_group_are_awaited(app: Client) -> None:
 
 
 def test_member_that_arrives_at_the_deadline_is_in_time(app: Client) -> None:
-    """A delayed member may become available in the same turn."""
+    """A message that arrives after a delay may become available in the same turn."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A3~")
     run_due_work(app.manager, 1_500)
@@ -445,7 +445,7 @@ def test_group_that_waits_for_an_operator_does_not_expire(app: Client) -> None:
 
 
 def test_incomplete_group_expires_in_time_even_if_it_was_empty_once(app: Client) -> None:
-    """The check of the empty group was scheduled days later, at the end of its retention."""
+    """The check of the empty group was due days later, at the end of its retention."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))

@@ -1,4 +1,4 @@
-"""The holders of groups: the rules at the top of held_groups.py, for all orders of events."""
+"""Tests of which reader holds a group, by the rules in held_groups.py, in any order of events."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from qmgrd.core.queue.group import held_groups as held_groups_module
 from qmgrd.core.queue.group.held_groups import HeldGroups, Member, Reader
 
 A, B, C = (letter * 24 for letter in (b"a", b"b", b"c"))
-LAST = 6  # number of the last member of each group
+LAST = 6  # number of the last message of each group
 QUEUE = 1
 
 groups = st.sampled_from([A, B, C])
@@ -19,7 +19,7 @@ picks = st.integers(0, 100)
 
 
 class Held(RuleBasedStateMachine):
-    """Three groups of six members, readers in both orders, and a plain account of all leases."""
+    """Three groups of six messages, readers in both orders, and a plain account of all leases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class Held(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.leased: dict[int, Member] = {}
         self.leased_singly: set[int] = set()
-        self.returning: set[int] = set()  # members after one that returned
+        self.returning: set[int] = set()  # messages after one that has returned
         self.gone: dict[bytes, set[int]] = {A: set(), B: set(), C: set()}
         self.arrival = 0
 
     def free(self, group_id: bytes, number: int) -> int | None:
-        """Returns the first unconsumed number from *number* on, if that member can be leased."""
+        """Returns the first unconsumed number from *number* on, if its message can be leased."""
         while number in self.gone[group_id]:
             number += 1
         is_leased = Member(group_id, number) in self.leased.values()
@@ -200,7 +200,7 @@ def a_reader(held_groups: HeldGroups, order: int = LOGICAL, connection: int = 1)
 
 
 def begun(held_groups: HeldGroups, reader: Reader, group_id: bytes, *numbers: int) -> None:
-    """Makes *reader* hold a group with these members leased. The arrival is the number."""
+    """Makes *reader* hold a group in which *numbers* are leased. Arrivals equal the numbers."""
     held = held_groups.begin(group_id, reader, numbers[0])
     for number in numbers:
         held_groups.record_lease(group_id, held, number, at(group_id, number))
@@ -214,7 +214,7 @@ def at(group_id: bytes, number: int) -> int:
 
 
 def test_reader_returns_to_the_group_whose_member_came_back() -> None:
-    """The reader releases its other group, because no member of that group is leased."""
+    """The reader releases its other group, because no message of that group is leased."""
     held_groups = HeldGroups()
     reader = a_reader(held_groups)
     begun(held_groups, reader, A, 1, 2)
@@ -255,7 +255,7 @@ def test_pinned_reader_is_called_back_and_holds_the_members_still_leased() -> No
 def test_member_taken_back_is_remembered_until_it_is_leased_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The number of remembered members is limited."""
+    """The number of messages that the daemon remembers is limited."""
     held_groups = HeldGroups()
     reader = a_reader(held_groups)
     begun(held_groups, reader, A, 1, 2, 3)
@@ -370,7 +370,7 @@ def test_reader_has_an_order_unless_it_is_physical(order: int) -> None:
 
 
 def test_reader_that_had_to_leave_a_group_is_still_its_last() -> None:
-    """An earlier reader then learns that another reader had the group."""
+    """An earlier reader then learns that another reader has had the group."""
     held_groups = HeldGroups()
     before, other = a_reader(held_groups, PINNED), a_reader(held_groups, PINNED)
     begun(held_groups, before, A, 1)

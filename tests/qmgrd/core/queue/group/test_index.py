@@ -1,4 +1,4 @@
-"""The index of members, with a row for each run, compared with a dict of all members."""
+"""Tests of the index of members, with a row per run, compared with a dict of all members."""
 
 import pytest
 from hypothesis import given
@@ -110,7 +110,7 @@ def test_damaged_row_is_ignored(key: bytes, value: bytes) -> None:
     store = MemoryStore()
     store.put(key, value)
     for number in range(6):
-        group_index.find(store, PREFIX, number)  # The row refers to no member and has no effect.
+        group_index.find(store, PREFIX, number)  # The row refers to no message, and has no effect.
 
 
 def test_single_member_has_the_same_name_as_before() -> None:

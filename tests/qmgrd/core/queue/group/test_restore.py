@@ -1,4 +1,4 @@
-"""Groups with invalid rows are restored from their members."""
+"""Tests that groups with invalid rows are restored from their messages."""
 
 from typing import Any
 

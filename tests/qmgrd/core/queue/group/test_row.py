@@ -1,4 +1,4 @@
-"""The row of a group, compared with a plain set of the removed numbers."""
+"""Tests of the row of a group, compared with a plain set of the removed numbers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ def after_steps(todo: list[tuple[str, int]]) -> tuple[GroupRow, set[int]]:
 @given(steps)
 def test_it_knows_what_a_set_knows(todo: list[tuple[str, int]]) -> None:
     row, gone = after_steps(todo)
-    assert row.gone == len(gone)
+    assert row.left_count == len(gone)
     assert row.due == first_not_in(gone)
     for number in range(1, 35):
         assert row.has_left(number) == (number in gone)
@@ -42,7 +42,7 @@ def test_it_knows_what_a_set_knows(todo: list[tuple[str, int]]) -> None:
 @given(steps)
 def test_runs_ascend_and_do_not_touch(todo: list[tuple[str, int]]) -> None:
     row, _ = after_steps(todo)
-    end = row.done + 1  # This number is due, so its member has not left.
+    end = row.done + 1  # This number is due, so its message has not left.
     for first, count in row.ahead:
         assert first > end
         assert count > 0
@@ -91,7 +91,7 @@ def test_stored_row_is_read_back(row: GroupRow) -> None:
 
 
 def test_stored_row_has_all_of_it_in_the_order_of_its_fields() -> None:
-    """A later version adds fields at the end, and an older version ignores these fields."""
+    """Later versions add fields at the end, which older versions ignore."""
     values = [1, 2, 3, [[5, 1]], 5, 6, True, False, 9, 10, b"place", 12, 13, 14, 15, 16, True]
     row = GroupRow.decode(pack([*values, "more"]))
     assert unpack(row.encode()) == values

@@ -1,4 +1,4 @@
-"""Runs of members use the tight loops, with the same result as single steps."""
+"""Tests that runs of members use the tight loops, with the same results as single steps."""
 
 from typing import Any
 
@@ -158,7 +158,7 @@ def test_runs_are_put_taken_and_acknowledged_as_all_others(
 
 
 def test_runs_take_the_tight_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the test above would compare the slow paths with themselves."""
+    """Otherwise, the test above would compare the slow paths with themselves."""
     both = Both(PINNED)
     monkeypatch.setattr(puts, "prepare", None)
     batch = run((IDS[0], 1, 5, False)) + run((IDS[1], 1, 3, True)) + run((IDS[0], 6, 2, True))

@@ -1,4 +1,4 @@
-"""The selection of a reader: its next member, or a refusal (E7, E18)."""
+"""Tests of what a reader receives: its next message, or a refusal (E7, E18)."""
 
 import pytest
 

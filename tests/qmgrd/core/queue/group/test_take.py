@@ -1,4 +1,4 @@
-"""Takes in logical and pinned order. tests/conversations/group has the rows of the table."""
+"""Tests of takes in logical and pinned order. tests/conversations/group tests the table."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from tests.qmgrd.core.harness import Client, Manager, items, lessee, record
 
 
 class CountingStore(MemoryStore):
-    """Counts the rows read."""
+    """A store that counts the rows read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,14 +76,14 @@ def reads_of(others: int, *, all_available: bool) -> list[int]:
 
 @pytest.mark.parametrize("all_available", [False, True])
 def test_next_member_costs_the_same_whatever_else_is_on_the_queue(all_available: bool) -> None:
-    """E29: each get reads the same number of rows, with 100 and with 10,000 other messages."""
+    """E29: Each get reads the same number of rows, with 100 and with 10,000 other messages."""
     few = reads_of(100, all_available=all_available)
     assert reads_of(10_000, all_available=all_available) == few
     assert max(few) < 20
 
 
 def test_check_of_completeness_does_not_read_the_group() -> None:
-    """E30: the first get from a group of 10,000 costs as much as from a group of four."""
+    """E30: The first get from a group of 10,000 costs as much as from a group of four."""
     costs = []
     for size in (4, 10_000):
         store = CountingStore()
@@ -102,7 +102,7 @@ def test_check_of_completeness_does_not_read_the_group() -> None:
 
 
 def test_start_does_not_depend_on_the_number_of_members() -> None:
-    """E34 (D16): the index is stored, not rebuilt."""
+    """E34 (D16): The index is stored, and is not rebuilt at a start."""
     costs = []
     for others in (10, 2_000):
         store, app = filled(others)
@@ -195,7 +195,7 @@ def test_message_that_does_not_fit_a_frame_is_the_first_of_the_next(order: int, 
 
 
 def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
-    """E7: on a deep queue, members that are not due are checked once."""
+    """E7: On a deep queue, messages that are not due are checked once."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
@@ -206,7 +206,7 @@ def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
 
 
 def test_selected_first_member_is_found_when_it_becomes_due() -> None:
-    """The consumer has checked number 2 before number 1 is consumed."""
+    """The consumer has already checked number 2 when number 1 is consumed."""
     player = GroupPlayer()
     player("put A1 A2!")
     assert player("other: get") == "has +A1"
@@ -226,7 +226,7 @@ def test_refused_selection_leases_nothing() -> None:
 
 
 def test_only_a_consumer_with_a_reader_is_taken_in_order() -> None:
-    """A consumer without a reader has no order."""
+    """Without a reader, a consumer has no order."""
     consumer = Consumer(1, 1, lessee(_queue()), 1, 1)
     consumer.order = m.LOGICAL
     with pytest.raises(AssertionError, match="only a reader has an order"):
@@ -242,7 +242,7 @@ def _queue() -> Queue:
 
 @pytest.mark.parametrize("way", [{"group_id": group_id("A")}, {"correlation_id": b"k"}])
 def test_many_members_that_are_not_due_do_not_hide_available_ones(way: Any) -> None:
-    """A get with a selector ends, and finds messages after a slice."""
+    """A get with a selector ends, and finds messages beyond the first slice."""
     player = GroupPlayer()
     app = player.app("app")
     many = [
@@ -271,7 +271,7 @@ def test_waiting_selection_by_correlation_id_sees_members_that_become_due() -> N
 
 
 def test_message_that_does_not_fit_is_not_overtaken() -> None:
-    """E6."""
+    """E6: a message that does not fit is not overtaken."""
     player = GroupPlayer()
     app = player.app("app")
     app.put("Q", b"1" * 600_000, b"2" * 600_000)
@@ -285,7 +285,7 @@ def test_message_that_does_not_fit_is_not_overtaken() -> None:
 
 
 def test_group_left_to_another_reader_hides_nothing() -> None:
-    """Other readers skip the group, and the new reader finds the group before their positions."""
+    """Other readers skip the group. The new reader finds it before their positions."""
     player = GroupPlayer()
     player("one: consume pinned credit=1")
     player("put A1 B1")
@@ -298,7 +298,7 @@ def test_group_left_to_another_reader_hides_nothing() -> None:
 
 
 def test_credit_does_not_search_groups_of_other_consumers() -> None:
-    """One search serves a credit of one, however many groups have more members."""
+    """A single search suffices for a credit of one, however many groups have more messages."""
     store = CountingStore()
     manager = Manager(store)
     app = manager.connect()
@@ -318,7 +318,7 @@ def test_credit_does_not_search_groups_of_other_consumers() -> None:
 
 @pytest.mark.parametrize("action", [m.RENEW, m.REJECT])
 def test_member_that_is_taken_back_cannot_be_settled(action: int) -> None:
-    """The preceding member returned in the same turn."""
+    """The preceding message returned in the same turn."""
     player = GroupPlayer()
     app = player.app("app")
     player("put A1 A2 A3!")
@@ -337,7 +337,7 @@ def test_member_that_is_taken_back_cannot_be_settled(action: int) -> None:
 
 
 def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
-    """Otherwise a closed reader would hold a new group."""
+    """Otherwise, a closed reader could hold a new group."""
     player = GroupPlayer()
     assert player("get wait=10000") == "asks"
     assert player("close") == "closed\nreceived no message"
@@ -346,7 +346,7 @@ def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
 
 
 def test_incomplete_groups_do_not_let_others_pass() -> None:
-    """E6, E11: after a slice of these, a complete group still precedes a later message."""
+    """E6, E11: Even after a slice of these, a complete group precedes a later message."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
@@ -372,7 +372,7 @@ def test_group_at_the_end_of_a_slice_is_not_skipped(order: int) -> None:
 
 
 def test_messages_without_a_group_are_available_during_the_sweep_of_a_start() -> None:
-    """Until the sweep, lost messages count as members, but not in the depth."""
+    """Until the sweep, lost messages count as part of their groups, but not in the depth."""
     free = 0
     for _ in range(2):  # The second round has as many messages as the first one counts.
         app = _sweeping(free).connect("app")
@@ -384,7 +384,7 @@ def test_messages_without_a_group_are_available_during_the_sweep_of_a_start() ->
 
 
 def _sweeping(free: int) -> Manager:
-    """Returns a manager that has begun to sweep, with *plain* messages without a group."""
+    """Returns a manager that has begun its sweep, with *plain* messages without a group."""
     manager, count = Manager(), 3_000
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

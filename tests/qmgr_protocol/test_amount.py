@@ -1,4 +1,4 @@
-from qmgrd.core.limits.amount import amount
+from qmgr_protocol.amount import amount
 
 
 def test_only_one_is_singular() -> None:

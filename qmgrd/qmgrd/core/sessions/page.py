@@ -1,10 +1,12 @@
-"""Cuts pages from ordered lists. The cost depends on the length of the page, not of the list."""
+"""Cuts pages from ordered lists.
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+The cost depends on the length of the page, not on the length of the list.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from qmgr_protocol.topic import MARK
 from qmgrd.core.limits.budget import LOOK_EACH, Budget
 
 Key = TypeVar("Key", int, str)
@@ -12,7 +14,7 @@ Row = TypeVar("Row")
 
 
 def page(ordered: Sequence[Key], after: Key, limit: int) -> tuple[list[Key], Key | None]:
-    """Returns up to *limit* keys after *after*. Also returns the last key if more keys follow."""
+    """Returns up to *limit* keys after *after*, and the last of them if more keys follow."""
     at = bisect_right(ordered, after)
     found = list(ordered[at : at + limit])
     return found, found[-1] if len(ordered) > at + limit else None
@@ -32,9 +34,3 @@ def shown(
             return found, keys[len(found) - 1]
         found.append(show(key))
     return found, further
-
-
-def below_of(topics: Sequence[str], topic: str) -> Iterator[str]:
-    """Yields the topics below *topic* from the sorted *topics*. *topic* need not be in the list."""
-    end = topic + chr(ord(MARK) + 1)
-    yield from topics[bisect_left(topics, topic + MARK) : bisect_left(topics, end)]

@@ -1,10 +1,10 @@
-"""Pages of an ordered collection."""
+"""Tests of pages of an ordered collection."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgrd.core.limits.budget import ENDLESS, LOOK_EACH, SHARE, Budget
-from qmgrd.core.limits.page import page, shown
+from qmgrd.core.sessions.page import page, shown
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 
@@ -33,7 +33,7 @@ def test_page_is_cut_where_its_rows_take_longer_than_a_share() -> None:
         return -key
 
     rows, further = shown(keys, 999, show, Budget(100, clock))
-    assert rows == [-key for key in range(8 * SHARE)]  # 100 ms * SHARE %, in steps of LOOK_EACH
+    assert rows == [-key for key in range(8 * SHARE)]  # SHARE % of 100 ms, in steps of LOOK_EACH
     assert further == 8 * SHARE - 1
     assert not len(rows) % LOOK_EACH
 

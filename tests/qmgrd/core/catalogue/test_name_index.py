@@ -1,19 +1,19 @@
-"""The remote queues and proxies of another queue manager."""
+"""Tests of the remote queues and proxies of another queue manager."""
 
 import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue import route
+from qmgrd.core.catalogue.name_index import NameIndex, manager_of, target_of
 from qmgrd.core.catalogue.named import Alias, ProxySubscription, Remote
-from qmgrd.core.catalogue.remotes import Remotes
 from tests.qmgrd.core.harness import Client
 
 QUEUES = 500
 
 
 def test_names_are_found_by_their_queue_manager_until_none_is_left() -> None:
-    remotes = Remotes()
+    remotes = NameIndex(manager_of)
     found = [
         Remote("Q@NYC", "Q", "NYC"),
         ProxySubscription(":p@NYC", "NYC"),
@@ -21,12 +21,24 @@ def test_names_are_found_by_their_queue_manager_until_none_is_left() -> None:
     ]
     for one in (*found, Alias("A", "Q@NYC"), None):
         remotes.add(one)
-    assert list(remotes.managers()) == ["NYC", "BOS"]
+    assert list(remotes.referred()) == ["NYC", "BOS"]
     assert list(remotes.of("NYC")) == ["Q@NYC", ":p@NYC"]
     for one in (*found[:2], Alias("A", "Q@NYC"), None):
         remotes.remove(one)
-    assert list(remotes.managers()) == ["BOS"]
+    assert list(remotes.referred()) == ["BOS"]
     assert list(remotes.of("NYC")) == []
+
+
+def test_oldest_alias_of_a_target_is_found_until_none_is_left() -> None:
+    aliases = NameIndex(target_of)
+    for name in ("A", "B"):
+        aliases.add(Alias(name, "Q"))
+    assert aliases.first_of("Q") == "A"
+    aliases.remove(Alias("A", "Q"))
+    assert aliases.first_of("Q") == "B"
+    aliases.remove(Alias("B", "Q"))
+    assert aliases.first_of("Q") is None
+    assert not aliases
 
 
 @pytest.fixture

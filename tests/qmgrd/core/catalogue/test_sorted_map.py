@@ -1,10 +1,10 @@
-"""A map that keeps its keys in order."""
+"""Tests of a map that keeps its keys in order."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgrd.core.limits.sorted_map import SortedMap
+from qmgrd.core.catalogue.sorted_map import SortedMap
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans())))

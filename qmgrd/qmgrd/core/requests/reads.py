@@ -17,13 +17,14 @@ def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Message]]:
 
 READS = _requests(lambda traits: traits.reads)
 
-# Requests whose answers may be as long as a frame. They wait until the room suffices for a frame.
+# Requests whose answers may be as long as a frame. They wait until there is room for a frame.
 LONG = _requests(lambda traits: traits.is_long)
 
-# Requests without an effect other than their answer. They are dropped if their connection closes.
+# Requests whose only effect is their answer. They are dropped if their connection closes.
 DROPPED = _requests(lambda traits: traits.is_dropped)
 
-# Requests with a selector. A tuple, not a set, lets type checkers know the field of a selector.
+# Requests with a selector. With a tuple instead of a set, type checkers know that they have a
+# selector field.
 SELECTING = (
     m.Get,
     m.Consume,

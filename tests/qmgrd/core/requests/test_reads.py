@@ -1,15 +1,15 @@
-"""Requests that only read."""
+"""Tests of requests that only read."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.need import Right
 from qmgr_protocol.operation import Growth
-from qmgrd.core.limits.reads import DROPPED, LONG, READS, SELECTING
+from qmgrd.core.requests.reads import DROPPED, LONG, READS, SELECTING
 from qmgrd.core.requests.rights import NEEDS
 
 
 def test_reads_are_the_requests_that_are_declared_as_queries() -> None:
-    """A query adds no rows, is dropped with its connection, and is answered with Ok."""
+    """A query adds no rows, is dropped when its connection ends, and is answered with Ok."""
     for kind in READS:
         (traits,) = [found.request for found in OPERATIONS.values() if found.kind is kind]
         assert traits is not None

@@ -1,4 +1,4 @@
-"""Writes numbers with their nouns."""
+"""Formats numbers with their nouns."""
 
 
 def amount(count: int, noun: str) -> str:
