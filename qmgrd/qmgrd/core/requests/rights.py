@@ -20,6 +20,7 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.missing import no_link, no_queue, no_subscription, no_template
 from qmgrd.core.catalogue.named import Alias
 from qmgrd.core.context.context import Context
+from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 
@@ -42,6 +43,7 @@ class Needed(NamedTuple):
     right: Right
     kind: Kind  # never DESTINATION or SOURCE
     name: str  # "" for the queue manager itself, "*" for all objects of the kind
+    alias: str = ""  # the alias in the request that reaches the object, if any
 
 
 class Guard:
@@ -63,11 +65,13 @@ class Guard:
         access = session.access
         assert access is not None
         kind = type(message)
-        if kind is m.Put and session.store_id:
+        if isinstance(message, m.Put) and isinstance(
+            session.streams.get(message.stream), InboundPath
+        ):
             return
         for need in CHECKED[kind]:
             for needed in self._objects(need, message, session.name):
-                if not (access.may(*needed) or self._is_own(session, needed)):
+                if not (access.may(*needed[:3]) or self._is_own(session, needed)):
                     self._refuse(access, needed, kind.__name__)
 
     def check_put(self, access: Access, name: str) -> None:
@@ -77,7 +81,7 @@ class Guard:
             RequestError: As :meth:`check`.
         """
         needed = self._object(Right.PUT, Kind.DESTINATION, name)
-        if not access.may(*needed):
+        if not access.may(*needed[:3]):
             self._refuse(access, needed, "Put")
 
     def _refuse(self, access: Access, needed: Needed, operation: str) -> None:
@@ -118,9 +122,9 @@ class Guard:
             found = value(need.field)
             names = found if isinstance(found, list) else [found] if found else []
             for name in names or (_ALL if need.or_all else ()):
-                yield self._object(need.right, need.kind, str(name))
+                yield self._object(need.right, need.kind, str(name), through=need.through)
 
-    def _object(self, right: Right, kind: Kind, name: str) -> Needed:
+    def _object(self, right: Right, kind: Kind, name: str, *, through: bool = False) -> Needed:
         """Returns the needed right on the object that *name* reaches."""
         if kind is Kind.DESTINATION and topics.is_topic(name):
             return Needed(Right.PUBLISH, Kind.TOPIC, name.removeprefix(topics.MARK))
@@ -128,8 +132,10 @@ class Guard:
             return Needed(right, Kind.SUBSCRIPTION, name)
         if kind not in (Kind.DESTINATION, Kind.SOURCE):
             return Needed(right, kind, name)
-        found = self._catalogue.queues.get(name) if right in _THROUGH else None
-        return Needed(right, Kind.QUEUE, found.target if isinstance(found, Alias) else name)
+        found = self._catalogue.queues.get(name) if through or right in _THROUGH else None
+        if isinstance(found, Alias):
+            return Needed(right, Kind.QUEUE, found.target, name)
+        return Needed(right, Kind.QUEUE, name)
 
     def explain(self, access: Access, message: m.AccessExplain) -> list[dict[str, Any]]:
         """Returns each right that a request would need, and the grant that decides.
@@ -149,7 +155,7 @@ class Guard:
             if need.right is Right.CONNECT or (need.when and not message.values.get(need.when)):
                 continue
             for needed in self.needed(need, lambda x: message.values.get(x, ""), access.user):
-                grant = access.deciding(*needed)
+                grant = access.deciding(*needed[:3])
                 by = " ".join(filter(None, grant.encode())) if grant is not None else ""
                 if not by and access.is_administrator:
                     by = f"role {ADMINISTRATOR}"
@@ -158,7 +164,7 @@ class Guard:
                         "right": needed.right.value,
                         "kind": needed.kind.value,
                         "name": needed.name,
-                        "allowed": access.may(*needed),
+                        "allowed": access.may(*needed[:3]),
                         "by": by,
                     }
                 )
@@ -174,10 +180,11 @@ def _value(message: Arrived, field: str) -> Any:
 
 def refusal(access: Access, needed: Needed) -> RequestError:
     """Returns the error for a user that lacks the *needed* right."""
-    right, kind, name = needed
-    if right is not Right.CREATE and not access.sees(kind, name):
+    right, kind, name, alias = needed
+    is_seen = access.sees(kind, name) or (alias != "" and access.sees(kind, alias))
+    if right is not Right.CREATE and not is_seen:
         if kind is Kind.QUEUE and name not in _ALL:
-            return no_queue(name[:80], ())
+            return no_queue((alias or name)[:80], ())
         if kind is Kind.SUBSCRIPTION and name not in _ALL:
             return no_subscription(name, ())
         if kind is Kind.LINK:
@@ -187,6 +194,8 @@ def refusal(access: Access, needed: Needed) -> RequestError:
     what = f"{kind.value} {name[:200]}" if name else "the queue manager itself"
     if name in _ALL:
         what = f"every {kind.value}"
+    if alias:  # The user may not know the queue.
+        what = f"the queue of alias {alias}"
     return RequestError(
         ErrorCode.NOT_AUTHORIZED,
         f"user {access.user} may not do this: the right to {right.value} on {what} is required",
