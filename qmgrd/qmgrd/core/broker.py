@@ -223,6 +223,7 @@ class Broker:
             self.context.now.ms,
             identity,
             access,
+            self._guard.is_enforced,
             partial(self._guard.check_put, access) if access is not None else None,
         )
 

@@ -52,7 +52,7 @@ class Guard:
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
-        self._is_enforced = context.config.auth.mode == "enforce"
+        self.is_enforced = context.config.auth.mode == "enforce"
 
     def check(self, session: Session, message: Arrived) -> None:
         """Checks a request of a user. Returns if the user may send it.
@@ -87,7 +87,7 @@ class Guard:
     def _refuse(self, access: Access, needed: Needed, operation: str) -> None:
         """Raises the error for a lacking right. If rights are not enforced, only logs it."""
         error = refusal(access, needed)
-        if self._is_enforced:
+        if self.is_enforced:
             raise error
         self._context.note(
             "warning",
