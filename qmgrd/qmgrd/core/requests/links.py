@@ -59,9 +59,10 @@ class LinkAdmin:
         link = self._links.find(message.link)
         users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
+            known = ", ".join(name for name in users if session.shows(Kind.QUEUE, name))
             raise RequestError(
                 ErrorCode.QUEUE_IN_USE,
-                f"link {message.link} is used by {', '.join(users)}: delete these first",
+                f"link {message.link} is used by {known or 'remote queues'}: delete these first",
             )
         depth = link.queue.counters.depth
         if depth and not message.purge:

@@ -276,7 +276,7 @@ def _raw(*messages: Any) -> tuple[Dialled, bytes]:
     """Returns a connection, and frames that a hostile client sends in any order."""
     first = ClientLogin("app", PASSWORD, NONCE).first()
     hello = HELLO._replace(auth_method=scram.METHOD, auth_data=first)
-    named = {"hello": hello, "answer": m.AuthAnswer(b"x"), "status": m.Status(1)}
+    named: dict[str, Any] = {"hello": hello, "answer": m.AuthAnswer(b"x"), "status": m.Status(1)}
     frames = [encode(to_array(named[one])) for one in messages]
     return Door().dial(), b"".join(frames)
 

@@ -6,6 +6,7 @@ Without one of the rights, it must be refused, and the store must stay the same.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -46,7 +47,7 @@ Result = tuple[Any, ...]
 # -- the world: an object of each kind that requests name
 
 
-def _make_world() -> Manager:
+def make_world() -> Manager:
     manager = Manager()
     owner = manager.connect("owner")
     owner.ask(m.UserCreate, "admin", {"verifier": VERIFIER, "roles": ["administrator"]})
@@ -197,7 +198,7 @@ class Case(NamedTuple):
         return f"{type(self.sample.message).__name__}-{'-'.join(filter(None, self.grant))}"
 
 
-def _peer(kind: type[Any]) -> str:
+def peer_of(kind: type[Any]) -> str:
     """Returns the name of the other end. Only FAR may fetch, because it has a link."""
     return "FAR" if kind is m.LinkFetch else "PEER"
 
@@ -209,7 +210,7 @@ def _values(need: Need, message: Any) -> list[str]:
     if need.kind is Kind.MANAGER:
         return [""]
     if need.kind is Kind.PEER:
-        return [_peer(type(message))]
+        return [peer_of(type(message))]
     if need.field == EACH:
         return []
     field, _, attribute = need.field.partition(".")
@@ -252,7 +253,7 @@ EACH_GRANTABLE = pytest.mark.parametrize("case", GRANTABLE, ids=str)
 
 @pytest.fixture(scope="module")
 def world() -> dict[bytes, bytes]:
-    return dict(_make_world().store.rows)
+    return dict(make_world().store.rows)
 
 
 class Copy:
@@ -285,7 +286,7 @@ class Copy:
         kind = type(sample.message)
         is_peer = DIALLER[kind] is Role.QUEUE_MANAGER
         role = ("queue-manager", STORE_ID) if is_peer else ("client", b"")
-        self.client = self.manager.connect(_peer(kind), *role, user=user)
+        self.client = self.manager.connect(peer_of(kind), *role, user=user)
         for message in sample.before:
             self.client.say(message)
         self.manager.rest()
@@ -369,13 +370,7 @@ def test_results_of_the_owner_are_worth_comparing(world: dict[bytes, bytes]) -> 
         for i, found in results.items()
         if any(type(x) is tuple and x[0] in ("Error", "Goaway") for x in found)
     }
-    assert errors == {
-        m.AsideRetry,
-        m.AsideDrop,
-        m.JobShow,
-        m.JobCancel,
-        m.GrantDelete,
-    }
+    assert errors == {m.AsideRetry, m.AsideDrop, m.JobShow, m.JobCancel, m.GrantDelete}
 
 
 @EACH_SAMPLE
@@ -432,7 +427,7 @@ def test_right_that_is_revoked_is_lacking_on_the_open_connection(
     check_refused(copy, case.sample.message)
 
 
-def _through_alias(case: Case) -> Any | None:
+def through_alias(case: Case) -> Any | None:
     """Returns the request of *case* with an alias instead of the queue, or None."""
     right, kind, name = case.grant
     reaches = right in ("put", "get", "browse", "purge", "move") or case.need.through
@@ -448,12 +443,12 @@ def _through_alias(case: Case) -> Any | None:
     return message._replace(**{field: alias})
 
 
-ALIASED = [case for case in CASES if _through_alias(case) is not None]
+ALIASED = [case for case in CASES if through_alias(case) is not None]
 
 
 @pytest.mark.parametrize("case", ALIASED, ids=str)
 def test_alias_counts_as_its_queue(world: dict[bytes, bytes], case: Case) -> None:
-    message, (right, kind, name) = _through_alias(case), case.grant
+    message, (right, kind, name) = through_alias(case), case.grant
     sample = case.sample._replace(message=message)
     expected = as_owner(world, sample)
     granted = Copy(world).grant([*others(case), case.grant]).connect(sample)
@@ -572,10 +567,8 @@ def test_guard_without_any_check_is_found(
     world: dict[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Guard, "check", lambda self, session, message: None)
-    found = [
-        caught(
-            lambda case=case: check_refused(Copy(world).connect(case.sample), case.sample.message)
-        )
-        for case in CASES
-    ]
-    assert all(found)
+
+    def check(case: Case) -> None:
+        check_refused(Copy(world).connect(case.sample), case.sample.message)
+
+    assert all(caught(partial(check, case)) for case in CASES)
