@@ -34,7 +34,7 @@ from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
 from qmgrd.core.limits.reads import READS, SELECTING
 from qmgrd.core.limits.room import marks_of, room_of
-from qmgrd.core.loading import load
+from qmgrd.core.loading import load, lose_volatile
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
@@ -49,7 +49,7 @@ from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.link_rotation import LinkRotation
-from qmgrd.core.sessions.session import Session, SessionFenced, error_of
+from qmgrd.core.sessions.session import RequestNotAllowed, Session, SessionFenced, error_of
 from qmgrd.core.sessions.settle_part import Arrived
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
@@ -60,15 +60,6 @@ from qmgrd.core.sessions.unused import Unused
 TIMERS_PER_TURN = 1_000
 _NO_REQUESTS = frozenset({*get_args(m.Answer), m.OperationUnknown})
 _COUNTED = GROWING | READS | {*SELECTING}
-
-
-class RequestNotAllowed(RemoteProtocolError):
-    """The peer may not send this request. Closes the connection, as some requests have no id."""
-
-    code = ErrorCode.NOT_AUTHORIZED
-
-    def __init__(self, request: str) -> None:
-        super().__init__(f"{request} is not allowed to this peer")
 
 
 class Broker:
@@ -133,7 +124,7 @@ class Broker:
         self.link_rotation = LinkRotation(context, self.catalogue.links)
         self.subscriptions.load()
         self.unused.load()
-        self._lose_volatile()
+        lose_volatile(context, self.catalogue, self.jobs)
         self.services = Services(
             context,
             self.catalogue,
@@ -157,26 +148,6 @@ class Broker:
             if not link.row["stopped"]:
                 link.start()
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
-
-    def _lose_volatile(self) -> None:
-        """Discards messages that are not persistent; jobs remove them from the store."""
-        by_id = self.catalogue.by_id
-        for job in self.jobs.running.values():
-            swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
-            if swept is not None:  # Earlier losses stay lost, though they are still stored.
-                swept.origins.born = max(swept.origins.born, job.row["before"])
-                swept.groups.begin_sweep()
-        for queue in by_id.values():
-            if queue.is_publications:
-                continue  # A publication is removed with its last reference.
-            lost = queue.lose_volatile()
-            if lost is not None:
-                self.jobs.start(
-                    "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
-                )
-                queue.groups.begin_sweep()
-                queue.flush(self.context.tx)  # A crash may come before the next turn.
-                self.context.totals.count(queue)
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
         """Begins a turn."""

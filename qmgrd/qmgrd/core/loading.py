@@ -40,6 +40,25 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
     _list_complete_groups(tx, catalogue, jobs)
 
 
+def lose_volatile(context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
+    """Discards messages that are not persistent; jobs remove them from the store."""
+    by_id = catalogue.by_id
+    for job in jobs.running.values():
+        swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
+        if swept is not None:  # Earlier losses stay lost, though they are still stored.
+            swept.origins.born = max(swept.origins.born, job.row["before"])
+            swept.groups.begin_sweep()
+    for queue in by_id.values():
+        if queue.is_publications:
+            continue  # A publication is removed with its last reference.
+        lost = queue.lose_volatile()
+        if lost is not None:
+            jobs.start("sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1])
+            queue.groups.begin_sweep()
+            queue.flush(context.tx)  # A crash may come before the next turn.
+            context.totals.count(queue)
+
+
 def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> None:
     """Starts jobs that list the complete groups if an older version wrote the store. Runs once."""
     if rows.find(tx, keys.LISTED) is not None:

@@ -20,6 +20,15 @@ from qmgrd.core.sessions.unit import SessionUnit
 STREAMS_MAX = 100
 
 
+class RequestNotAllowed(RemoteProtocolError):
+    """The peer may not send this request. Closes the connection, as some requests have no id."""
+
+    code = ErrorCode.NOT_AUTHORIZED
+
+    def __init__(self, request: str) -> None:
+        super().__init__(f"{request} is not allowed to this peer")
+
+
 class StreamUnknown(RemoteProtocolError):
     """A put on a stream that this connection did not open."""
 
