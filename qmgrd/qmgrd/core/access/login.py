@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who is at the other end of a connection."""
+    """The other end of a connection, after its login."""
 
     user: str  # "" without a user
     method: str  # way in which the identity was proved, for operators

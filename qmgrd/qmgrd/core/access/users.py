@@ -268,19 +268,19 @@ class Users:
 
     def _with(self, user: User, attributes: dict[str, Any]) -> User:
         """Returns *user* with these *attributes*, which a client sent."""
-        for key, value in attributes.items():
-            if key == "verifier" and type(value) is str:
+        for name, value in attributes.items():
+            if name == "verifier" and type(value) is str:
                 verifier = verifiers.parse(value) if value else None
                 now_us = self._context.now.wall_us
                 user = replace(user, verifier=verifier, altered_us=now_us)
-            elif key == "roles" and type(value) is list:
+            elif name == "roles" and type(value) is list:
                 user = replace(user, roles=self._roles(value))
-            elif key == "enabled" and type(value) is bool:
+            elif name == "enabled" and type(value) is bool:
                 user = replace(user, is_enabled=value)
             else:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
-                    f"a user has no attribute {key[:80]!r} of this type; the attributes are: "
+                    f"a user has no attribute {name[:80]!r} of this type; the attributes are: "
                     f"{', '.join(ATTRIBUTES)}",
                 )
         return user

@@ -101,7 +101,7 @@ class Session:
 
     @property
     def by(self) -> str:
-        """Who is at the other end, for the log."""
+        """The user or the name of the other end, for the log."""
         return self.identity.user or self.name
 
     def shows(self, kind: Kind, name: str) -> bool:
