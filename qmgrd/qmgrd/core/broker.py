@@ -19,6 +19,7 @@ from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import growth
 from qmgrd.core.access.login import OPEN, Identity
+from qmgrd.core.access.rights import Rights
 from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -41,6 +42,7 @@ from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
 from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -97,7 +99,10 @@ class Broker:
         self._resumable: dict[bytes, int] = {}  # connection number by session id
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
-        self.jobs = Jobs(context, self.catalogue)
+        self.users = Users(context)
+        self._rights = Rights(context, self.catalogue, self.users)
+        self._guard = Guard(self.catalogue, self._rights)
+        self.jobs = Jobs(context, self.catalogue, self._rights)
         self.dead_letters = DeadLetters(context, self.catalogue)
         returns = Returns(context, self.dead_letters)
         self.units = Units(context, self.catalogue, returns, self.dead_letters)
@@ -111,8 +116,6 @@ class Broker:
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
         self.streams.producer_count = boot_.producers
-        self.users = Users(context)
-        self._guard = Guard(context, self.catalogue)
         self.admin = QueueAdmin(
             context, self.catalogue, self.jobs, self.delivery, self.streams, facts
         )
@@ -131,7 +134,11 @@ class Broker:
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
         self.link_rotation = LinkRotation(context, self.catalogue.links)
+        self._revocations = Revocations(
+            self.catalogue, self.users, self._rights, self._guard, self.delivery, self.connections
+        )
         self.subscriptions.load()
+        self._revocations.load()
         self.unused.load()
         self._lose_volatile()
         self.services = Services(
@@ -214,7 +221,7 @@ class Broker:
             if other > connection:
                 return
         self._resumable[session_id] = connection
-        self.sessions[connection] = Session(
+        session = self.sessions[connection] = Session(
             connection,
             hello.name,
             hello.store_id,
@@ -224,8 +231,10 @@ class Broker:
             self.context.now.ms,
             identity,
             access,
-            partial(self._guard.check_put, access) if access is not None else None,
         )
+        if access is not None:
+            own = session.subscriptions
+            session.check_right = partial(self._guard.check_right, access, own)
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Registers a connection that a link dialled."""
@@ -337,6 +346,7 @@ class Broker:
         """Runs timers and jobs, delivers messages, writes changes. Returns the outcome."""
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
+        self._revocations.run(self.sessions.values())
         budget.allow(WORK)
         if not context.is_maintenance:
             context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)
