@@ -1104,7 +1104,7 @@ class GroupNew(NamedTuple):
     request_id: Id
 
 
-@query(100, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
+@query(100, Need(Right.SHOW, Kind.SOURCE, "queue", through=True), is_long=True)
 class GroupList(NamedTuple):
     """Lists the groups of a queue in the order of ids. OK value: {groups, next}.
 
@@ -1118,7 +1118,7 @@ class GroupList(NamedTuple):
     incomplete: Flag = False
 
 
-@query(101, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
+@query(101, Need(Right.SHOW, Kind.SOURCE, "queue", through=True), is_long=True)
 class GroupShow(NamedTuple):
     """Shows a group: its row, its members from *number* on, and the missing numbers between."""
 
@@ -1128,7 +1128,7 @@ class GroupShow(NamedTuple):
     number: GroupNumber = 1
 
 
-@request(102, Need(Right.ALTER, Kind.SOURCE, "queue"), Growth.OPERATES)
+@request(102, Need(Right.ALTER, Kind.SOURCE, "queue", through=True), Growth.OPERATES)
 class GroupAlter(NamedTuple):
     """Changes the state of a group. OK value: its new row, and whether it *changed*.
 

@@ -210,11 +210,10 @@ class Broker:
         A session has one connection: the one with the highest number. An older one is closed, and
         its leased messages return to their queues.
         """
-        access = self.users.accesses.get(identity.user)
-        is_known = access is not None if identity.user else identity != OPEN or self.users.is_open
-        if not is_known:  # The users have changed since the login.
+        if not self.users.knows(identity):  # The users have changed since the login.
             self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")
             return
+        access = self.users.accesses.get(identity.user)
         other = self._resumable.get(session_id)
         if other is not None:
             self._close_for_error(min(other, connection), SessionFenced())
@@ -283,21 +282,28 @@ class Broker:
             return  # Closed earlier in this turn.
         try:
             if type(message) in _NO_REQUESTS:
-                if type(message) is m.OperationUnknown:
-                    self._refuse(connection, message)
-                    return
-                if session.path is None:
-                    raise RequestNotAllowed(type(message).__name__)
-                answer: Any = message  # Type checkers do not follow a test with a set.
-                session.path.answered(connection, answer)
+                self._take_answer(session, message)
             else:
                 self._handle(session, message)
+        except RemoteProtocolError as error:
+            self._close_for_error(connection, error)
+
+    def _take_answer(self, session: Session, message: Arrived) -> None:
+        if type(message) is m.OperationUnknown:
+            self._refuse(session.connection, message)
+            return
+        if session.path is None:
+            raise RequestNotAllowed(type(message).__name__)
+        answer: Any = message  # Type checkers do not follow a test with a set.
+        session.path.answered(session.connection, answer)
+
+    def _handle(self, session: Session, message: Arrived) -> None:
+        try:
+            self._handle_allowed(session, message)
         except RequestError as error:
             self._answer_error(session, message, error)
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
-        except RemoteProtocolError as error:
-            self._close_for_error(connection, error)
 
     def _answer_error(self, session: Session, message: Arrived, error: RequestError) -> None:
         if isinstance(message, m.WithRequestId):
@@ -317,7 +323,7 @@ class Broker:
         self.context.close(connection, error.code, str(error))
         self.closed(connection, str(error))
 
-    def _handle(self, session: Session, message: Arrived) -> None:
+    def _handle_allowed(self, session: Session, message: Arrived) -> None:
         kind = type(message)
         access = session.access
         if access is not None:

@@ -30,6 +30,7 @@ class Needed(NamedTuple):
     right: Right
     kind: Kind  # never DESTINATION or SOURCE
     name: str  # "" for the queue manager itself, "*" for all objects of the kind
+    alias: str = ""  # the alias in the request that reaches the object, if any
 
 
 class Rights:
@@ -67,9 +68,9 @@ class Rights:
             found = value(need.field)
             names = found if isinstance(found, list) else [found] if found else []
             for name in names or (_ALL if need.or_all else ()):
-                yield self.reached(need.right, need.kind, str(name))
+                yield self.reached(need.right, need.kind, str(name), through=need.through)
 
-    def reached(self, right: Right, kind: Kind, name: str) -> Needed:
+    def reached(self, right: Right, kind: Kind, name: str, *, through: bool = False) -> Needed:
         """Returns the needed right on the object that *name* reaches."""
         if kind is Kind.DESTINATION and topics.is_topic(name):
             return Needed(Right.PUBLISH, Kind.TOPIC, name.removeprefix(topics.MARK))
@@ -77,8 +78,10 @@ class Rights:
             return Needed(right, Kind.SUBSCRIPTION, name)
         if kind not in (Kind.DESTINATION, Kind.SOURCE):
             return Needed(right, kind, name)
-        found = self._catalogue.queues.get(name) if right in _THROUGH else None
-        return Needed(right, Kind.QUEUE, found.target if isinstance(found, Alias) else name)
+        found = self._catalogue.queues.get(name) if through or right in _THROUGH else None
+        if isinstance(found, Alias):
+            return Needed(right, Kind.QUEUE, found.target, name)
+        return Needed(right, Kind.QUEUE, name)
 
     def refusal(self, access: Access, needed: Needed, what: str) -> RequestError | None:
         """Returns the error for a user that lacks the *needed* right, or None.
@@ -88,7 +91,7 @@ class Rights:
             needed: The right, and the object.
             what: What the user does, for the log if rights are not enforced.
         """
-        return None if access.may(*needed) else self.lacking(access, needed, what)
+        return None if access.may(*needed[:3]) else self.lacking(access, needed, what)
 
     def lacking(self, access: Access, needed: Needed, what: str) -> RequestError | None:
         """Returns the error for a right that the user lacks. Only logs it if rights are not
@@ -109,10 +112,11 @@ class Rights:
 
 def refusal(access: Access, needed: Needed) -> RequestError:
     """Returns the error for a user that lacks the *needed* right."""
-    right, kind, name = needed
-    if right is not Right.CREATE and not access.sees(kind, name):
+    right, kind, name, alias = needed
+    is_seen = access.sees(kind, name) or (alias != "" and access.sees(kind, alias))
+    if right is not Right.CREATE and not is_seen:
         if kind is Kind.QUEUE and name not in _ALL:
-            return no_queue(name[:80], ())
+            return no_queue((alias or name)[:80], ())
         if kind is Kind.SUBSCRIPTION and name not in _ALL:
             return no_subscription(name, ())
         if kind is Kind.LINK:
@@ -124,10 +128,12 @@ def refusal(access: Access, needed: Needed) -> RequestError:
 
 def not_authorized(access: Access, needed: Needed) -> RequestError:
     """Returns the error NOT_AUTHORIZED, which names the object."""
-    right, kind, name = needed
+    right, kind, name, alias = needed
     what = f"{kind.value} {name[:200]}" if name else "the queue manager itself"
     if name in _ALL:
         what = f"every {kind.value}"
+    if alias:  # The user may not know the queue.
+        what = f"the queue of alias {alias}"
     return RequestError(
         ErrorCode.NOT_AUTHORIZED,
         f"user {access.user} may not do this: the right to {right.value} on {what} is required",

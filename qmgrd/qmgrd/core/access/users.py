@@ -18,6 +18,7 @@ from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import user as rows_
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.grant import Grant
+from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
 from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
 from qmgrd.core.catalogue.near import nearest
@@ -77,6 +78,13 @@ class Users:
                 ErrorCode.USER_UNKNOWN, f"user {name[:80]} does not exist here{hint}"
             )
         return found
+
+    def knows(self, identity: Identity) -> bool:
+        """Returns whether a connection that logged in as *identity* may open now."""
+        if not identity.user:
+            return identity != OPEN or self.is_open
+        user = self.users.get(identity.user)
+        return user is not None and user.is_enabled and user.verifier == identity.verifier
 
     def find_role(self, name: str) -> User:
         """Returns the role *name*, which is not a built-in one.

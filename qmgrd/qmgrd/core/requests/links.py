@@ -97,6 +97,9 @@ class LinkAdmin:
             "allowed_count": peers.allowed_count,
             "refused": _shown(session, peers.refusals(), "peer"),
         }
+        if session.shown(Kind.LINK) is not None:  # Others do not exist for the user.
+            for name in ("inbound", "allowed"):
+                value[f"{name}_count"] = len(value[name])
         self._ok(session, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:

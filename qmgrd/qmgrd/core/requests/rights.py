@@ -17,6 +17,7 @@ from qmgrd.core.access.access import Access
 from qmgrd.core.access.rights import Needed, Rights
 from qmgrd.core.access.role import ADMINISTRATOR
 from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 
@@ -54,14 +55,16 @@ class Guard:
             name = message.queue  # type: ignore[union-attr]
             if (kind, name) in access.allowed:
                 return
-        if kind is m.Put and session.store_id:
+        if isinstance(message, m.Put) and isinstance(
+            session.streams.get(message.stream), InboundPath
+        ):
             return
         is_granted = True
         for need in CHECKED[kind]:
             if need.when and not getattr(message, need.when):
                 continue
             for needed in self._rights.needed(need, lambda x: _value(message, x), session.name):
-                if access.may(*needed):
+                if access.may(*needed[:3]):
                     continue
                 is_granted = False
                 if not self._is_excused(access, session.subscriptions, needed, kind):
@@ -94,7 +97,7 @@ class Guard:
         self, access: Access, own: Container[str], needed: Needed, what: str
     ) -> RequestError | None:
         """Returns the error if a user with the subscriptions *own* lacks a right, or None."""
-        if access.may(*needed) or self._is_excused(access, own, needed, None):
+        if access.may(*needed[:3]) or self._is_excused(access, own, needed, None):
             return None
         return self._rights.lacking(access, needed, what)
 
@@ -111,7 +114,7 @@ class Guard:
         A subscription that ends with this connection may be used, but read only while the user may
         subscribe to its filter. An existing subscription may be resumed with the right to get.
         """
-        right, of, name = needed
+        right, of, name, _ = needed
         found = self._topics.subscriptions.get(name) if of is Kind.SUBSCRIPTION else None
         if found is None:
             return False
@@ -141,7 +144,7 @@ class Guard:
             for needed in self._rights.needed(
                 need, lambda x: message.values.get(x, ""), access.user
             ):
-                grant = access.deciding(*needed)
+                grant = access.deciding(*needed[:3])
                 by = " ".join(filter(None, grant.encode())) if grant is not None else ""
                 if not by and access.is_administrator:
                     by = f"role {ADMINISTRATOR}"
@@ -150,7 +153,7 @@ class Guard:
                         "right": needed.right.value,
                         "kind": needed.kind.value,
                         "name": needed.name,
-                        "allowed": access.may(*needed),
+                        "allowed": access.may(*needed[:3]),
                         "by": by,
                     }
                 )

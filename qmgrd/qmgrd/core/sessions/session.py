@@ -99,6 +99,13 @@ class Session:
         """Returns whether a list for this connection contains the object *name* of *kind*."""
         return self.access is None or self.access.may(Right.SHOW, kind, name)
 
+    def shown(self, kind: Kind) -> Callable[[str], bool] | None:
+        """Returns a function for which names of *kind* lists contain; None if they contain all."""
+        access = self.access
+        if access is None or access.is_administrator:
+            return None
+        return lambda name: access.may(Right.SHOW, kind, name)
+
     def check_streams(self) -> None:
         """Raises RequestError PRODUCERS_EXHAUSTED if no further stream may be opened."""
         if len(self.streams) >= STREAMS_MAX:
