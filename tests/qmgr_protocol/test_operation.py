@@ -138,13 +138,7 @@ def test_request_with_incomplete_needs_cannot_be_declared(needs: Any, why: str) 
 
 NAME_ATTRIBUTES = {"alias_of", "backout_queue"}  # attributes of queues whose values are names
 OF_LINKS = {"routes"}  # attributes of links whose values are names of other links
-WITH_NAMES = {
-    m.QueueCreate: 2,
-    m.QueueAlter: 2,
-    m.TemplateSet: 1,
-    m.LinkCreate: 1,
-    m.LinkAlter: 1,
-}
+WITH_NAMES = {m.QueueCreate: 2, m.QueueAlter: 2, m.TemplateSet: 1, m.LinkCreate: 1, m.LinkAlter: 1}
 
 
 def test_attributes_that_are_names_have_needs() -> None:

@@ -127,4 +127,3 @@ def test_republishing_ends_when_the_right_is_revoked(guarded: Guarded) -> None:
     guarded.owner.say(guarded.revoking("bob", "republish subscription :S"))
     guarded.manager.rest()
     assert guarded.owner.ask(m.JobList)["jobs"][-1]["state"] == "failed"
-    assert bob.code_of(m.Republish, True, b"", "", [], 0, 0) != ErrorCode.INTERNAL_ERROR
