@@ -648,10 +648,7 @@ class QueueAlter(NamedTuple):
 
 @request(
     46,
-    (
-        Need(Right.MOVE, Kind.SOURCE, "queue"),
-        Need(Right.PUT, Kind.DESTINATION, "target", or_all=True),
-    ),
+    (Need(Right.MOVE, Kind.SOURCE, "queue"), Need(Right.PUT, Kind.DESTINATION, "target")),
     Growth.OPERATES,
 )
 class QueueMove(NamedTuple):
@@ -659,7 +656,8 @@ class QueueMove(NamedTuple):
 
     A group stays if any of its messages is leased or delayed.
 
-    target: Empty for dead letters, each of which returns to its original queue.
+    target: Empty for dead letters, each of which returns to its original queue. Those to a queue on
+    which the user may not put stay, and count as skipped.
     messages_max, rate: The maximum number of messages in total, and per second; 0 = no limit.
     retries_max: The number of returns after which a dead letter stays. With a target and a
     retries_max above 0, dead letters become ordinary messages there. With 0 they stay dead letters.
@@ -781,7 +779,11 @@ class LinkFetch(NamedTuple):
     put_window_bytes: U64
 
 
-@request(61, Need(Right.CREATE, Kind.LINK, "link"), Growth.ADDS)
+@request(
+    61,
+    (Need(Right.CREATE, Kind.LINK, "link"), Need(Right.CREATE, Kind.LINK, "attributes.routes")),
+    Growth.ADDS,
+)
 class LinkCreate(NamedTuple):
     """Defines a link to another queue manager. OK value: its row."""
 
@@ -838,7 +840,11 @@ class LinkStop(NamedTuple):
     link: Name
 
 
-@request(68, Need(Right.ALTER, Kind.LINK, "link"), Growth.OPERATES)
+@request(
+    68,
+    (Need(Right.ALTER, Kind.LINK, "link"), Need(Right.CREATE, Kind.LINK, "attributes.routes")),
+    Growth.OPERATES,
+)
 class LinkAlter(NamedTuple):
     """Changes attributes of a link permanently. OK value: its row, and the changed attributes."""
 

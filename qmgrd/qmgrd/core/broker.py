@@ -19,6 +19,7 @@ from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import growth
 from qmgrd.core.access.login import OPEN, Identity
+from qmgrd.core.access.rights import Rights
 from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -34,13 +35,14 @@ from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
 from qmgrd.core.limits.reads import READS, SELECTING
 from qmgrd.core.limits.room import marks_of, room_of
-from qmgrd.core.loading import load, lose_volatile
+from qmgrd.core.loading import load, lose_volatile, start_work
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
 from qmgrd.core.requests.queues import QueueAdmin
+from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -88,7 +90,10 @@ class Broker:
         self._resumable: dict[bytes, int] = {}  # connection number by session id
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
-        self.jobs = Jobs(context, self.catalogue)
+        self.users = Users(context)
+        self._rights = Rights(context, self.catalogue, self.users)
+        self._guard = Guard(self.catalogue, self._rights)
+        self.jobs = Jobs(context, self.catalogue, self._rights)
         self.dead_letters = DeadLetters(context, self.catalogue)
         returns = Returns(context, self.dead_letters)
         self.units = Units(context, self.catalogue, returns, self.dead_letters)
@@ -102,8 +107,6 @@ class Broker:
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
         self.streams.producer_count = boot_.producers
-        self.users = Users(context)
-        self._guard = Guard(context, self.catalogue)
         self.admin = QueueAdmin(
             context, self.catalogue, self.jobs, self.delivery, self.streams, facts
         )
@@ -111,18 +114,16 @@ class Broker:
         self._unclean = boot_.unclean
         self._marks = marks_of(config, config.store.map_bytes)
         self._full_store = FullStore()
-        context.aside.load(context)
-        context.journal.load(tx, now, lambda key: context.aside.guard(context, key))
-        self.jobs.load()
-        context.schedule.load(tx)
-        context.peers.load(tx)
-        self.users.load()
-        load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
+        load(context, self.catalogue, self.jobs, self.users, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
         self.link_rotation = LinkRotation(context, self.catalogue.links)
+        self._revocations = Revocations(
+            self.catalogue, self.users, self._rights, self._guard, self.delivery, self.connections
+        )
         self.subscriptions.load()
+        self._revocations.load()
         self.unused.load()
         lose_volatile(context, self.catalogue, self.jobs)
         self.services = Services(
@@ -142,11 +143,7 @@ class Broker:
             self._guard,
         )
         self._handlers = operations(self.services)
-        if is_maintenance:
-            self.jobs.hold_back()
-        for link in self.catalogue.links.values() if not is_maintenance else ():
-            if not link.row["stopped"]:
-                link.start()
+        start_work(context, self.catalogue, self.jobs)
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
@@ -184,7 +181,7 @@ class Broker:
             if other > connection:
                 return
         self._resumable[session_id] = connection
-        self.sessions[connection] = Session(
+        session = self.sessions[connection] = Session(
             connection,
             hello.name,
             hello.store_id,
@@ -194,9 +191,11 @@ class Broker:
             self.context.now.ms,
             identity,
             access,
-            self._guard.is_enforced,
-            partial(self._guard.check_put, access) if access is not None else None,
+            self._rights.is_enforced,
         )
+        if access is not None:
+            own = session.subscriptions
+            session.check_right = partial(self._guard.check_right, access, own)
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Registers a connection that a link dialled."""
@@ -315,6 +314,7 @@ class Broker:
         """Runs timers and jobs, delivers messages, writes changes. Returns the outcome."""
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
+        self._revocations.run(self.sessions.values())
         budget.allow(WORK)
         if not context.is_maintenance:
             context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)

@@ -43,6 +43,7 @@ class Users:
         self.users: dict[str, User] = {}
         self.roles: dict[str, User] = {}
         self.accesses: dict[str, Access] = {}
+        self.changed: set[str] = set()  # users whose access changed, until the broker has checked
         self._names: list[str] = []  # sorted names of users, or empty if they must be sorted again
         self.is_open = True
 
@@ -201,6 +202,7 @@ class Users:
         access = self.accesses.pop(name, None)
         if access is not None:
             access.grant([], is_administrator=False)
+        self.changed.add(name)
         self._delete(keys.SPACE_USER + name.encode())
         if not self.users:
             self.is_open = True
@@ -339,6 +341,7 @@ class Users:
     def _apply(self, user: User) -> None:
         """Gives the access of *user* the rights of its grants and roles."""
         access = self.accesses.setdefault(user.name, Access(user.name))
+        self.changed.add(user.name)
         if not user.is_enabled:
             access.grant([], is_administrator=False)
             return

@@ -1,6 +1,12 @@
 """Finds the aliases of a queue."""
 
+from collections.abc import Callable
+
 from qmgrd.core.catalogue.named import Alias
+
+
+def _nothing() -> None:
+    """Does nothing."""
 
 
 class Aliases:
@@ -8,6 +14,7 @@ class Aliases:
 
     def __init__(self) -> None:
         self._names: dict[str, dict[str, None]] = {}
+        self.on_change: Callable[[], None] = _nothing  # called after a name reaches another queue
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -16,6 +23,7 @@ class Aliases:
         """Adds *found* if it is an alias."""
         if isinstance(found, Alias):
             self._names.setdefault(found.target, {})[found.name] = None
+            self.on_change()
 
     def remove(self, found: object) -> None:
         """Removes *found*, which was added before, if it is an alias."""
@@ -24,6 +32,7 @@ class Aliases:
             del names[found.name]
             if not names:
                 del self._names[found.target]
+            self.on_change()
 
     def first_of(self, target: str) -> str | None:
         """Returns the name of the oldest alias of *target*, or None."""

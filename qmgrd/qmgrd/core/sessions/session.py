@@ -79,8 +79,9 @@ class Session:
     identity: Identity = OPEN
     access: Access | None = None  # rights of the user; None if everything is allowed
     is_enforced: bool = True  # whether rights limit lists, and are not only checked for the log
-    # Checks that the user may put on a queue or topic, and raises RequestError if it may not.
-    check_put: Callable[[str], None] | None = None
+    # Checks that the user has a right on a queue, topic or subscription. Raises RequestError if it
+    # has not. None if everything is allowed.
+    check_right: Callable[[Right, str], None] | None = None
     next_stream: int = 1
     streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.need import EACH, GRANTED_KINDS, Kind, Need, Right
 from qmgr_protocol.operation import Role
 from qmgr_protocol.record import Uid, encode_uid
+from qmgrd.core.access import rights as access_rights
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.grant import Grant
 from qmgrd.core.layout import keys
@@ -116,12 +117,14 @@ def _samples() -> Iterator[Sample]:
     yield Sample(linked)
     yield Sample(m.CommitAsk(1), (linked,))
     yield Sample(m.LinkFetch(2, 0, 65_536, 65_536, 1, 65_536))
-    yield Sample(m.LinkCreate(2, "NEW", {"addresses": ["new:1"], "stopped": True}))
+    yield Sample(
+        m.LinkCreate(2, "NEW", {"addresses": ["new:1"], "stopped": True, "routes": ["ROM"]})
+    )
     yield Sample(m.LinkDelete(2, "NYC", True))
     yield Sample(m.LinkShow(2, "NYC"))
     yield Sample(m.LinkStart(2, "NYC"))
     yield Sample(m.LinkStop(2, "NYC"))
-    yield Sample(m.LinkAlter(2, "NYC", {"addresses": ["nyc:2"]}))
+    yield Sample(m.LinkAlter(2, "NYC", {"addresses": ["nyc:2"], "routes": ["ROM"]}))
     yield Sample(m.LinkAllow(2, "FRA"))
     yield Sample(m.LinkDisallow(2, "BOS"))
     yield Sample(m.Status(2))
@@ -424,6 +427,9 @@ def test_right_that_is_revoked_is_lacking_on_the_open_connection(
 ) -> None:
     copy = Copy(world).grant([*others(case), case.grant]).connect(case.sample)
     copy.revoke(*case.grant)
+    if copy.client.goaway is not None:  # The links of a peer end with its right.
+        assert copy.client.goaway.code == ErrorCode.NOT_AUTHORIZED
+        return
     check_refused(copy, case.sample.message)
 
 
@@ -457,12 +463,20 @@ def test_alias_counts_as_its_queue(world: dict[bytes, bytes], case: Case) -> Non
     check_refused(Copy(world).grant(on_alias).connect(sample), message)
 
 
+# An empty field stands for a new name, for all objects, or for each message's own queue.
+MEANT_EMPTY = {
+    (m.Subscribe, "subscription"),
+    (m.Republish, "subscriptions"),
+    (m.QueueMove, "target"),
+}
+
+
 @EACH_CASE
 def test_empty_name_is_no_way_around_a_right(world: dict[bytes, bytes], case: Case) -> None:
     """An empty field needs no right, so the request must not do anything either."""
     field, _, attribute = case.need.field.partition(".")
     message = case.sample.message
-    if not field or attribute or case.need.or_all or type(message) is m.Subscribe:
+    if not field or attribute or (type(message), field) in MEANT_EMPTY:
         return
     empty: Any = [] if type(getattr(message, field)) is list else ""
     copy = Copy(world).grant(others(case)).connect(case.sample)
@@ -506,7 +520,7 @@ def test_check_that_is_left_out_is_found(
 def test_alias_that_is_not_followed_is_found(
     world: dict[bytes, bytes], case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rights, "Alias", ())
+    monkeypatch.setattr(access_rights, "Alias", ())
     assert caught(lambda: test_alias_counts_as_its_queue(world, case))
 
 
