@@ -18,7 +18,7 @@ from qmgr_client.sansio.answers import AnswerRouter, row
 from qmgr_client.sansio.consumer import ConsumerState
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
-from qmgr_client.sansio.login import ClientProof, NewLogin
+from qmgr_client.sansio.login import ClientProof, NewLogin, hello_of
 from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import PendingPut, Puts
 from qmgr_client.sansio.requests import Request, Requests, check
@@ -73,15 +73,7 @@ class ClientCore:
         assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
         self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # defaults until a Welcome arrives
         self.failed: ConnectionEnded | None = None
-        self._hello = m.Hello(
-            m.MAGIC,
-            m.VERSION,
-            m.VERSION,
-            "client",
-            name,
-            software=software,
-            frame_max_bytes=frame_max_bytes,
-        )
+        self._hello = hello_of(name, software, frame_max_bytes)
         self._proof = ClientProof(new_login)
         self._events: Events = []
         self._connection: Connection | None = None
@@ -94,21 +86,12 @@ class ClientCore:
         self._consumers = Consumers(self._events)
         self._tick_times = TickTimes(self._consumers)
         self._unanswered = PendingCancels(self._settles)
-        self._send_order = SendOrder(
-            self._puts,
-            self._settles,
-            self._requests,
-            self._consumers,
-            self._unanswered,
-            self._units,
-        )
-        self._answers = AnswerRouter(self._puts, self._settles, self._requests, self._consumers)
-        greetings = (
-            row(m.Welcome, self._on_welcome),
-            row(m.AuthChallenge, self._on_challenge),
-            row(m.Goaway, self._on_goaway),
-        )
-        self._handlers = dict((*self._answers.handlers(), *greetings, row(m.Ping, self._on_ping)))
+        parts = self._puts, self._settles, self._requests, self._consumers
+        self._send_order = SendOrder(*parts, self._unanswered, self._units)
+        self._answers = AnswerRouter(*parts)
+        greetings = row(m.AuthChallenge, self._on_challenge), row(m.Welcome, self._on_welcome)
+        others = row(m.Goaway, self._on_goaway), row(m.Ping, self._on_ping)
+        self._handlers = dict((*self._answers.handlers(), *greetings, *others))
 
     @property
     def is_open(self) -> bool:

@@ -13,6 +13,12 @@ METHOD = "scram-sha-256"  # Importing it from scram.py would load a large librar
 NewLogin: TypeAlias = Callable[[], "ClientLogin"]
 
 
+def hello_of(name: str, software: str, frame_max_bytes: int) -> m.Hello:
+    """Returns the hello of a client that does not log in."""
+    hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name, software=software)
+    return hello._replace(frame_max_bytes=frame_max_bytes)
+
+
 class ServerUnproved(RemoteProtocolError):
     """The queue manager did not prove that it knows the user."""
 

@@ -86,7 +86,7 @@ def test_client_without_a_user_sends_no_login() -> None:
 
 @pytest.mark.parametrize("proof", [b"", b"v=", b"v=AAAA", b"e=unknown-user", b"\xff"])
 def test_welcome_without_a_challenge_is_refused(proof: bytes) -> None:
-    """Somebody in the middle may have taken the login out of the hello."""
+    """An attacker between the two ends may have removed the login from the hello."""
     dialled = Dialled()
     sent = dialled.say(WELCOME._replace(auth_data=proof))
     assert dialled.code == ErrorCode.LOGIN_FAILED

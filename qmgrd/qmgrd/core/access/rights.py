@@ -89,7 +89,7 @@ class Rights:
         Args:
             access: The rights of the user.
             needed: The right, and the object.
-            what: What the user does, for the log if rights are not enforced.
+            what: The name of the request or work, for the log if rights are not enforced.
         """
         return None if access.may(*needed[:3]) else self.lacking(access, needed, what)
 
