@@ -663,10 +663,7 @@ class QueueAlter(NamedTuple):
 
 @request(
     46,
-    (
-        Need(Right.MOVE, Kind.SOURCE, "queue"),
-        Need(Right.PUT, Kind.DESTINATION, "target", or_all=True),
-    ),
+    (Need(Right.MOVE, Kind.SOURCE, "queue"), Need(Right.PUT, Kind.DESTINATION, "target")),
     Growth.OPERATES,
 )
 class QueueMove(NamedTuple):
@@ -674,7 +671,8 @@ class QueueMove(NamedTuple):
 
     A group stays if any of its messages is leased or delayed.
 
-    target: Empty for dead letters, each of which returns to its original queue.
+    target: Empty for dead letters, each of which returns to its original queue. Those to a queue on
+    which the user may not put stay, and count as skipped.
     messages_max, rate: The maximum number of messages in total, and per second. 0 means no limit.
     retries_max: The number of returns after which a dead letter stays. With a target and a
     retries_max above 0, dead letters become ordinary messages on the target. With 0, they stay dead
@@ -800,7 +798,11 @@ class LinkFetch(NamedTuple):
     put_window_bytes: U64
 
 
-@request(61, Need(Right.CREATE, Kind.LINK, "link"), Growth.ADDS)
+@request(
+    61,
+    (Need(Right.CREATE, Kind.LINK, "link"), Need(Right.CREATE, Kind.LINK, "attributes.routes")),
+    Growth.ADDS,
+)
 class LinkCreate(NamedTuple):
     """Defines a link to another queue manager. OK value: its row."""
 
@@ -857,7 +859,11 @@ class LinkStop(NamedTuple):
     link: Name
 
 
-@request(68, Need(Right.ALTER, Kind.LINK, "link"), Growth.OPERATES)
+@request(
+    68,
+    (Need(Right.ALTER, Kind.LINK, "link"), Need(Right.CREATE, Kind.LINK, "attributes.routes")),
+    Growth.OPERATES,
+)
 class LinkAlter(NamedTuple):
     """Changes attributes of a link permanently. OK value: its row, and the changed attributes."""
 
@@ -1120,7 +1126,7 @@ class GroupNew(NamedTuple):
     request_id: Id
 
 
-@query(100, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
+@query(100, Need(Right.SHOW, Kind.SOURCE, "queue", through=True), is_long=True)
 class GroupList(NamedTuple):
     """Lists the groups of a queue by id. OK value: {groups, next}.
 
@@ -1134,7 +1140,7 @@ class GroupList(NamedTuple):
     incomplete: Flag = False
 
 
-@query(101, Need(Right.SHOW, Kind.SOURCE, "queue"), is_long=True)
+@query(101, Need(Right.SHOW, Kind.SOURCE, "queue", through=True), is_long=True)
 class GroupShow(NamedTuple):
     """Shows a group: its row, its members from *number* on, and the missing numbers in between."""
 
@@ -1144,7 +1150,7 @@ class GroupShow(NamedTuple):
     number: GroupNumber = 1
 
 
-@request(102, Need(Right.ALTER, Kind.SOURCE, "queue"), Growth.OPERATES)
+@request(102, Need(Right.ALTER, Kind.SOURCE, "queue", through=True), Growth.OPERATES)
 class GroupAlter(NamedTuple):
     """Changes the state of a group. OK value: its new row, and whether it *changed*.
 

@@ -73,6 +73,7 @@ class Need(NamedTuple):
     field: str = ""  # field with the name or names of the object; "attributes.x" is an attribute
     when: str = ""  # flag without which the right is not needed; empty if it is always needed
     or_all: bool = False  # True if an empty field stands for all objects of the kind
+    through: bool = False  # True if an alias counts as its queue, whatever the right
 
 
 def _granted(*, manager: str, **kinds: str) -> dict[str, tuple[Right, ...]]:

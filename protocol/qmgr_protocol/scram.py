@@ -97,6 +97,8 @@ class ClientLogin:
         Raises:
             ScramFailed: The user or the password is empty, or has characters that are not allowed.
         """
+        if not password:
+            raise ScramFailed("the password is empty")
         try:
             self._client = ScramClient([MECHANISM], user, password, c_nonce=nonce)
         except ScramException as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
+from qmgrd.core.access.login import Login, Logins, Origin
 from qmgrd.core.context.context import Dial, Outcome, TakeSnapshot
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -20,6 +21,7 @@ from qmgrd.verify.queue import check_messages
 from tests.fuzz.frames import PRODUCERS, STORE_IDS, Maker
 from tests.fuzz.peers import FRAME_MAX_BYTES, FarEnd, FarStore, Hostile
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import SECRET
 from tests.qmgrd.core.machine.seat import Watched
 
 FRAMES_A_ROUND = 240
@@ -73,6 +75,7 @@ class Siege:
         self.manager.replay.may_alter = True
         self.far_stores: dict[str, FarStore] = {}
         self.peers: list[Hostile] = []
+        self.logins = Logins(lambda: self.manager.turns.broker.users, SECRET)
         self.last_number = 1_000_000
         self.sent = 0
         self.done = 0
@@ -151,10 +154,16 @@ class Siege:
         Without a stream, all its puts would be refused.
         """
         rng, number = self.rng, self._number()
-        peer = Hostile(self.manager, number, self.maker)
+        login = Login(self.logins, Origin("10.0.0.1"), "nonceOfTheServer")
+        peer = Hostile(self.manager, number, self.maker, login=login)
         self.peers.append(peer)
         if rng.random() < 0.1:
             return  # The attacker begins without a hello.
+        if rng.random() < 0.2:
+            frames = [self.maker.handshake() for _ in range(rng.randint(1, 5))]
+            self.sent += len(frames)
+            peer.write(b"".join(frames))
+            return
         if rng.random() < 0.3:
             store_id = rng.choice(STORE_IDS)
             name = rng.choice(("NYC", "BOS", "LAX"))

@@ -104,6 +104,7 @@ class Maker:
         self.streams: dict[int, int] = {}
         self._makers: dict[type[Any], Callable[[], Any]] = {
             m.Hello: self._hello,
+            m.AuthAnswer: self._auth_answer,
             m.Put: self._put,
             m.Settle: self._settle,
             m.UnitPut: self._unit_put,
@@ -130,6 +131,15 @@ class Maker:
         if pick < 0.97:
             return self.damaged(encode(array))
         return self.rng.choice((self._garbage, self._odd))()
+
+    def handshake(self) -> bytes:
+        """Returns a frame of a login, which may be altered or damaged."""
+        rng = self.rng
+        message = rng.choice((self._login, self._login, self._auth_answer))()
+        array, pick = layout.to_array(message), rng.random()
+        if pick < 0.5:
+            return encode(array)
+        return encode(self._bent(list(array))) if pick < 0.7 else self.damaged(encode(array))
 
     def request(self) -> bytes:
         """Returns a frame that a client may send, although rarely at the right time."""
@@ -194,7 +204,29 @@ class Maker:
             self.name(),
             [],
             store_id,
+            auth_method=rng.choice(("none", "none", "none", "scram-sha-256", "x" * 99)),
+            auth_data=self._scram(b"n,,n=app,r=nonceOfTheClient"),
         )
+
+    def _login(self) -> m.Hello:
+        """Returns a hello of a client that logs in."""
+        method = self.rng.choice(("none", *["scram-sha-256"] * 6, "", "plain"))
+        data = self._scram(b"n,,n=app,r=nonceOfTheClient")
+        return m.Hello(m.MAGIC, 1, 1, "client", "app", auth_method=method, auth_data=data)
+
+    def _auth_answer(self) -> m.AuthAnswer:
+        proof = b"c=biws,r=nonceOfTheClientnonceOfTheServer,p=" + b"A" * 43 + b"="
+        return m.AuthAnswer(self._scram(proof))
+
+    def _scram(self, data: bytes) -> bytes:
+        """Returns *data*, of which some attributes may be changed, repeated or moved."""
+        rng = self.rng
+        if rng.random() < 0.5:
+            return data
+        if rng.random() < 0.3:
+            return self.damaged(data)[:1_000]
+        odd = [*data.split(b","), b"m=x", b"a=root", b"p=", b"i=1", b"", b"\xff", b"y", b"n=other"]
+        return b",".join(rng.choice(odd) for _ in range(rng.randint(0, 5)))
 
     def _put(self) -> m.Put:
         rng = self.rng

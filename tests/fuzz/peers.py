@@ -8,6 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError
 from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.transitions import FROM_DIALLER, FROM_LISTENER
+from qmgrd.core.access.login import Login
 from qmgrd.core.context.context import Dial
 from qmgrd.core.peer import Peer, goodbye
 from tests.fuzz.frames import EDGES, STORE_IDS, Maker, deep_frame
@@ -20,10 +21,16 @@ FLOODS = (m.Get, m.Consume, m.Cancel, m.Credit, m.QueuePurge, m.Browse, m.Ping, 
 class Hostile:
     """A client whose connection may send anything, most of it well-formed."""
 
-    hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | {m.Welcome, m.Goaway})
+    hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | {m.Welcome, m.AuthChallenge, m.Goaway})
 
     def __init__(
-        self, manager: Manager, number: int, maker: Maker, *, dial: Dial | None = None
+        self,
+        manager: Manager,
+        number: int,
+        maker: Maker,
+        *,
+        dial: Dial | None = None,
+        login: Login | None = None,
     ) -> None:
         self.manager = manager
         self.maker = maker
@@ -35,6 +42,7 @@ class Hostile:
             manager.tokens,
             manager.mono_ms,
             dial=dial,
+            login=login,
         )
         self.is_open = True
         self.is_rough = maker.rng.random() < 0.3

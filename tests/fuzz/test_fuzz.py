@@ -9,6 +9,7 @@ import pytest
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
+from qmgr_protocol.scram import ServerLogin
 from qmgrd.core.link.link import Link
 from qmgrd.core.link.outbox import LinkOutbox
 from qmgrd.core.queue import settle
@@ -106,6 +107,20 @@ def test_limit_that_is_not_enforced_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Connection, "_move", planted)
     assert found(fuzz_wire)
+
+
+@pytest.mark.parametrize("method", ["challenge", "finish"])
+def test_login_that_trusts_its_peer_is_found(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    step = getattr(ServerLogin, method)
+
+    def planted(self: ServerLogin, data: bytes) -> bytes:
+        if b"m=x" in data:
+            raise KeyError("planted")
+        found: bytes = step(self, data)
+        return found
+
+    monkeypatch.setattr(ServerLogin, method, planted)
+    assert found(fuzz_core)
 
 
 def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

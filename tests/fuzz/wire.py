@@ -15,8 +15,22 @@ FRAMES_A_ROUND = 60
 _HELLOS = (
     m.Hello(m.MAGIC, 1, 1, "client", "app", frame_max_bytes=FRAME_MAX_BYTES),
     m.Hello(
+        m.MAGIC,
+        1,
+        1,
+        "client",
+        "app",
+        frame_max_bytes=FRAME_MAX_BYTES,
+        auth_method="scram-sha-256",
+        auth_data=b"n,,n=app,r=x",
+    ),
+    m.Hello(
         m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_IDS[0], frame_max_bytes=FRAME_MAX_BYTES
     ),
+)
+_LOGIN = (
+    (Side.LISTENER, m.AuthChallenge(b"r=xy,s=AAAAAAAAAAAAAAAAAAAAAA==,i=4096")),
+    (Side.DIALLER, m.AuthAnswer(b"c=biws,r=xy,p=AAAA")),
 )
 _WELCOME = m.Welcome(1, "QM1", STORE_IDS[1], 1, frame_max_bytes=FRAME_MAX_BYTES)
 
@@ -31,7 +45,7 @@ def fuzz_wire(seed: int) -> int:
     maker = Maker(rng)
     sent = 0
     while sent < FRAMES_A_ROUND:
-        side, steps, hello = rng.choice(list(Side)), rng.randrange(4), rng.choice(_HELLOS)
+        side, steps, hello = rng.choice(list(Side)), rng.randrange(6), rng.choice(_HELLOS)
         one, other = _at(side, steps, hello), _at(side, steps, hello)
         frames = [maker.frame() for _ in range(rng.randint(1, 6))]
         sent += len(frames)
@@ -64,7 +78,9 @@ def _answer(connection: Connection, maker: Maker) -> None:
 def _at(side: Side, steps: int, hello: m.Hello) -> Connection:
     """Returns an end of a connection after *steps* steps of a normal handshake."""
     connection = Connection(side)
-    talk = ((Side.DIALLER, hello), (Side.LISTENER, _WELCOME), (Side.LISTENER, m.Goaway(0)))
+    login = _LOGIN if hello.auth_method != "none" else ()
+    ending = ((Side.LISTENER, _WELCOME), (Side.LISTENER, m.Goaway(0)))
+    talk: tuple[tuple[Side, m.Message], ...] = ((Side.DIALLER, hello), *login, *ending)
     for sender, message in talk[:steps]:
         if sender is side:
             connection.send(message)

@@ -137,13 +137,14 @@ def test_request_with_incomplete_needs_cannot_be_declared(needs: Any, why: str) 
 
 
 NAME_ATTRIBUTES = {"alias_of", "backout_queue"}  # attributes of queues whose values are names
-WITH_QUEUE_ATTRIBUTES = {m.QueueCreate: 2, m.QueueAlter: 2, m.TemplateSet: 1}
+OF_LINKS = {"routes"}  # attributes of links whose values are names of other links
+WITH_NAMES = {m.QueueCreate: 2, m.QueueAlter: 2, m.TemplateSet: 1, m.LinkCreate: 1, m.LinkAlter: 1}
 
 
 def test_attributes_that_are_names_have_needs() -> None:
-    """A template has no alias. The attributes of links, topics and subscriptions have no names."""
+    """A template has no alias. The attributes of topics and subscriptions have no names."""
     for found in OPERATIONS.values():
         if found.request is not None and "attributes" in found.kind._fields:
             named = [x.field for x in found.request.needs if x.field.startswith("attributes.")]
-            assert len(named) == WITH_QUEUE_ATTRIBUTES.get(cast(Any, found.kind), 0)
-            assert {name.partition(".")[2] for name in named} <= NAME_ATTRIBUTES
+            assert len(named) == WITH_NAMES.get(cast(Any, found.kind), 0)
+            assert {name.partition(".")[2] for name in named} <= NAME_ATTRIBUTES | OF_LINKS

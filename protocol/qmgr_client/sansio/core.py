@@ -9,8 +9,8 @@ of any monotonic clock. A shell calls :meth:`events` and :meth:`data_to_send` af
 another method.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.message import Message
@@ -18,6 +18,7 @@ from qmgr_client.sansio.answers import AnswerRouter, row
 from qmgr_client.sansio.consumer import ConsumerState
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
+from qmgr_client.sansio.login import ClientProof, NewLogin, hello_of
 from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import PendingPut, Puts
 from qmgr_client.sansio.requests import Request, Requests, check
@@ -31,24 +32,11 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RemoteProtocolError, cla
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
-if TYPE_CHECKING:
-    from qmgr_protocol.scram import ClientLogin
-
 SOFTWARE = "qmgr_client/0.1.0"
 # One frame may carry the full credit of a consumer, or the largest message.
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 SEND_BYTES = 256 * 1024  # approximate size of a result of data_to_send
 BYTES_MAX = 16 * 1024 * 1024  # default credit of a consumer
-LOGIN_METHOD = "scram-sha-256"  # Importing it from scram.py would load a large library.
-
-
-class ServerUnproved(RemoteProtocolError):
-    """The queue manager did not prove that it knows the user."""
-
-    code = ErrorCode.LOGIN_FAILED
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the queue manager did not prove that it knows the user: {why}")
 
 
 class ClientCore:
@@ -70,7 +58,7 @@ class ClientCore:
         coalesce: bool = True,
         software: str = SOFTWARE,
         frame_max_bytes: int = FRAME_MAX_BYTES,
-        new_login: "Callable[[], ClientLogin] | None" = None,
+        new_login: NewLogin | None = None,
     ) -> None:
         """Initializes a client that is not connected.
 
@@ -87,17 +75,8 @@ class ClientCore:
         assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
         self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # defaults until a Welcome arrives
         self.failed: ConnectionEnded | None = None
-        self._hello = m.Hello(
-            m.MAGIC,
-            m.VERSION,
-            m.VERSION,
-            "client",
-            name,
-            software=software,
-            frame_max_bytes=frame_max_bytes,
-        )
-        self._new_login = new_login
-        self._login: ClientLogin | None = None  # login on the present connection
+        self._hello = hello_of(name, software, frame_max_bytes)
+        self._proof = ClientProof(new_login)
         self._events: Events = []
         self._connection: Connection | None = None
         self._control: list[bytes] = []  # frames to send before all others
@@ -109,21 +88,12 @@ class ClientCore:
         self._consumers = Consumers(self._events)
         self._tick_times = TickTimes(self._consumers)
         self._unanswered = PendingCancels(self._settles)
-        self._send_order = SendOrder(
-            self._puts,
-            self._settles,
-            self._requests,
-            self._consumers,
-            self._unanswered,
-            self._units,
-        )
-        self._answers = AnswerRouter(self._puts, self._settles, self._requests, self._consumers)
-        greetings = (
-            row(m.Welcome, self._on_welcome),
-            row(m.AuthChallenge, self._on_challenge),
-            row(m.Goaway, self._on_goaway),
-        )
-        self._handlers = dict((*self._answers.handlers(), *greetings, row(m.Ping, self._on_ping)))
+        parts = self._puts, self._settles, self._requests, self._consumers
+        self._send_order = SendOrder(*parts, self._unanswered, self._units)
+        self._answers = AnswerRouter(*parts)
+        greetings = row(m.AuthChallenge, self._on_challenge), row(m.Welcome, self._on_welcome)
+        others = row(m.Goaway, self._on_goaway), row(m.Ping, self._on_ping)
+        self._handlers = dict((*self._answers.handlers(), *greetings, *others))
 
     @property
     def is_open(self) -> bool:
@@ -359,15 +329,11 @@ class ClientCore:
         if self.failed is not None:
             raise self.failed
         try:
-            self._login = self._new_login() if self._new_login is not None else None
+            hello = self._proof.begin(self._hello)
         except ValueError as error:
             self.end(ConnectionEnded(ErrorCode.LOGIN_FAILED, str(error)))
             return
         self._connection = Connection(Side.DIALLER, now_ms=now_ms)
-        hello = self._hello
-        if self._login is not None:
-            first = self._login.first()
-            hello = hello._replace(auth_method=LOGIN_METHOD, auth_data=first)
         self._send_now(hello)
 
     def connection_lost(self) -> None:
@@ -462,22 +428,10 @@ class ClientCore:
     # Messages of the queue manager
 
     def _on_challenge(self, challenge: m.AuthChallenge, now_ms: int) -> None:
-        if self._login is None:
-            raise ServerUnproved("it asks for a proof, but this client has no user")
-        try:
-            answer = self._login.answer(challenge.data)
-        except Exception as error:
-            raise ServerUnproved(str(error)) from error
-        self._send_now(m.AuthAnswer(answer))
+        self._send_now(self._proof.answer(challenge))
 
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
-        if self._login is not None:
-            # Without this proof, anybody who accepts the connection could pass for the queue
-            # manager.
-            try:
-                self._login.check(welcome.auth_data)
-            except Exception as error:
-                raise ServerUnproved(str(error)) from error
+        self._proof.check(welcome)
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # resumes the session

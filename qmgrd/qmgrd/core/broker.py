@@ -19,6 +19,7 @@ from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import growth
 from qmgrd.core.access.login import OPEN, Identity
+from qmgrd.core.access.rights import Rights
 from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -33,7 +34,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
 from qmgrd.core.limits.room import marks_of, room_of
-from qmgrd.core.loading import load
+from qmgrd.core.loading import load, lose_volatile, start_work
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
@@ -41,6 +42,7 @@ from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import operations
 from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.requests.reads import READS, SELECTING
+from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.template_pass import TemplatePass
@@ -50,7 +52,7 @@ from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.link_rotation import LinkRotation
-from qmgrd.core.sessions.session import Session, SessionFenced, error_of
+from qmgrd.core.sessions.session import RequestNotAllowed, Session, SessionFenced, error_of
 from qmgrd.core.sessions.settle_part import Arrived
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
@@ -61,15 +63,6 @@ from qmgrd.core.sessions.unused import Unused
 TIMERS_PER_TURN = 1_000
 _NO_REQUESTS = frozenset({*get_args(m.Answer), m.OperationUnknown})
 _COUNTED = GROWING | READS | {*SELECTING}
-
-
-class RequestNotAllowed(RemoteProtocolError):
-    """The peer may not send this request. The connection is closed, as some requests have no id."""
-
-    code = ErrorCode.NOT_AUTHORIZED
-
-    def __init__(self, request: str) -> None:
-        super().__init__(f"this peer must not send {request}")
 
 
 class Broker:
@@ -98,7 +91,10 @@ class Broker:
         self._resumable: dict[bytes, int] = {}  # connection numbers by session id
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
-        self.jobs = Jobs(context, self.catalogue)
+        self.users = Users(context)
+        self._rights = Rights(context, self.catalogue, self.users)
+        self._guard = Guard(self.catalogue, self._rights)
+        self.jobs = Jobs(context, self.catalogue, self._rights)
         self.dead_letters = DeadLetters(context, self.catalogue)
         returns = Returns(context, self.dead_letters)
         self.units = Units(context, self.catalogue, returns, self.dead_letters)
@@ -112,8 +108,6 @@ class Broker:
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
         self.streams.producer_count = boot_.producers
-        self.users = Users(context)
-        self._guard = Guard(context, self.catalogue)
         self.admin = QueueAdmin(
             context, self.catalogue, self.jobs, self.delivery, self.streams, facts
         )
@@ -121,20 +115,18 @@ class Broker:
         self._unclean = boot_.unclean
         self._marks = marks_of(config, config.store.map_bytes)
         self._full_store = FullStore()
-        context.aside.load(context)
-        context.journal.load(tx, now, lambda key: context.aside.guard(context, key))
-        self.jobs.load()
-        context.schedule.load(tx)
-        context.peers.load(tx)
-        self.users.load()
-        load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
+        load(context, self.catalogue, self.jobs, self.users, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
         self.link_rotation = LinkRotation(context, self.catalogue.links)
+        self._revocations = Revocations(
+            self.catalogue, self.users, self._rights, self._guard, self.delivery, self.connections
+        )
         self.subscriptions.load()
+        self._revocations.load()
         self.unused.load()
-        self._lose_volatile()
+        lose_volatile(context, self.catalogue, self.jobs)
         self.services = Services(
             context,
             self.catalogue,
@@ -152,33 +144,8 @@ class Broker:
             self._guard,
         )
         self._handlers = operations(self.services)
-        if is_maintenance:
-            self.jobs.hold_back()
-        for link in self.catalogue.links.values() if not is_maintenance else ():
-            if not link.row["stopped"]:
-                link.start()
+        start_work(context, self.catalogue, self.jobs)
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
-
-    def _lose_volatile(self) -> None:
-        """Discards messages that are not persistent. Jobs remove them from the store."""
-        by_id = self.catalogue.by_id
-        for job in self.jobs.running.values():
-            swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
-            if swept is not None:
-                # Messages lost in an earlier restart stay lost, although they are still stored.
-                swept.origins.born = max(swept.origins.born, job.row["before"])
-                swept.groups.begin_sweep()
-        for queue in by_id.values():
-            if queue.is_publications:
-                continue  # A publication is removed with its last reference.
-            lost = queue.lose_volatile()
-            if lost is not None:
-                self.jobs.start(
-                    "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
-                )
-                queue.groups.begin_sweep()
-                queue.flush(self.context.tx)  # A crash may happen before the next turn.
-                self.context.totals.count(queue)
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
         """Begins a turn."""
@@ -205,18 +172,17 @@ class Broker:
         A session has one connection, the one with the highest number. An older connection is
         closed, and its leased messages return to their queues.
         """
-        access = self.users.accesses.get(identity.user)
-        is_known = access is not None if identity.user else identity != OPEN or self.users.is_open
-        if not is_known:  # The users have changed since the login.
+        if not self.users.knows(identity):  # The users have changed since the login.
             self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")
             return
+        access = self.users.accesses.get(identity.user)
         other = self._resumable.get(session_id)
         if other is not None:
             self._close_for_error(min(other, connection), SessionFenced())
             if other > connection:
                 return
         self._resumable[session_id] = connection
-        self.sessions[connection] = Session(
+        session = self.sessions[connection] = Session(
             connection,
             hello.name,
             hello.store_id,
@@ -226,8 +192,11 @@ class Broker:
             self.context.now.ms,
             identity,
             access,
-            partial(self._guard.check_put, access) if access is not None else None,
+            self._rights.is_enforced,
         )
+        if access is not None:
+            own = session.subscriptions
+            session.check_right = partial(self._guard.check_right, access, own)
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Registers a connection that a link dialled."""
@@ -276,21 +245,28 @@ class Broker:
             return  # The connection was closed earlier in this turn.
         try:
             if type(message) in _NO_REQUESTS:
-                if type(message) is m.OperationUnknown:
-                    self._refuse(connection, message)
-                    return
-                if session.path is None:
-                    raise RequestNotAllowed(type(message).__name__)
-                answer: Any = message  # Type checkers do not narrow a type by membership in a set.
-                session.path.answered(connection, answer)
+                self._take_answer(session, message)
             else:
                 self._handle(session, message)
+        except RemoteProtocolError as error:
+            self._close_for_error(connection, error)
+
+    def _take_answer(self, session: Session, message: Arrived) -> None:
+        if type(message) is m.OperationUnknown:
+            self._refuse(session.connection, message)
+            return
+        if session.path is None:
+            raise RequestNotAllowed(type(message).__name__)
+        answer: Any = message  # Type checkers do not follow a test with a set.
+        session.path.answered(session.connection, answer)
+
+    def _handle(self, session: Session, message: Arrived) -> None:
+        try:
+            self._handle_allowed(session, message)
         except RequestError as error:
             self._answer_error(session, message, error)
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
-        except RemoteProtocolError as error:
-            self._close_for_error(connection, error)
 
     def _answer_error(self, session: Session, message: Arrived, error: RequestError) -> None:
         if isinstance(message, m.MessageWithId):
@@ -310,7 +286,7 @@ class Broker:
         self.context.close(connection, error.code, str(error))
         self.closed(connection, str(error))
 
-    def _handle(self, session: Session, message: Arrived) -> None:
+    def _handle_allowed(self, session: Session, message: Arrived) -> None:
         kind = type(message)
         access = session.access
         if access is not None:
@@ -340,6 +316,7 @@ class Broker:
         """Runs timers and jobs, delivers messages, writes changes. Returns the outcome."""
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
+        self._revocations.run(self.sessions.values())
         budget.allow(WORK)
         if not context.is_maintenance:
             context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)

@@ -6,6 +6,7 @@ or contradicts another row is set aside (aside.py). The start continues without 
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
+from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue import route, row_checks
 from qmgrd.core.catalogue.boot import check_arrivals
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -21,13 +22,23 @@ from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.kv import Transaction
 
 
-def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Reads all definitions. After an unclean stop, older messages count as possibly delivered.
+def load(
+    context: Context, catalogue: Catalogue, jobs: Jobs, users: Users, *, unclean: bool
+) -> None:
+    """Reads all definitions and the state of work.
+
+    After an unclean stop, older messages count as maybe delivered.
 
     Raises:
         RowDamaged: The checksum of a row is wrong, or a row is missing and no row was set aside.
     """
     tx, aside = context.tx, context.aside
+    aside.load(context)
+    context.journal.load(tx, context.now, lambda key: aside.guard(context, key))
+    jobs.load()
+    context.schedule.load(tx)
+    context.peers.load(tx)
+    users.load()
     for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
         with aside.guard(context, key):
             pattern = key[keys.REST].decode()
@@ -38,6 +49,35 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
     _load_links(context, catalogue)
     _check_leads(context, catalogue)
     _list_complete_groups(tx, catalogue, jobs)
+
+
+def lose_volatile(context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
+    """Discards messages that are not persistent; jobs remove them from the store."""
+    by_id = catalogue.by_id
+    for job in jobs.running.values():
+        swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
+        if swept is not None:  # Earlier losses stay lost, though they are still stored.
+            swept.origins.born = max(swept.origins.born, job.row["before"])
+            swept.groups.begin_sweep()
+    for queue in by_id.values():
+        if queue.is_publications:
+            continue  # A publication is removed with its last reference.
+        lost = queue.lose_volatile()
+        if lost is not None:
+            jobs.start("sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1])
+            queue.groups.begin_sweep()
+            queue.flush(context.tx)  # A crash may come before the next turn.
+            context.totals.count(queue)
+
+
+def start_work(context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
+    """Starts the links. In maintenance, jobs and links do nothing."""
+    if context.is_maintenance:
+        jobs.hold_back()
+        return
+    for link in catalogue.links.values():
+        if not link.row["stopped"]:
+            link.start()
 
 
 def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> None:

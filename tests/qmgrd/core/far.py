@@ -12,8 +12,10 @@ STREAM = FAR_STORE + (1).to_bytes(8, "big")
 class Far:
     """A queue manager that has a link to the tested one."""
 
-    def __init__(self, manager: Manager, name: str = "FAR", store_id: bytes = FAR_STORE) -> None:
-        self.client: Client = manager.connect(name, "queue-manager", store_id)
+    def __init__(
+        self, manager: Manager, name: str = "FAR", store_id: bytes = FAR_STORE, *, user: str = ""
+    ) -> None:
+        self.client: Client = manager.connect(name, "queue-manager", store_id, user=user)
         self.manager = manager
         self.stream = 0
 

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.record import Fields, Uid
 from qmgr_protocol.states import Side
+from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Welcomed
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Outcome
@@ -73,6 +75,16 @@ class Refused(NamedTuple):
     seq_id: int
     code: ErrorCode
     text: str
+
+
+class Admitted(Login):
+    """A login without a password: the other end has a known identity."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+
+    def begin(self, hello: m.Hello, now_ms: int) -> Decision:
+        return Welcomed(self.identity)
 
 
 class Manager:
@@ -180,10 +192,30 @@ class Manager:
         self.start()
 
     def connect(
-        self, name: str = "app", role: str = "client", store_id: bytes = b"", session: bytes = b""
+        self,
+        name: str = "app",
+        role: str = "client",
+        store_id: bytes = b"",
+        session: bytes = b"",
+        *,
+        user: str = "",
+        identity: Identity = OWNER,
     ) -> "Client":
-        """Returns a new connection after its handshake, with a new or a resumed session."""
+        """Returns a new connection after its handshake, with a new or a resumed session.
+
+        Args:
+            name: The name of the client or queue manager.
+            role: The role in the hello.
+            store_id: The store id of a queue manager.
+            session: The token of the session to resume.
+            user: The user of the connection. The password is not checked, which would take time.
+            identity: The identity of a connection without a user. The default may do everything.
+        """
         self._connections += 1
+        if user:
+            found = self.turns.broker.users.users.get(user)
+            verifier = found.verifier if found is not None else None
+            identity = Identity(user, scram.METHOD, verifier)
         peer = Peer(
             self._connections,
             self.turns.intake,
@@ -191,6 +223,7 @@ class Manager:
             self._welcome,
             self.tokens,
             self.mono_ms,
+            login=Admitted(identity),
         )
         client = Client(self, peer)
         self.clients[peer.number] = client

@@ -5,6 +5,7 @@
 * ``user``: the stored row of a user
 * ``users``: all users and roles, and the access of each user
 * ``access``: the rights of one user, decided once for each object
+* ``rights``: decides about the objects that names reach
 * ``login``: the login of one connection
 * ``login_delays``: delays after failed logins
 """

@@ -11,16 +11,18 @@ DECISIONS_MAX = 10_000  # A user may send any number of names.
 class Access:
     """The rights of a user. All connections of the user share this object.
 
-    Invariant: ``decided`` contains only decisions that follow from the present grants.
+    Invariant: ``decided`` contains only decisions that follow from the present grants. ``allowed``
+        contains only requests that the user may send, given the present grants and aliases.
     """
 
-    __slots__ = ("_grants", "decided", "is_administrator", "user")
+    __slots__ = ("_grants", "allowed", "decided", "is_administrator", "user")
 
     def __init__(self, user: str) -> None:
         """Starts without any right."""
         self.user = user
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
+        self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name
         self._grants: dict[Kind, list[Grant]] = {}
 
     def grant(self, grants: list[Grant], *, is_administrator: bool) -> None:
@@ -31,6 +33,13 @@ class Access:
         self._grants = dict(by_kind)
         self.is_administrator = is_administrator
         self.decided.clear()
+        self.allowed.clear()
+
+    def remember(self, kind: type, name: str) -> None:
+        """Remembers that requests of *kind* are allowed on *name*."""
+        if len(self.allowed) >= DECISIONS_MAX:
+            self.allowed.clear()
+        self.allowed.add((kind, name))
 
     def may(self, right: Right, kind: Kind, name: str = "") -> bool:
         """Returns whether the user has *right* on the object *name* of *kind*."""

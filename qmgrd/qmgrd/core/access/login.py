@@ -30,10 +30,11 @@ class Origin(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who is at the other end of a connection."""
+    """The other end of a connection, after its login."""
 
     user: str  # "" without a user
     method: str  # way in which the identity was proved, for operators
+    verifier: Verifier | None = None  # verifier of the password that proved it, if any
 
 
 OPEN = Identity("", "open")
@@ -103,12 +104,18 @@ class Login:
             challenge = server.challenge(first)
         except ScramFailed as error:
             return m.Goaway(ErrorCode.FIELD_INVALID, f"Hello.auth_data: {error}")
-        wait_ms = self._logins.delays.wait_ms(self._origin.address, server.user, now_ms)
-        if wait_ms:
-            why = f"too many logins as {server.user[:80]} failed at {self._origin.address}"
-            return m.Goaway(ErrorCode.LOGINS_DELAYED, why, wait_ms)
+        delayed = self._delayed(server.user, now_ms)
+        if delayed is not None:
+            return delayed
         self._server = server
         return m.AuthChallenge(challenge)
+
+    def _delayed(self, name: str, now_ms: int) -> m.Goaway | None:
+        wait_ms = self._logins.delays.wait_ms(self._origin.address, name, now_ms)
+        if not wait_ms:
+            return None
+        why = f"too many logins as {name[:80]} failed at {self._origin.address}"
+        return m.Goaway(ErrorCode.LOGINS_DELAYED, why, wait_ms)
 
     def _verifier_of(self, name: str) -> Verifier:
         user = self._logins.users().users.get(name)
@@ -125,6 +132,11 @@ class Login:
         assert server is not None, "the protocol allows an answer only after a challenge"
         name, address, delays = server.user, self._origin.address, self._logins.delays
         used, proof = self._verifier, b""
+        # Other logins may have failed since the challenge. Without this check, a stranger could
+        # collect challenges and then try as many passwords at once.
+        delayed = self._delayed(name, now_ms)
+        if delayed is not None:
+            return delayed
         with suppress(ScramFailed):
             proof = server.finish(answer.data)
         # The user may have been disabled, or its password changed, since the challenge.
@@ -133,4 +145,4 @@ class Login:
             why = f"the user {name[:80]} does not exist, is disabled, or has another password"
             return m.Goaway(ErrorCode.LOGIN_FAILED, why)
         delays.succeeded(address, name)
-        return Welcomed(Identity(name, scram.METHOD), proof)
+        return Welcomed(Identity(name, scram.METHOD, used), proof)

@@ -37,14 +37,16 @@ class LoginDelays:
         return max(found.last_ms + delay_ms - now_ms, 0)
 
     def failed(self, address: str, user: str, now_ms: int) -> None:
-        """Counts a failed login."""
+        """Counts a failed login. Failures that are old, or too many, are forgotten."""
+        key = address, user
+        before = self._failures.pop(key, None)
         while self._failures:
             _, oldest = next(iter(self._failures.items()))
             if now_ms - oldest.last_ms < FORGET_MS and len(self._failures) < TRACKED_MAX:
                 break
             self._failures.popitem(last=False)
-        key = address, user
-        before = self._failures.pop(key, None)
+        if before is not None and now_ms - before.last_ms >= FORGET_MS:
+            before = None
         self._failures[key] = _Failures(before.failures + 1 if before else 1, now_ms)
 
     def succeeded(self, address: str, user: str) -> None:

@@ -16,7 +16,7 @@ _FIELDS = ("verifier", "roles", "grants", "enabled", "created_us", "altered_us")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user, or a role: a role has no verifier and no roles of its own."""
+    """A user, or a role: a role has neither a verifier nor roles."""
 
     name: str
     verifier: Verifier | None = None  # None if the user cannot log in with a password

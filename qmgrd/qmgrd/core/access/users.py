@@ -19,6 +19,7 @@ from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import user as rows_
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.grant import Grant
+from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
 from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
 from qmgrd.core.catalogue.near import nearest
@@ -42,6 +43,7 @@ class Users:
         self.users: dict[str, User] = {}
         self.roles: dict[str, User] = {}
         self.accesses: dict[str, Access] = {}
+        self.changed: set[str] = set()  # users whose access changed, until the broker has checked
         self._names: list[str] = []  # sorted names of users, or empty if they must be sorted again
         self.is_open = True
 
@@ -76,6 +78,13 @@ class Users:
                 ErrorCode.USER_UNKNOWN, f"user {name[:80]} does not exist here{hint}"
             )
         return found
+
+    def knows(self, identity: Identity) -> bool:
+        """Returns whether a connection that logged in as *identity* may open now."""
+        if not identity.user:
+            return identity != OPEN or self.is_open
+        user = self.users.get(identity.user)
+        return user is not None and user.is_enabled and user.verifier == identity.verifier
 
     def find_role(self, name: str) -> User:
         """Returns the role *name*, which is not a built-in one.
@@ -193,6 +202,7 @@ class Users:
         access = self.accesses.pop(name, None)
         if access is not None:
             access.grant([], is_administrator=False)
+        self.changed.add(name)
         self._delete(keys.SPACE_USER + name.encode())
         if not self.users:
             self.is_open = True
@@ -260,19 +270,19 @@ class Users:
 
     def _with(self, user: User, attributes: dict[str, Any]) -> User:
         """Returns *user* with these *attributes*, which a client sent."""
-        for key, value in attributes.items():
-            if key == "verifier" and type(value) is str:
+        for name, value in attributes.items():
+            if name == "verifier" and type(value) is str:
                 verifier = verifiers.parse(value) if value else None
                 now_us = self._context.now.wall_us
                 user = replace(user, verifier=verifier, altered_us=now_us)
-            elif key == "roles" and type(value) is list:
+            elif name == "roles" and type(value) is list:
                 user = replace(user, roles=self._roles(value))
-            elif key == "enabled" and type(value) is bool:
+            elif name == "enabled" and type(value) is bool:
                 user = replace(user, is_enabled=value)
             else:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
-                    f"a user has no attribute {key[:80]!r} of this type; the attributes are: "
+                    f"a user has no attribute {name[:80]!r} of this type; the attributes are: "
                     f"{', '.join(ATTRIBUTES)}",
                 )
         return user
@@ -331,6 +341,7 @@ class Users:
     def _apply(self, user: User) -> None:
         """Gives the access of *user* the rights of its grants and roles."""
         access = self.accesses.setdefault(user.name, Access(user.name))
+        self.changed.add(user.name)
         if not user.is_enabled:
             access.grant([], is_administrator=False)
             return

@@ -6,6 +6,10 @@ from typing import Any
 from qmgrd.core.catalogue.named import Alias, ProxySubscription, Remote
 
 
+def _do_nothing() -> None:
+    """Does nothing."""
+
+
 class NameIndex:
     """The names of some kinds by what they refer to. Invariant: no entry is empty."""
 
@@ -17,6 +21,8 @@ class NameIndex:
         """
         self._referred = referred
         self._names: dict[str, dict[str, None]] = {}
+        # Called after a name begins or ends to refer to something.
+        self.on_change: Callable[[], None] = _do_nothing
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -26,6 +32,7 @@ class NameIndex:
         referred = self._referred(found)
         if referred is not None:
             self._names.setdefault(referred, {})[found.name] = None
+            self.on_change()
 
     def remove(self, found: Any) -> None:
         """Removes *found*, which was added before, if it is of an indexed kind."""
@@ -35,6 +42,7 @@ class NameIndex:
             del names[found.name]
             if not names:
                 del self._names[referred]
+            self.on_change()
 
     def first_of(self, referred: str) -> str | None:
         """Returns the oldest name that refers to *referred*, or None."""

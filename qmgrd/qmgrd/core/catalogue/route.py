@@ -93,6 +93,15 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
     return route_to(catalogue, target, manager)
 
 
+def reached(name: str, own: str) -> str:
+    """Returns the name by which the queue manager *own* checks a link's put to *name*.
+
+    A queue of *own* counts without the queue manager. A topic is the same at all queue managers.
+    """
+    target, _, manager = name.partition("@")
+    return (target or name) if topics.is_topic(name) or manager == own else name
+
+
 def may_forward(name: str, own: str) -> bool:
     """Returns whether the queue manager *own* may forward a message to *name*.
 

@@ -83,6 +83,7 @@ def _subscription(name: str, row: dict[str, Any], next_id: int) -> dict[str, Any
         raise ValueError(f"{name} is not a {row['kind']!r}")
     topics.filter_of(typed(str, row["topic"], "the topic"))
     typed(str, row.get("where", ""), "the selector")
+    typed(str, row.get("owner", ""), "the owner")
     if not name.startswith(topics.DYNAMIC):
         topics.check_subscription(name)
     number(row["first"], "the first publication")

@@ -13,13 +13,13 @@ from qmgrd.core.queue.selection import compiled
 from qmgrd.core.selector.selector import Selector
 
 # The fields of the row that are not attributes.
-OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
+OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms", "owner")
 
 
 class Subscription:
     """One subscription. Its row is stored together with the rows of queues."""
 
-    __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
+    __slots__ = ("filter", "is_refused", "manager", "name", "queue", "row", "selector", "topic")
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue | None) -> None:
         """Creates the subscription of a *row*. *queue* is None for a proxy."""
@@ -29,6 +29,8 @@ class Subscription:
         self.topic: str = row["topic"]
         self.filter = topics.filter_of(self.topic)
         self.manager = name.partition("@")[2] if queue is None else ""
+        # Whether the owner has lost the right to subscribe. The subscription then gets nothing.
+        self.is_refused = False
         where = row.get("where", "")
         self.selector: Selector | None = compiled(where) if where else None
 
@@ -36,6 +38,12 @@ class Subscription:
     def first(self) -> int:
         """The number of the first publication after the subscription began."""
         found: int = self.row["first"]
+        return found
+
+    @property
+    def owner(self) -> str:
+        """The user who created the subscription, or "" if it was created without a user."""
+        found: str = self.row.get("owner", "")
         return found
 
     @property

@@ -45,7 +45,8 @@ class Topics:
         self.tree: TopicTree[Subscription] = TopicTree()
         self.subscriptions = SortedMap[str, Subscription]()  # subscriptions, by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
-        # Queue ids of subscriptions whose messages may be waiting for the subscriber's return.
+        self.owned: dict[str, dict[str, Subscription]] = {}  # subscriptions by owner and name
+        # Ids of subscriptions with messages that may wait for the subscriber's return.
         self.awaited: set[int] = set()
         self.next_out = 0  # the first publication that has not been completely sent to subscribers
 
@@ -62,6 +63,8 @@ class Topics:
     def add(self, subscription: Subscription) -> None:
         """Adds *subscription*, which then receives publications that match its filter."""
         self.subscriptions[subscription.name] = subscription
+        if subscription.owner:
+            self.owned.setdefault(subscription.owner, {})[subscription.name] = subscription
         if subscription.manager:
             self.proxies.add(subscription.filter, subscription.name, subscription)
         self.tree.add(subscription.filter, subscription.name, subscription)
@@ -69,6 +72,11 @@ class Topics:
     def remove(self, name: str) -> None:
         """Removes a subscription."""
         found = self.subscriptions.pop(name)
+        if found.owner:
+            owned = self.owned[found.owner]
+            del owned[name]
+            if not owned:
+                del self.owned[found.owner]
         if found.manager:
             self.proxies.remove(found.filter, name)
         self.tree.remove(found.filter, name)

@@ -11,8 +11,10 @@ A job does one slice per turn and survives restarts.
 A job is a stored row with a cursor. Each slice and its new cursor are committed in one transaction.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from qmgr_protocol.errors import RequestError
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
@@ -60,6 +62,7 @@ _FACTS = {  # Types of the fields that only some jobs have.
     "arrival": int,
     "interval": int,
     "subscriptions": list,
+    "user": str,
 }
 
 
@@ -75,6 +78,12 @@ MORE = JobStep()
 DONE = JobStep("done")
 
 
+def _always(name: str) -> bool:
+    """Returns True: a job that no user began may put everywhere."""
+    del name
+    return True
+
+
 class Job:
     """A single job. Invariant: all work before ``row["cursor"]`` is done."""
 
@@ -84,8 +93,17 @@ class Job:
         self.stored = stored  # the row of the job, as it is stored
         # The connection and request id to which the daemon replies when the job ends.
         self.waiting: tuple[int, int] | None = None
+        # Returns whether the user who began the job may put on a queue of this name.
+        self.may_put: Callable[[str], bool] = _always
+        self.error: RequestError | None = None  # the error that ended the job
         self.wanted: Selection | None = None  # the compiled selector while the job runs
         self.paced_ms = 0.0  # the store clock time at which the job's rate allows more messages
+
+    @property
+    def user(self) -> str:
+        """The user who began the job, or "" if it began without a user."""
+        found: str = self.row.get("user", "")
+        return found
 
     @property
     def is_over(self) -> bool:

@@ -12,6 +12,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import SEQ_END
 from qmgr_protocol.messages import Error, Ok
+from qmgrd.core.access.rights import Rights
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import (
@@ -20,6 +21,7 @@ from qmgrd.core.jobs import (
     group_watch,
     move,
     origin_eviction,
+    owner,
     purge,
     republish,
     retained,
@@ -62,9 +64,10 @@ _WORK: dict[str, _Work] = {
 class Jobs:
     """All jobs. Invariant: all jobs in ``_ready`` are in ``running``, and none is in ``ended``."""
 
-    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+    def __init__(self, context: Context, catalogue: Catalogue, rights: Rights) -> None:
         self._context = context
         self._catalogue = catalogue
+        self._rights = rights
         self.running: dict[int, Job] = {}
         self.ended: dict[int, Job] = {}  # ended jobs; the job that ended first comes first
         self._ready: dict[int, Job] = {}  # job ids in the order of their next slices
@@ -91,6 +94,7 @@ class Jobs:
         self.ended = {job.id: job for job in ended}
 
     def _run(self, job: Job) -> None:
+        owner.adopt(self._rights, job)
         self.running[job.id] = job
         self._make_ready(job)
         kind, queue_id = job.row["kind"], job.row["queue_id"]
@@ -128,8 +132,17 @@ class Jobs:
                 1_000,
             )
 
-    def start(self, kind: str, **facts: Any) -> Job:
-        """Begins a job of kind *kind* (see job.py) in this turn."""
+    def start(self, kind: str, *, user: str = "", **facts: Any) -> Job:
+        """Begins a job of *kind* (see job.py) in this turn.
+
+        Args:
+            kind: The kind of the job.
+            user: The user who began the job, and whose rights it needs. A job without a user may
+                do everything.
+            facts: The facts of the row that differ from the defaults.
+        """
+        if user:
+            facts["user"] = user
         if kind in REPUBLISHES:
             facts["before"] = self._context.turn_number  # Parked messages are ordered by turn.
         row = new_row(kind, self._context.now.wall_us, facts)
@@ -215,6 +228,9 @@ class Jobs:
 
     def _work(self, job: Job) -> JobStep:
         kind = job.row["kind"]
+        job.error = owner.refusal(self._rights, job)
+        if job.error is not None:
+            return JobStep("failed", owner.failed_text(job.error))
         if kind == "watch":
             return group_watch.step(self._context, self._catalogue, job, self._ending)
         if kind != "retention":
@@ -307,7 +323,7 @@ class Jobs:
         if job.row["state"] == "done":
             self._context.send(connection, Ok(request_id, {"messages": done}))
             return
-        error = RequestError(
+        error = job.error or RequestError(
             ErrorCode.CANCELLED, f"job {job.id} was cancelled after it had removed {done} messages"
         )
         answer = Error(request_id, error.code, error.error_class, 0, error.text)

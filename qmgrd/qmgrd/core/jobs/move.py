@@ -2,6 +2,8 @@
 
     not selected                            stays
     leased; for a copy: already in target   stays, counted as skipped
+    a dead letter to a queue on which the   stays, counted as skipped
+    job's user may not put
     too long for the target; a member of    stays, counted as stayed
     a group with leased or delayed members;
     dead letters that retry.py keeps
@@ -81,6 +83,7 @@ class _Move:
         self._source = source
         self._selector = selector_of(context, job, source)
         self._is_copy = job.row["kind"] == "copy"
+        self._allowed: dict[str, bool] = {}  # whether the job's user may put on each queue
 
     def run(self) -> JobStep:
         """Moves the messages of the slice.
@@ -160,6 +163,10 @@ class _Move:
             return False
         raw = notes.raw(self._context.tx, source.id, arrival) if sound.entry.noted else b""
         place = self._place(notes.decode(raw), records.own_bytes(sound.record), target)
+        if place is None:
+            job.count("examined")
+            job.count("skipped")
+            return False
         if isinstance(place, str):
             job.count("examined")
             job.count_stayed(place)
@@ -184,14 +191,22 @@ class _Move:
         row = groups.row(self._context.tx, group[0])
         return "other members of its group are delayed" if row is not None and row.waiting else ""
 
-    def _place(self, note: notes.Note, size: int, target: Destination | None) -> Destination | str:
-        """Returns the destination of a message of *size* bytes, or the reason why it stays."""
+    def _place(
+        self, note: notes.Note, size: int, target: Destination | None
+    ) -> Destination | str | None:
+        """Returns the destination of a message of *size* bytes, or the reason why it stays.
+
+        Returns None if the user who began the job may not put on the destination.
+        """
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
             why = retry.reason_to_stay(note, row["retries_max"])
             if why:
                 return why
-            found = target or retry.origin(self._catalogue, retry.original_queue(note, name))
+            original = retry.original_queue(note, name)
+            if target is None and original and not self._may_put(original):
+                return None
+            found = target or retry.origin(self._catalogue, original)
             if isinstance(found, str):
                 return found
             place = found
@@ -201,6 +216,13 @@ class _Move:
         if size > place.queue.longest(self._context.config.limits.message_max_bytes):
             return f"too large for queue {place.queue.name}"
         return place
+
+    def _may_put(self, name: str) -> bool:
+        """Returns whether the user who began the job may put on queue *name*, for this slice."""
+        found = self._allowed.get(name)
+        if found is None:
+            found = self._allowed[name] = self._job.may_put(name)
+        return found
 
     def _go(
         self, key: bytes, value: bytes, entry: entries.Entry, target: Destination, raw: bytes

@@ -14,7 +14,6 @@ highest id held, and the sender's life in which that id arrived. These values sh
 ends belong together.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from qmgr_protocol import messages as m
@@ -66,8 +65,6 @@ class LinkInbox:
     in_line: dict[int, m.Put] = field(default_factory=dict)  # puts in the line, by first id
     in_line_bytes: int = 0
     is_draining: bool = False  # whether the next turn continues with the line
-    # Checks that the sender's user may put on a queue or topic; None if it may put everywhere.
-    check_put: Callable[[str], None] | None = None
 
     @property
     def key(self) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from qmgr_protocol import messages as m
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import FieldInvalid
+from qmgr_protocol.need import Right
 from qmgrd.core.context.context import Context, Dial
 from qmgrd.core.link.flight import Flight, Sent
 from qmgrd.core.queue.queue import Queue
@@ -67,6 +68,8 @@ class PeerSession(Protocol):
     store_id: bytes
     path: "Path | None"
     streams: dict[int, Any]
+    # Checks that the peer's user has a right; None if everything is allowed.
+    check_right: Callable[[Right, str], None] | None
 
 
 class Path:

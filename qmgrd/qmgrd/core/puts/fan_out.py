@@ -85,9 +85,10 @@ def put_publications(
     context.dirty_queues[queue.id] = queue
     if queue.waiting:
         context.wake(queue)
-    if subscription.is_suspended:
+    if subscription.is_suspended or subscription.is_refused:
+        why = "suspended" if subscription.is_suspended else "its owner may not subscribe"
         queue.counters.count_missed(len(part))
-        context.event("publication missed", len(part), subscription=queue.name, why="suspended")
+        context.event("publication missed", len(part), subscription=queue.name, why=why)
         return
     size = sum(publication.size for publication in part)
     is_plain = not (queue.bounds.expiry_max_ms or is_late) and all(one.is_plain for one in part)

@@ -25,6 +25,10 @@ def forward(
 ) -> None:
     """Forwards *part* over the link of a proxy, except publications from that direction."""
     manager = subscription.manager
+    if subscription.is_refused:
+        why = "its owner may not subscribe"
+        context.event("publication missed", len(part), subscription=subscription.name, why=why)
+        return
     try:
         link = route.link_to(catalogue, manager)
     except RequestError:

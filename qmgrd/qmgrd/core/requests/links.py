@@ -58,9 +58,10 @@ class LinkAdmin:
         link = self._links.find(message.link)
         users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
+            known = ", ".join(name for name in users if session.shows(Kind.QUEUE, name))
             raise RequestError(
                 ErrorCode.QUEUE_IN_USE,
-                f"link {message.link} is used by {', '.join(users)}: delete these first",
+                f"link {message.link} is used by {known or 'remote queues'}: delete these first",
             )
         depth = link.queue.counters.depth
         if depth and not message.purge:
@@ -96,6 +97,9 @@ class LinkAdmin:
             "allowed_count": peers.allowed_count,
             "refused": _shown(session, peers.refusals(), "peer"),
         }
+        if session.shown(Kind.LINK) is not None:  # Others do not exist for the user.
+            for name in ("inbound", "allowed"):
+                value[f"{name}_count"] = len(value[name])
         self._context.reply(session.connection, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:

@@ -105,11 +105,11 @@ class QueueAdmin:
         self._context.reply(session.connection, message.request_id, {"messages": count})
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
-        """Lists a page of queues in the order of their names."""
-        names, further = page(self._catalogue.names, message.after, message.limit)
+        """Lists a page of queues in the order of names."""
+        is_shown = session.shown(Kind.QUEUE)
+        names, further = page(self._catalogue.names, message.after, message.limit, is_shown)
         rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
         self._context.count_read(len(rows), 0)
-        rows = [row for row in rows if session.shows(Kind.QUEUE, row["queue"])]
         self._context.reply(
             session.connection, message.request_id, {"queues": rows, "next": further}
         )

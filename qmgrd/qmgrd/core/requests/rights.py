@@ -2,29 +2,22 @@
 
     request ─▶ its needs ─▶ (right, kind, name) of each object ─▶ Access.may ─▶ handler, or an error
 
-Names are checked for what they reach: an alias counts as its queue. A user who has no right at all
-on an object gets the same error as if the object did not exist.
+access/rights.py decides what a name reaches, and which error a user gets. A frequent request that
+was allowed before is allowed after one look into a set, until a grant or an alias changes.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Container
+from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.need import EACH, Kind, Need, Right
 from qmgrd.core.access.access import Access
+from qmgrd.core.access.rights import Needed, Rights
 from qmgrd.core.access.role import ADMINISTRATOR
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.missing import (
-    unknown_link_error,
-    unknown_queue_error,
-    unknown_subscription_error,
-    unknown_template_error,
-)
-from qmgrd.core.catalogue.named import Alias
-from qmgrd.core.context.context import Context
+from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 
@@ -36,105 +29,100 @@ CHECKED = {
     kind: tuple(x for x in needs if x.right is not Right.CONNECT and x.field != EACH)
     for kind, needs in NEEDS.items()
 }
-# Rights on the messages behind a name. Other rights concern the definition of the name itself.
-_THROUGH = {Right.PUT, Right.GET, Right.BROWSE, Right.PURGE, Right.MOVE}
-_ALL = ("*",)
-
-
-class Needed(NamedTuple):
-    """A right that one request needs on one object."""
-
-    right: Right
-    kind: Kind  # never DESTINATION or SOURCE
-    name: str  # "" for the queue manager itself, "*" for all objects of the kind
+# Requests that need one right on the object in their field queue. Decisions are remembered.
+FREQUENT = {m.Put, m.UnitPut, m.Get, m.Consume, m.Browse}
 
 
 class Guard:
     """Checks requests. Holds no state."""
 
-    def __init__(self, context: Context, catalogue: Catalogue) -> None:
-        self._context = context
-        self._catalogue = catalogue
-        self._is_enforced = context.config.auth.mode == "enforce"
+    def __init__(self, catalogue: Catalogue, rights: Rights) -> None:
+        self._topics = catalogue.topics
+        self._rights = rights
 
     def check(self, session: Session, message: Arrived) -> None:
         """Checks a request of a user. Returns if the user may send it.
 
-        Puts of links are checked one by one when they are stored, by :meth:`check_put`.
+        Puts of links are checked one by one when they are stored, by :meth:`check_right`.
 
         Raises:
             RequestError: NOT_AUTHORIZED, or the error for an object that does not exist.
         """
         access = session.access
         assert access is not None
-        kind = type(message)
-        if kind is m.Put and session.store_id:
+        kind, name = type(message), ""
+        if kind in FREQUENT:
+            name = message.queue  # type: ignore[union-attr]
+            if (kind, name) in access.allowed:
+                return
+        if isinstance(message, m.Put) and isinstance(
+            session.streams.get(message.stream), InboundPath
+        ):
             return
+        is_granted = True
         for need in CHECKED[kind]:
-            for needed in self._objects(need, message, session.name):
-                if not (access.may(*needed) or self._is_own(session, needed)):
+            if need.when and not getattr(message, need.when):
+                continue
+            for needed in self._rights.needed(need, lambda x: _value(message, x), session.name):
+                if access.may(*needed[:3]):
+                    continue
+                is_granted = False
+                if not self._is_excused(access, session.subscriptions, needed, kind):
                     self._refuse(access, needed, kind.__name__)
+        if is_granted and kind in FREQUENT:
+            access.remember(kind, name)
 
-    def check_put(self, access: Access, name: str) -> None:
-        """Checks that a user may put on the queue or topic *name*.
+    def check_right(self, access: Access, own: Container[str], right: Right, name: str) -> None:
+        """Checks that a user has *right* on the queue, topic or subscription *name*.
+
+        Args:
+            access: The rights of the user.
+            own: The subscriptions that end with the user's connection.
+            right: The right to put, or to get.
+            name: The name.
 
         Raises:
             RequestError: As :meth:`check`.
         """
-        needed = self._object(Right.PUT, Kind.DESTINATION, name)
-        if not access.may(*needed):
-            self._refuse(access, needed, "Put")
+        error = self.refusal(access, own, self.reached(right, name), right.value)
+        if error is not None:
+            raise error
+
+    def reached(self, right: Right, name: str) -> Needed:
+        """Returns the needed right on the queue, topic or subscription that *name* reaches."""
+        kind = Kind.DESTINATION if right is Right.PUT else Kind.SOURCE
+        return self._rights.reached(right, kind, name)
+
+    def refusal(
+        self, access: Access, own: Container[str], needed: Needed, what: str
+    ) -> RequestError | None:
+        """Returns the error if a user with the subscriptions *own* lacks a right, or None."""
+        if access.may(*needed[:3]) or self._is_excused(access, own, needed, None):
+            return None
+        return self._rights.lacking(access, needed, what)
 
     def _refuse(self, access: Access, needed: Needed, operation: str) -> None:
-        """Raises the error for a lacking right. If rights are not enforced, only logs it."""
-        error = refusal(access, needed)
-        if self._is_enforced:
+        error = self._rights.lacking(access, needed, operation)
+        if error is not None:
             raise error
-        self._context.note(
-            "warning",
-            "auth.mode = enforce would refuse a request",
-            user=access.user,
-            operation=operation,
-            why=error.text,
-        )
 
-    def _is_own(self, session: Session, needed: Needed) -> bool:
-        """Returns whether the object is a subscription that ends with this connection."""
-        return needed.kind is Kind.SUBSCRIPTION and needed.name in session.subscriptions
+    def _is_excused(
+        self, access: Access, own: Container[str], needed: Needed, kind: type[Arrived] | None
+    ) -> bool:
+        """Returns whether a subscription may be used without a grant on it.
 
-    def _objects(self, need: Need, message: Arrived, peer: str) -> Iterator[Needed]:
-        if need.when and not getattr(message, need.when):
-            return
-        yield from self.needed(need, lambda field: _value(message, field), peer)
-
-    def needed(self, need: Need, value: Callable[[str], Any], peer: str) -> Iterator[Needed]:
-        """Yields the rights that *need* stands for.
-
-        Args:
-            need: A need of a request.
-            value: A function that returns the value of a field of the request.
-            peer: The name of the queue manager that sends the request.
+        A subscription that ends with this connection may be used, but read only while the user may
+        subscribe to its filter. An existing subscription may be resumed with the right to get.
         """
-        if need.kind is Kind.MANAGER:
-            yield Needed(need.right, need.kind, "")
-        elif need.kind is Kind.PEER:
-            yield Needed(need.right, need.kind, peer)
-        else:
-            found = value(need.field)
-            names = found if isinstance(found, list) else [found] if found else []
-            for name in names or (_ALL if need.or_all else ()):
-                yield self._object(need.right, need.kind, str(name))
-
-    def _object(self, right: Right, kind: Kind, name: str) -> Needed:
-        """Returns the needed right on the object that *name* reaches."""
-        if kind is Kind.DESTINATION and topics.is_topic(name):
-            return Needed(Right.PUBLISH, Kind.TOPIC, name.removeprefix(topics.MARK))
-        if kind is Kind.SOURCE and topics.is_subscription(name):
-            return Needed(right, Kind.SUBSCRIPTION, name)
-        if kind not in (Kind.DESTINATION, Kind.SOURCE):
-            return Needed(right, kind, name)
-        found = self._catalogue.queues.get(name) if right in _THROUGH else None
-        return Needed(right, Kind.QUEUE, found.target if isinstance(found, Alias) else name)
+        right, of, name, _ = needed
+        found = self._topics.subscriptions.get(name) if of is Kind.SUBSCRIPTION else None
+        if found is None:
+            return False
+        if name in own:
+            is_read = right in (Right.GET, Right.BROWSE)
+            return not is_read or access.may(Right.SUBSCRIBE, Kind.TOPIC, found.topic)
+        is_resumed = kind is m.Subscribe and right is Right.CREATE
+        return is_resumed and access.may(Right.GET, of, name)
 
     def explain(self, access: Access, message: m.AccessExplain) -> list[dict[str, Any]]:
         """Returns each right that a request would need, and the grant that decides.
@@ -153,8 +141,10 @@ class Guard:
         for need in NEEDS[kind]:
             if need.right is Right.CONNECT or (need.when and not message.values.get(need.when)):
                 continue
-            for needed in self.needed(need, lambda x: message.values.get(x, ""), access.user):
-                grant = access.deciding(*needed)
+            for needed in self._rights.needed(
+                need, lambda x: message.values.get(x, ""), access.user
+            ):
+                grant = access.deciding(*needed[:3])
                 by = " ".join(filter(None, grant.encode())) if grant is not None else ""
                 if not by and access.is_administrator:
                     by = f"role {ADMINISTRATOR}"
@@ -163,7 +153,7 @@ class Guard:
                         "right": needed.right.value,
                         "kind": needed.kind.value,
                         "name": needed.name,
-                        "allowed": access.may(*needed),
+                        "allowed": access.may(*needed[:3]),
                         "by": by,
                     }
                 )
@@ -175,24 +165,3 @@ def _value(message: Arrived, field: str) -> Any:
     name, _, attribute = field.partition(".")
     value = getattr(message, name)
     return value.get(attribute) if attribute else value
-
-
-def refusal(access: Access, needed: Needed) -> RequestError:
-    """Returns the error for a user that lacks the *needed* right."""
-    right, kind, name = needed
-    if right is not Right.CREATE and not access.sees(kind, name):
-        if kind is Kind.QUEUE and name not in _ALL:
-            return unknown_queue_error(name[:80], ())
-        if kind is Kind.SUBSCRIPTION and name not in _ALL:
-            return unknown_subscription_error(name, ())
-        if kind is Kind.LINK:
-            return unknown_link_error(name[:80])
-        if kind is Kind.TEMPLATE:
-            return unknown_template_error(name[:80], ())
-    what = f"{kind.value} {name[:200]}" if name else "the queue manager itself"
-    if name in _ALL:
-        what = f"every {kind.value}"
-    return RequestError(
-        ErrorCode.NOT_AUTHORIZED,
-        f"user {access.user} may not do this: the right to {right.value} on {what} is required",
-    )

@@ -11,6 +11,7 @@ from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.missing import unknown_subscription_error
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.system import PUBLICATIONS
 from qmgrd.core.catalogue.topics import retain, retained
@@ -76,12 +77,12 @@ class TopicAdmin:
             self._context.count_read(len(matched) // 10, 0)
             found = {one.name: one for one in matched}
             order = sorted(found)
-        names, further = page(order, message.after, message.limit)
+        is_shown = session.shown(Kind.SUBSCRIPTION)
+        names, further = page(order, message.after, message.limit, is_shown)
         rows, further = shown(
             names, further, lambda name: self._row(found[name]), self._context.budget
         )
         self._context.count_read(2 * len(rows), 0)
-        rows = _shown(session, rows)
         self._context.reply(
             session.connection, message.request_id, {"subscriptions": rows, "next": further}
         )
@@ -140,17 +141,16 @@ class TopicAdmin:
 
     def topic_list(self, session: Session, message: m.TopicList) -> None:
         """Lists a page of topics that have a definition or a retained publication."""
-        names = set(page(self._topics.rows.order, message.after, message.limit + 1)[0])
+        is_shown, count = session.shown(Kind.TOPIC), message.limit + 1
+        names = set(page(self._topics.rows.order, message.after, count, is_shown)[0])
         start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
-        kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
-        names |= {
-            key[keys.REST].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)
-        }
+        scanned = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
+        kept = (key[keys.REST].decode(errors="replace") for key, _ in scanned)
+        names.update(islice(kept if is_shown is None else filter(is_shown, kept), count))
         found = sorted(names)[: message.limit]
         further = found[-1] if len(names) > len(found) else None
         rows, further = shown(found, further, self._topics.show, self._context.budget)
         self._context.count_read(2 * len(rows), 0)
-        rows = [row for row in rows if session.shows(Kind.TOPIC, row["topic"])]
         self._context.reply(
             session.connection, message.request_id, {"topics": rows, "next": further}
         )
@@ -159,16 +159,16 @@ class TopicAdmin:
         """Shows the attributes in force for a topic, and its subscriptions."""
         matched = self._topics.match(message.topic)
         self._context.count_read(len(matched) // 10, 0)
-        visible = (one.name for one in matched if session.shows(Kind.SUBSCRIPTION, one.name))
-        found = nsmallest(FIRST_SHOWN, visible)
+        visible = [one.name for one in matched if session.shows(Kind.SUBSCRIPTION, one.name)]
         row = self._topics.show(message.topic)
-        row |= {"subscriptions": len(matched), "first_subscriptions": found}
+        row |= {"subscriptions": len(visible)}
+        row["first_subscriptions"] = nsmallest(FIRST_SHOWN, visible)
         self._context.reply(session.connection, message.request_id, row)
 
     def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:
         """Lists the subscriptions that have not consumed a publication, each with its state."""
         context, arrival, topic = self._context, *self._publication(message.uid)
-        rows = []
+        rows: list[dict[str, Any]] = []
         found = self._topics.match(topic)
         context.count_read(4 * len(found), 0)
         for subscription in sorted(found, key=lambda one: one.name):
@@ -187,7 +187,10 @@ class TopicAdmin:
                     "failed": entry.failed,
                 }
             )
-        value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": _shown(session, rows)}
+        rows = [row for row in rows if session.shows(Kind.SUBSCRIPTION, row["subscription"])]
+        if not rows and not session.shows(Kind.TOPIC, topic):
+            raise no_publication(message.uid)
+        value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": rows}
         self._context.reply(session.connection, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
@@ -203,11 +206,7 @@ class TopicAdmin:
             value = self._context.tx.get(keys.publication(arrival))
             if value is not None:
                 return arrival, entries.decode(value).target
-        raise RequestError(
-            ErrorCode.PUBLICATION_UNKNOWN,
-            f"no subscription holds publication {_uid(uid)}: every subscriber has consumed it, "
-            "or it does not exist",
-        )
+        raise no_publication(uid)
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
         """Returns the key and entry of a publication on *queue*, or None if it was consumed."""
@@ -234,6 +233,9 @@ class TopicAdmin:
     def republish_list(self, session: Session, message: m.RepublishList) -> None:
         """Lists a page of parked publications."""
         selector = republish.selector_of(message.where)
+        name = message.subscription
+        if name and not session.shows(Kind.SUBSCRIPTION, name):
+            raise unknown_subscription_error(name, ())
         rows: list[dict[str, Any]] = []
         further: list[int] | None = None
         for looked_at, found in enumerate(self._behind(message)):
@@ -242,11 +244,10 @@ class TopicAdmin:
                 break
             further = [found.arrival, found.queue_id]
             row = self._parked(message, found, selector)
-            if row is not None:
+            if row is not None and session.shows(Kind.SUBSCRIPTION, row["subscription"]):
                 rows.append(row)
         else:
             further = None
-        rows = _shown(session, rows)
         self._context.reply(
             session.connection, message.request_id, {"parked": rows, "next": further}
         )
@@ -308,6 +309,7 @@ class TopicAdmin:
         total = sum(queue.counters.parked for queue in asked if queue is not None)
         job = self._jobs.start(
             "republish-drop" if message.drop else "republish",
+            user=session.identity.user,
             where=message.where,
             arrival=arrival,
             subscriptions=message.subscriptions,
@@ -328,6 +330,10 @@ def _uid(trailer: bytes) -> str:
     return str(records.decode_uid(trailer))
 
 
-def _shown(session: Session, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the rows whose subscription the user may see."""
-    return [row for row in rows if session.shows(Kind.SUBSCRIPTION, row["subscription"])]
+def no_publication(uid: bytes) -> RequestError:
+    """Returns the error for a publication that no subscription holds."""
+    return RequestError(
+        ErrorCode.PUBLICATION_UNKNOWN,
+        f"no subscription holds publication {_uid(uid)}: every subscriber has consumed it, "
+        "or it does not exist",
+    )

@@ -65,14 +65,13 @@ class UserAdmin:
 
     def user_list(self, session: Session, message: m.UserList) -> None:
         """Lists a page of users in the order of names."""
-        names, further = page(self._users.names(), message.after, message.limit)
+        is_shown = session.shown(Kind.USER)
+        names, further = page(self._users.names(), message.after, message.limit, is_shown)
         rows, further = shown(names, further, self._row, self._context.budget)
         self._context.count_read(len(rows), 0)
-        value = {
-            "users": [row for row in rows if session.shows(Kind.USER, row["user"])],
-            "next": further,
-        }
-        self._context.reply(session.connection, message.request_id, value)
+        self._context.reply(
+            session.connection, message.request_id, {"users": rows, "next": further}
+        )
 
     def _row(self, name: str) -> dict[str, Any]:
         return self._users.describe(self._users.find(name))

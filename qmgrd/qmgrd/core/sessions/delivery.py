@@ -272,6 +272,24 @@ class Delivery:
         if not queue.waiting:
             self.used(queue)
 
+    def revoke(self, session: Session, queue: Queue, error: RequestError) -> None:
+        """Ends the consumers, gets and readers of *session* on *queue* with *error*.
+
+        The leased messages return to the queue, as if the connection had closed.
+        """
+        for consumer in [x for x in session.consumers.values() if x.queue is queue]:
+            self._leave(session, consumer)
+            if consumer.is_get:
+                answer: m.Message = error_of(consumer.request_id, error)
+            else:
+                answer = m.Ended(consumer.request_id, error.code, error.text)
+            self._context.send(session.connection, answer)
+        for number, reader in list(session.readers.items()):
+            if reader.queue_id == queue.id:
+                del session.readers[number]
+                self._readers.close(queue, reader)
+        self._settlements.revoke(session, queue)
+
     def queue_deleted(self, queue: Queue) -> None:
         """Ends the consumers and leases of a queue that was deleted."""
         for consumer in list(queue.waiting):

@@ -11,6 +11,7 @@ from itertools import islice
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RemoteProtocolError, RequestError
 from qmgr_protocol.field import SEQ_END
+from qmgr_protocol.need import Right
 from qmgr_protocol.window import Inbox
 from qmgrd.core.catalogue import route
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -76,7 +77,6 @@ class LinkStreams:
         self.open_streams[stream.stream_id] = stream
         self._open_of.setdefault(session.store_id, set()).add(stream.stream_id)
         stream.life, stream.is_ordered = message.life, message.ordered
-        stream.check_put = session.check_put
         inbound_path = stream.paths[message.path] = InboundPath(stream, session, message.path)
         inbound_path.number = session.add_stream(inbound_path)
         lost = stream.begin_at(message.lowest_id)
@@ -294,7 +294,7 @@ class LinkStreams:
             stream.skip(put)
             self._undeliverable.forget_held(stream)
             return True
-        refused = self._receive(stream, put)
+        refused = self._receive(inbound_path, put)
         held_back = self._undeliverable.refuse(stream, put, refused) if refused else None
         if held_back:
             held = any(stream.inbox.holds(put.first_id + i) for i in range(len(put.records)))
@@ -306,29 +306,30 @@ class LinkStreams:
         self._undeliverable.forget_held(stream)
         return not held_back
 
-    def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
-        """Stores the new records of a link's *put*. Returns the refused ids and their errors."""
-        context = self._context
+    def _receive(self, inbound_path: InboundPath, put: m.Put) -> list[tuple[int, RequestError]]:
+        """Stores the new records of a link's *put*. Returns the refused ids with their errors."""
+        context, stream = self._context, inbound_path.stream
         if not route.may_forward(put.queue, context.name):
-            return self._store(stream, put)
+            return self._store(inbound_path, put)
         stream.inbox.check(put.first_id + len(put.records) - 1)
         refused = list[tuple[int, RequestError]]()
         for run, looped in route.forwarded(put, stream.peer, context.name):
             if looped is None:
-                refused += self._store(stream, run)
+                refused += self._store(inbound_path, run)
             else:
                 why = link_inbox.unstamped(run) or looped
                 refused += [(seq_id, why) for seq_id in stream.inbox.missing(run.first_id, 1)]
         return refused
 
-    def _store(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
-        context, count = self._context, len(put.records)
+    def _store(self, inbound_path: InboundPath, put: m.Put) -> list[tuple[int, RequestError]]:
+        context, stream, count = self._context, inbound_path.stream, len(put.records)
         refused = list[tuple[int, RequestError]]()
         try:
             if why := link_inbox.unstamped(put):
                 raise why
-            if stream.check_put is not None:
-                stream.check_put(put.queue)
+            check = inbound_path.session.check_right
+            if check is not None:
+                check(Right.PUT, route.reached(put.queue, context.name))
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(

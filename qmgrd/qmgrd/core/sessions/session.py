@@ -20,6 +20,15 @@ from qmgrd.core.sessions.unit import SessionUnit
 STREAMS_MAX = 100
 
 
+class RequestNotAllowed(RemoteProtocolError):
+    """The peer may not send this request. Closes the connection, as some requests have no id."""
+
+    code = ErrorCode.NOT_AUTHORIZED
+
+    def __init__(self, request: str) -> None:
+        super().__init__(f"{request} is not allowed to this peer")
+
+
 class StreamUnknown(RemoteProtocolError):
     """A put names a stream that this connection did not open."""
 
@@ -69,8 +78,10 @@ class Session:
     opened_ms: int = 0  # store clock time at which the connection opened
     identity: Identity = OPEN
     access: Access | None = None  # rights of the user; None if everything is allowed
-    # Checks that the user may put on a queue or topic, and raises RequestError if it may not.
-    check_put: Callable[[str], None] | None = None
+    is_enforced: bool = True  # whether rights limit lists, and are not only checked for the log
+    # Checks that the user has a right on a queue, topic or subscription. Raises RequestError if it
+    # has not. None if everything is allowed.
+    check_right: Callable[[Right, str], None] | None = None
     next_stream: int = 1
     streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
@@ -91,12 +102,20 @@ class Session:
 
     @property
     def by(self) -> str:
-        """Who is at the other end, for the log."""
+        """The user or the name of the other end, for the log."""
         return self.identity.user or self.name
 
     def shows(self, kind: Kind, name: str) -> bool:
         """Returns whether a list for this connection contains the object *name* of *kind*."""
-        return self.access is None or self.access.may(Right.SHOW, kind, name)
+        is_shown = self.shown(kind)
+        return is_shown is None or is_shown(name)
+
+    def shown(self, kind: Kind) -> Callable[[str], bool] | None:
+        """Returns a function for which names of *kind* lists contain; None if they contain all."""
+        access = self.access
+        if access is None or access.is_administrator or not self.is_enforced:
+            return None
+        return lambda name: access.may(Right.SHOW, kind, name)
 
     def check_streams(self) -> None:
         """Raises RequestError PRODUCERS_EXHAUSTED if no further stream may be opened."""

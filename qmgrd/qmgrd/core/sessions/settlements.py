@@ -158,13 +158,25 @@ class Settlements:
                     client=session.name,
                 )
         for lessee in session.lessees.values():
-            leases = list(lessee.leases.values())
-            if lessee.is_started:
-                self._returns.give_back_later(leases, CONNECTION_LOST)
-            else:
-                # The order is reversed for the same reason as in _one_by_one.
-                self._returns.give_back_later(reversed(leases), UNREAD)
+            self._return(lessee)
         self._units.close(session)
+
+    def revoke(self, session: Session, queue: Queue) -> None:
+        """Returns the messages of *queue* that *session* has leased, as if it had closed.
+
+        The commit of a unit of work checks the messages that the unit has leased.
+        """
+        for lessee in session.lessees.values():
+            if lessee.queue is queue:
+                self._return(lessee)
+
+    def _return(self, lessee: Lessee) -> None:
+        leases = list(lessee.leases.values())
+        if lessee.is_started:
+            self._returns.give_back_later(leases, CONNECTION_LOST)
+        else:
+            # Reversed as in _one_by_one.
+            self._returns.give_back_later(reversed(leases), UNREAD)
 
     def return_leases(self) -> None:
         """Returns a slice of the messages of lost connections to their queues, after this turn's

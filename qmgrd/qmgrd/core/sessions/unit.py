@@ -7,8 +7,10 @@
 A commit happens in one turn, so it is atomic, even in a crash. Nothing is stored before the commit.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from qmgr_protocol.topic import MARK
 from qmgrd.core.layout.index import is_last
 from qmgrd.core.limits.timers import Timer
 from qmgrd.core.queue.held_puts import HeldPut
@@ -49,6 +51,18 @@ class SessionUnit:
             found = Lessee(queue, session.numbers, session.name, is_unit=True)
             self.lessees[queue.id] = found
         return found
+
+    def names(self) -> Iterator[str]:
+        """Yields the names of the queues and topics that the puts of this unit reach."""
+        reached = {(x.queue.id, x.prepared.target): x.queue for x in self.puts}
+        for (_, encoded), queue in reached.items():
+            target = encoded.decode()
+            if queue.is_publications:
+                yield MARK + target
+            elif queue.is_transmission:  # The target belongs to the link's peer, or is behind it.
+                yield target if "@" in target else target + queue.name
+            else:
+                yield queue.name
 
     def add_puts(self, queue: Queue, puts: list[HeldPut], rows: int) -> int:
         """Adds puts to *queue*, for which the commit writes *rows* rows.

@@ -1,12 +1,13 @@
 """Units of work of all connections: begins, fills, commits and backs out units."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Right
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed
 from qmgrd.core.context.context import Context
@@ -258,8 +259,8 @@ class Units:
         """Applies a whole unit in this turn.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT or UNIT_INCOMPLETE if nothing was applied and the unit has
-                ended. STORE_FULL if the unit is still open.
+            RequestError: UNIT_BACKED_OUT, UNIT_INCOMPLETE or NOT_AUTHORIZED if nothing was applied
+                and the unit has ended. STORE_FULL if the unit is still open.
         """
         unit = session.units.get(message.unit)
         if unit is None:
@@ -320,6 +321,25 @@ class Units:
                 f"unit {unit.number} was backed out: it has {held} puts and {gets} gets, but its "
                 f"commit expects {message.puts} and {message.gets}",
             )
+        if session.check_right is not None:
+            self._check_rights(session, unit, session.check_right)
+
+    def _check_rights(
+        self, session: Session, unit: SessionUnit, check: Callable[[Right, str], None]
+    ) -> None:
+        """Backs *unit* out and raises NOT_AUTHORIZED if its user has lost a right that it needs."""
+        try:
+            for name in unit.names():
+                check(Right.PUT, name)
+            for lessee in unit.lessees.values():
+                if lessee.leases:
+                    check(Right.GET, lessee.queue.name)
+        except RequestError as error:
+            self.undo(session, unit)
+            raise RequestError(
+                ErrorCode.NOT_AUTHORIZED,
+                f"unit {unit.number} was backed out, because a right was revoked: {error.text}",
+            ) from error
 
     def backout(self, session: Session, message: m.UnitBackout) -> None:
         """Backs out a unit on request."""

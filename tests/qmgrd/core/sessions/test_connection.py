@@ -28,6 +28,7 @@ def test_row_shows_what_a_connection_holds(manager: Manager, app: Client) -> Non
         "connection": worker.peer.number,
         "kind": "client",
         "name": "worker",
+        "user": "",
         "software": "",
         "open_ms": 1_500,
         "consumers": 1,

@@ -20,6 +20,16 @@ def test_pages_have_everything_once_and_in_order(numbers: set[int], limit: int) 
     assert found == sorted(numbers)
 
 
+@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)), st.integers(1, 5))
+def test_keys_that_are_not_shown_do_not_exist(
+    numbers: set[int], hidden: set[int], limit: int
+) -> None:
+    """No page shows by its length or its end that other keys exist."""
+    for after in range(-1, 31):
+        shown_only = page(sorted(numbers - hidden), after, limit)
+        assert page(sorted(numbers), after, limit, lambda x: x not in hidden) == shown_only
+
+
 def test_keys_are_listed_from_any_place() -> None:
     assert page(["a", "b", "c"], "a1", 1) == (["b"], "b")
     assert page(["a", "b", "c"], "b", 1) == (["c"], None)

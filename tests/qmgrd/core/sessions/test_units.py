@@ -21,6 +21,7 @@ from tests.memory_store import MemoryStore
 from tests.qmgrd.core.any_record import any_record, plain_record
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
+from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, note_of, settle
 
@@ -919,3 +920,66 @@ def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) ->
     assert {x.failed for x in app.browse("Q")} == {1}
     audit(manager)
     manager.store.close()
+
+
+# Rights that were revoked before the commit
+
+
+LINK = {"addresses": ["nyc:1"], "stopped": True, "routes": ["BOS"]}
+DESTINATIONS = {  # and the right to put there
+    "Q": "put queue Q",
+    "SALES": "put queue Q",
+    "/a/b": "publish topic a/#",
+    "FLIGHTS@NYC": "put queue FLIGHTS@NYC",
+    "ROUTED@BOS": "put queue ROUTED@BOS",
+}
+
+
+@pytest.mark.parametrize("is_revoked", [False, True])
+@pytest.mark.parametrize("name", DESTINATIONS)
+def test_commit_without_the_right_to_put_backs_the_unit_out(
+    app: Client, name: str, is_revoked: bool
+) -> None:
+    app.ask(m.LinkCreate, "NYC", LINK)
+    for remote in ("FLIGHTS@NYC", "ROUTED@BOS"):
+        app.ask(m.QueueCreate, remote)
+    app.ask(m.QueueCreate, "SALES", {"alias_of": "Q"})
+    app.put("Q", b"1")
+    guarded = Guarded(app.manager)
+    bob = guarded.user("bob", "get queue Q", "show queue Q", DESTINATIONS[name])
+    unit = UnitOfWork(bob)
+    assert bodies(unit.get("Q")) == [b"1"]
+    unit.put(name, b"2")
+    guarded.revoke("bob", DESTINATIONS[name] if is_revoked else "show queue Q")
+    assert unit.commit() == ([ErrorCode.NOT_AUTHORIZED] if is_revoked else [])
+    assert bob.code_of(m.UnitBackout, unit.number) == ErrorCode.UNIT_UNKNOWN
+    assert (b"1" in app.bodies("Q")) == is_revoked
+    assert not app.manager.queue("Q").leases
+
+
+def test_commit_without_the_right_to_get_backs_the_unit_out(app: Client) -> None:
+    app.put("Q", b"1")
+    app.ask(m.QueueCreate, "OTHER")
+    guarded = Guarded(app.manager)
+    bob = guarded.user("bob", "get queue Q", "put queue OTHER")
+    unit = UnitOfWork(bob)
+    unit.get("Q")
+    unit.put("OTHER", b"2")
+    guarded.revoke("bob", "get queue Q")
+    assert unit.commit() == [ErrorCode.NOT_AUTHORIZED]
+    app.manager.rest()
+    assert (app.bodies("Q"), app.bodies("OTHER")) == ([b"1"], [])
+
+
+def test_commit_that_was_repeated_has_the_same_answer_after_the_right_returns(app: Client) -> None:
+    guarded = Guarded(app.manager)
+    bob = guarded.user("bob", "put queue Q")
+    unit = UnitOfWork(bob)
+    unit.put("Q", b"1")
+    guarded.revoke("bob", "put queue Q")
+    commit = unit.message()
+    bob.send(commit)
+    assert [x.code for x in unit.producer.answer()] == [ErrorCode.NOT_AUTHORIZED]
+    guarded.grant("bob", "put queue Q")
+    bob.send(commit._replace(seen=0))
+    assert app.bodies("Q") == []

@@ -1,0 +1,78 @@
+"""The login of a client on its present connection, and the check of its queue manager."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from qmgr_protocol.scram import ClientLogin
+
+METHOD = "scram-sha-256"  # Importing it from scram.py would load a large library.
+NewLogin: TypeAlias = Callable[[], "ClientLogin"]
+
+
+def hello_of(name: str, software: str, frame_max_bytes: int) -> m.Hello:
+    """Returns the hello of a client that does not log in."""
+    hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name, software=software)
+    return hello._replace(frame_max_bytes=frame_max_bytes)
+
+
+class ServerUnproved(RemoteProtocolError):
+    """The queue manager did not prove that it knows the user."""
+
+    code = ErrorCode.LOGIN_FAILED
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the queue manager did not prove that it knows the user: {why}")
+
+
+class ClientProof:
+    """The two proofs of a login: that of the client, and that of the queue manager.
+
+    Without a function for new logins, the client does not log in and needs no proof.
+    """
+
+    def __init__(self, new_login: NewLogin | None) -> None:
+        self._new_login = new_login
+        self._login: ClientLogin | None = None  # login on the present connection
+
+    def begin(self, hello: m.Hello) -> m.Hello:
+        """Begins a new login. Returns *hello* with its first message.
+
+        Raises:
+            ValueError: The login cannot begin, for example because the password is missing.
+        """
+        if self._new_login is None:
+            return hello
+        self._login = self._new_login()
+        return hello._replace(auth_method=METHOD, auth_data=self._login.first())
+
+    def answer(self, challenge: m.AuthChallenge) -> m.AuthAnswer:
+        """Returns the proof of the client.
+
+        Raises:
+            ServerUnproved: The client has no user, or the challenge is invalid.
+        """
+        if self._login is None:
+            raise ServerUnproved("it asks for a proof, but this client has no user")
+        try:
+            return m.AuthAnswer(self._login.answer(challenge.data))
+        except Exception as error:
+            raise ServerUnproved(str(error)) from error
+
+    def check(self, welcome: m.Welcome) -> None:
+        """Checks the proof of the queue manager.
+
+        Without this proof, anybody who accepts the connection could pass for the queue manager.
+
+        Raises:
+            ServerUnproved: The proof is missing or wrong.
+        """
+        if self._login is None:
+            return
+        try:
+            self._login.check(welcome.auth_data)
+        except Exception as error:
+            raise ServerUnproved(str(error)) from error

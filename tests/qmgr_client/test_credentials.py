@@ -1,0 +1,105 @@
+"""The user and the password of a client: where they come from, and that they do not show."""
+
+from pathlib import Path
+
+import pytest
+
+from qmgr_client.credentials import PASSWORD, PASSWORD_FILE, USER, Credentials, credentials
+from qmgr_protocol.scram import ServerLogin, make_verifier
+
+ENVIRONMENT = {USER: "env", PASSWORD: "env password"}
+
+
+def found(**environment: str) -> Credentials | None:
+    return credentials(environment=environment)
+
+
+def test_arguments_come_before_the_environment() -> None:
+    assert credentials("app", "secret", environment=ENVIRONMENT) == Credentials("app", "secret")
+    assert credentials(environment=ENVIRONMENT) == Credentials("env", "env password")
+    assert found(**{USER: "env", PASSWORD_FILE: "/p"}) == Credentials("env", "", "/p")
+    assert found() is None
+
+
+def test_sources_are_never_mixed() -> None:
+    """A password of the environment must not reach a queue manager that an argument names."""
+    with pytest.raises(ValueError, match="give user app either a password or a password file"):
+        credentials("app", environment=ENVIRONMENT)
+    with pytest.raises(ValueError, match="without a user in the arguments"):
+        credentials("", "secret", environment=ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [
+        ({USER: "env"}, "give user env either a password or a password file in QMGR_USER"),
+        ({PASSWORD: "x"}, "a password is given without a user in QMGR_USER"),
+        ({PASSWORD_FILE: "x"}, "a password is given without a user"),
+        ({USER: "env", PASSWORD: "x", PASSWORD_FILE: "y"}, "either a password or a password file"),
+    ],
+)
+def test_incomplete_credentials_are_an_error(environment: dict[str, str], why: str) -> None:
+    """A client that did not log in instead would get an error that explains less."""
+    with pytest.raises(ValueError, match=why) as caught:
+        found(**environment)
+    assert "secret" not in str(caught.value)
+
+
+def test_description_does_not_show_the_password() -> None:
+    assert repr(Credentials("app", "secret")) == "Credentials(user='app', password_file='')"
+    assert "secret" not in str(Credentials("app", "secret"))
+
+
+@pytest.mark.parametrize("text", ["secret", "secret\n", "secret\r\n"])
+def test_file_may_end_with_a_line_break(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(text.encode())
+    assert Credentials("app", "", str(file)).read() == "secret"
+
+
+def test_file_is_read_at_each_connection(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    found = Credentials("app", "", str(file))
+    for password in ("old", "new"):
+        file.write_text(password)
+        assert found.read() == password
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "has 0 characters instead of 1 to 1024"),
+        (b"\n", "has 0 characters"),
+        (b"x" * 1_025, "has 1025 characters"),
+        (b"\xff", "it is not UTF-8"),
+        (None, "No such file"),
+    ],
+)
+def test_file_without_a_password_is_an_error(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ValueError, match=why) as caught:
+        Credentials("app", "", str(file)).login()
+    assert str(file) in str(caught.value)
+
+
+def test_login_proves_the_password_with_a_new_nonce_each_time() -> None:
+    found, verifier = Credentials("app", "secret"), make_verifier("secret", bytes(16))
+    firsts = set()
+    for _ in range(2):
+        login, server = found.login(), ServerLogin(lambda user: verifier, "nonceOfTheServer")
+        first = login.first()
+        login.check(server.finish(login.answer(server.challenge(first))))
+        firsts.add(first)
+        assert server.user == "app"
+    assert len(firsts) == 2
+
+
+@pytest.mark.parametrize(("user", "password"), [("app", "a\0b"), ("a\0b", "secret")])
+def test_user_or_password_that_no_login_could_use_is_an_error(user: str, password: str) -> None:
+    with pytest.raises(ValueError, match="cannot log in as") as caught:
+        Credentials(user, password).login()
+    assert password not in str(caught.value)

@@ -1,0 +1,76 @@
+"""Delays after failed logins."""
+
+import pytest
+
+from qmgrd.core.access import login_delays
+from qmgrd.core.access.login_delays import (
+    DELAY_MAX_MS,
+    DELAY_MIN_MS,
+    FORGET_MS,
+    FREE_FAILURES,
+    LoginDelays,
+)
+
+
+def failed(count: int, now_ms: int = 0) -> LoginDelays:
+    delays = LoginDelays()
+    for _ in range(count):
+        delays.failed("10.0.0.1", "app", now_ms)
+    return delays
+
+
+def test_first_failures_are_not_delayed() -> None:
+    assert failed(FREE_FAILURES - 1).wait_ms("10.0.0.1", "app", 0) == 0
+    assert failed(FREE_FAILURES).wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
+
+
+def test_delay_doubles_up_to_its_limit() -> None:
+    waits = [failed(FREE_FAILURES + more).wait_ms("10.0.0.1", "app", 0) for more in range(100)]
+    assert waits[:4] == [DELAY_MIN_MS, 2 * DELAY_MIN_MS, 4 * DELAY_MIN_MS, 8 * DELAY_MIN_MS]
+    assert max(waits) == waits[-1] == DELAY_MAX_MS
+
+
+def test_delay_ends_with_time() -> None:
+    delays = failed(FREE_FAILURES, 1_000)
+    assert delays.wait_ms("10.0.0.1", "app", 1_400) == DELAY_MIN_MS - 400
+    assert delays.wait_ms("10.0.0.1", "app", 1_000 + DELAY_MIN_MS) == 0
+
+
+def test_other_addresses_and_other_users_are_not_delayed() -> None:
+    delays = failed(50)
+    assert delays.wait_ms("10.0.0.2", "app", 0) == 0
+    assert delays.wait_ms("10.0.0.1", "other", 0) == 0
+
+
+def test_success_forgets_the_failures_of_its_user_and_address() -> None:
+    delays = failed(50)
+    delays.succeeded("10.0.0.2", "app")
+    delays.succeeded("10.0.0.1", "other")
+    assert delays.wait_ms("10.0.0.1", "app", 0) > 0
+    delays.succeeded("10.0.0.1", "app")
+    assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+    delays.failed("10.0.0.1", "app", 0)
+    assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+
+
+def test_old_failures_are_forgotten() -> None:
+    delays = failed(50)
+    delays.failed("10.0.0.1", "other", FORGET_MS)
+    delays.failed("10.0.0.1", "app", FORGET_MS)
+    assert delays.wait_ms("10.0.0.1", "app", FORGET_MS) == 0
+
+
+def test_strangers_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failures that are kept are the latest ones."""
+    monkeypatch.setattr(login_delays, "TRACKED_MAX", 10)
+    delays = failed(FREE_FAILURES)
+    for number in range(9):
+        delays.failed("10.0.0.1", f"user{number}", 0)
+    assert delays.wait_ms("10.0.0.1", "app", 0) > 0
+    delays.failed("10.0.0.1", "app", 0)
+    for number in range(9):
+        delays.failed("10.0.0.2", f"user{number}", 0)
+    assert delays.wait_ms("10.0.0.1", "app", 0) > 0
+    assert len(delays._failures) == 10
+    delays.failed("10.0.0.2", "user9", 0)
+    assert delays.wait_ms("10.0.0.1", "app", 0) == 0

@@ -1,0 +1,120 @@
+"""The login of a link at the queue manager that it dials, and hostile queue managers there."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_config.model import LimitsConfig
+from qmgr_protocol import messages as m
+from qmgr_protocol import scram
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgr_protocol.frame import FrameDecoder, encode
+from qmgr_protocol.layout import parse, to_array
+from qmgr_protocol.scram import ClientLogin, ServerLogin, make_verifier
+from qmgrd.core.context.context import Dial
+from qmgrd.core.intake import Intake
+from qmgrd.core.peer import Peer
+from qmgrd.core.sessions.session_token import SessionTokens
+from tests.qmgrd.core.harness import SECRET
+
+VERIFIER = make_verifier("secret", bytes(16))
+OWN = m.Welcome(1, "QM1", b"S" * 16, 7)
+WELCOME = m.Welcome(1, "NYC", b"F" * 16, 7)
+STATUS = m.Status(1)
+
+
+class Dialled:
+    """A connection that a link dialled. The far end may send anything."""
+
+    def __init__(self, password: str = "secret") -> None:
+        login = ClientLogin("QM1", password, "nonceOfTheLink") if password else None
+        self.intake = Intake()
+        tokens = SessionTokens(SECRET, b"salt")
+        dial = Dial("NYC", "nyc:1", 1)
+        self.peer = Peer(1, self.intake, LimitsConfig(), OWN, tokens, 0, dial=dial, own_login=login)
+        self._decoder = FrameDecoder(1 << 20)
+        (self.hello,) = self._read(self.peer.hello())
+        self.far = ServerLogin(lambda user: VERIFIER, "nonceOfTheServer")
+
+    def _read(self, data: bytes) -> list[Any]:
+        self._decoder.feed(data)
+        return [parse(array) for array, _ in self._decoder.drain()]
+
+    def hear(self, *messages: Any) -> list[Any]:
+        """Receives messages in one read. Returns the answers."""
+        data = b"".join(encode(to_array(message)) for message in messages)
+        return self._read(self.peer.receive(data, 0))
+
+    def fails(self, *messages: Any) -> ErrorCode:
+        """Returns the code with which the link ends the connection."""
+        with pytest.raises(RemoteProtocolError) as caught:
+            self.hear(*messages)
+        assert not list(self.intake.take(10, 1 << 20)), "the broker has learned of it"
+        return caught.value.code
+
+    def challenge(self) -> m.AuthChallenge:
+        return m.AuthChallenge(self.far.challenge(self.hello.auth_data))
+
+
+def test_link_proves_its_password_and_checks_the_proof_of_its_peer() -> None:
+    dialled = Dialled()
+    assert dialled.hello.auth_method == scram.METHOD
+    (answer,) = dialled.hear(dialled.challenge())
+    assert dialled.hear(WELCOME._replace(auth_data=dialled.far.finish(answer.data))) == []
+    assert len(list(dialled.intake.take(10, 1 << 20))) == 1
+    assert dialled.far.user == "QM1"
+
+
+def test_link_without_a_login_is_welcomed_without_a_proof() -> None:
+    dialled = Dialled(password="")
+    assert (dialled.hello.auth_method, dialled.hello.auth_data) == ("none", b"")
+    dialled.hear(WELCOME)
+    assert len(list(dialled.intake.take(10, 1 << 20))) == 1
+
+
+def test_challenge_to_a_link_without_a_login_is_refused() -> None:
+    challenge = m.AuthChallenge(b"r=xy,s=AAAAAAAAAAAAAAAAAAAAAA==,i=4096")
+    assert Dialled(password="").fails(challenge) == ErrorCode.LOGIN_FAILED
+
+
+@pytest.mark.parametrize("proof", [b"", b"v=AAAA", b"e=other-error", b"\xff"])
+@pytest.mark.parametrize("is_challenged", [True, False])
+def test_peer_without_the_verifier_is_refused(proof: bytes, is_challenged: bool) -> None:
+    """Nothing that it sends after its welcome reaches the broker."""
+    dialled = Dialled()
+    if is_challenged:
+        dialled.hear(dialled.challenge())
+    code = dialled.fails(WELCOME._replace(auth_data=proof), STATUS)
+    assert code == ErrorCode.LOGIN_FAILED
+
+
+def test_request_before_the_welcome_is_refused() -> None:
+    dialled = Dialled()
+    assert dialled.fails(STATUS) == ErrorCode.STATE_VIOLATION
+    dialled = Dialled()
+    assert dialled.fails(dialled.challenge(), STATUS) == ErrorCode.STATE_VIOLATION
+
+
+def test_second_challenge_is_refused() -> None:
+    dialled = Dialled()
+    challenge = dialled.challenge()
+    dialled.hear(challenge)
+    assert dialled.fails(challenge) in (ErrorCode.LOGIN_FAILED, ErrorCode.STATE_VIOLATION)
+
+
+@given(st.binary(max_size=120))
+def test_hostile_challenge_is_refused(data: bytes) -> None:
+    assert Dialled().fails(m.AuthChallenge(data)) == ErrorCode.LOGIN_FAILED
+
+
+@given(st.binary(max_size=120))
+def test_hostile_proof_is_refused(data: bytes) -> None:
+    dialled = Dialled()
+    assert dialled.fails(WELCOME._replace(auth_data=data)) == ErrorCode.LOGIN_FAILED
+
+
+def test_hello_that_is_sent_back_is_no_challenge() -> None:
+    dialled = Dialled()
+    assert dialled.fails(m.AuthChallenge(dialled.hello.auth_data)) == ErrorCode.LOGIN_FAILED
