@@ -24,6 +24,8 @@ Every third seed also has hostile clients (hostile.py). Hostile clients may send
 invariants must still hold for all others. test_hostile.py shows bugs that only hostile clients
 find.
 
+Some seeds have users (users.py), whose rights an operator grants and revokes at random.
+
 Some queue managers keep accounts (accounts.py). tests/qmgrd/core/replay.py checks these histories
 against the stored messages. Exporters (exporter.py), which also crash, export some of them.
 
@@ -53,6 +55,7 @@ The invariants, each with its number in docs/behaviour.md if it has one:
     n  keeps_to_its_way, what_goes_in_a_circle_is_a_dead_letter, losses_are_told
     h  accounts_are_true, accounts_are_possible, accounts_agree, accounts_are_wanted,
        rows_are_in_line, rows_are_kept, exported_once, transferred_has_come
+    s  let_in_nothing
     -  delivered_again_has_a_cause, delivered_again_is_flagged, redelivered_was_delivered,
        maybe_has_a_crash, settled_by_its_holder, removed_was_acknowledged, ready_is_found,
        one_message_of_a_uid_on_a_queue, uid_is_as_told, answer_stays_the_same,

@@ -22,6 +22,7 @@ from tests.sim.hostile import Hostile
 from tests.sim.lab import Lab
 from tests.sim.ledger import require
 from tests.sim.node import Node
+from tests.sim.users import Users
 
 REST_MAX_MS = 90 * 60_000
 REST_MAX_ROUNDS = 20_000
@@ -59,6 +60,8 @@ class Chance(Lab):
         self.exporters: list[Exporter] = []
         self.is_besieged = False  # True if hostile clients exist
         self.hostiles: list[Hostile] = []
+        self.is_guarded = False  # True if some clients log in as users
+        self.users: Users | None = None
         self.alters = False  # True if operators turn accounts on and off
         self.hits: Counter[str] = Counter()
         self.steps = 0
@@ -88,6 +91,7 @@ class Chance(Lab):
     def is_quiet(self) -> bool:
         """Returns whether no work is left."""
         asked = any(asker.todo for asker in self.askers.values())
+        asked = asked or (self.users is not None and not self.users.done)
         return not asked and all(client.done for client in [*self.clients, *self.exporters])
 
     def unrest(self) -> str:
@@ -128,6 +132,8 @@ class Chance(Lab):
         if self.is_besieged:
             chances = Random(f"hostile/{self.seed}")
             self.hostiles = [Hostile(self, chances, where) for where in self.nodes]
+        if self.is_guarded:
+            self.users = Users(self, next(iter(self.nodes)))
         for _ in range(self.steps_max):
             self.step()
         self.heal()
@@ -152,6 +158,8 @@ class Chance(Lab):
         accounts.act(self)
         for hostile in self.hostiles:
             hostile.act()
+        if self.users is not None:
+            self.users.act()
         if self.steps % LOOK_EVERY == 0:
             self.look()
             accounts.look(self)
@@ -260,6 +268,8 @@ class Chance(Lab):
             client.act()
         for exporter in self.exporters:
             exporter.act(is_chaos=False)
+        if self.users is not None:
+            self.users.go_on()
         for asker in self.askers.values():
             asker.dial()
         while self.dials:

@@ -11,6 +11,7 @@ from qmgrd.core.context.context import Dial
 from qmgrd.core.turn import Turns
 from tests.sim.ledger import Ledger, Violated
 from tests.sim.node import Node, PeerPort
+from tests.sim.user_law import Law
 from tests.sim.watch import Watch
 from tests.sim.wire import Flow, Port, Wire
 
@@ -39,6 +40,7 @@ class Lab:
         self.silent_crashes = 0.0  # fraction of crashes that also stop the machine
         self.left: list[tuple[str, m.Message]] | None = None  # sent messages, if recorded
         self.nodes: dict[str, Node] = {}
+        self.user_law: Law | None = None  # checks what users do, in worlds with users
         self.wires: list[Wire] = []
         self.dials: list[tuple[Node, Dial]] = []
         self.trace: deque[tuple[int, str, str]] = deque(maxlen=TRACE_LENGTH)

@@ -19,6 +19,7 @@ from qmgrd.core.layout.kv import Now
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.core.turn import TurnFailed, Turns
 from tests.qmgrd.core.replay import Replay
+from tests.sim.known_login import KnownLogin
 from tests.sim.store import Change, Crash, WatchedStore
 from tests.sim.wire import Wire
 
@@ -51,6 +52,7 @@ class PeerPort:
             node.lab.now_ms,
             dial=dial,
             admit=node.admit,
+            login=None if dial else KnownLogin(node),
         )
         self.boot = node.turns
 
@@ -134,6 +136,8 @@ class Node:
 
     def _durable(self, changes: list[Change]) -> None:
         self.lab.watch.durable(self, changes)
+        if self.lab.user_law is not None:
+            self.lab.user_law.durable(self, changes)
         self.replay.durable(changes, self.store.rows)
 
     def _stopped(self, *, clean: bool) -> None:
@@ -248,6 +252,8 @@ class Node:
         """Sends the output of a durable turn."""
         self.outcomes += 1
         self.lab.watch.released(self, outcome)
+        if self.lab.user_law is not None:
+            self.lab.user_law.released(self, outcome)
         if self.lab.left is not None:
             leaving = [*outcome.sends, *outcome.closes]
             self.lab.left += [(self.name, message) for _, message in leaving]

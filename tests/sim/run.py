@@ -25,6 +25,9 @@ from tests.sim.world import STEPS, World
 TWICE_EVERY = 20  # one in this many seeds runs twice, to check that both runs leave the same bytes
 NET_EVERY = 4  # one in this many seeds is a net, with several hops and restored stores
 BESIEGED_EVERY = 3  # one in this many seeds also has hostile clients
+# one in this many seeds has users with rights that change. None of them has hostile clients, which
+# may do everything, because those could change the rights as well.
+GUARDED_EVERY = 6
 TOPICS_EVERY = 5  # one in this many seeds publishes and subscribes
 
 
@@ -57,6 +60,7 @@ def world_of(seed: int, steps: int = STEPS) -> Chance:
     """Returns the world of *seed*. Nets and worlds of topics have half the steps."""
     world = _world_of(seed, steps)
     world.is_besieged = seed % BESIEGED_EVERY == BESIEGED_EVERY - 1
+    world.is_guarded = seed % GUARDED_EVERY == 3
     return world
 
 
@@ -155,6 +159,10 @@ FEATURES = (
     "events",
     "exported",
     "hostile frames",
+    "users put",
+    "users move",
+    "users get",
+    "users ended",
 )
 
 

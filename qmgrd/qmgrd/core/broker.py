@@ -18,7 +18,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import growth
-from qmgrd.core.access.login import OPEN, Identity
+from qmgrd.core.access.login import DIALLED, OPEN, Identity
 from qmgrd.core.access.rights import Rights
 from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.boot import Boot
@@ -215,6 +215,7 @@ class Broker:
             path,
             welcome.software,
             self.context.now.ms,
+            DIALLED,
         )
         self.sessions[connection] = session
         found.dialled(path, connection, welcome)

@@ -39,6 +39,7 @@ class Identity(NamedTuple):
 
 OPEN = Identity("", "open")
 OWNER = Identity("", "owner of the daemon")
+DIALLED = Identity("", "dialled by a link")
 
 
 class Welcomed(NamedTuple):

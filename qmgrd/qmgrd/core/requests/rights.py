@@ -30,6 +30,7 @@ CHECKED = {
     for kind, needs in NEEDS.items()
 }
 # Requests that need one right on the object in their field queue. Decisions are remembered.
+FREE = {kind for kind, needs in CHECKED.items() if not needs}
 FREQUENT = {m.Put, m.UnitPut, m.Get, m.Consume, m.Browse}
 
 
@@ -55,11 +56,18 @@ class Guard:
             name = message.queue  # type: ignore[union-attr]
             if (kind, name) in access.allowed:
                 return
+        elif kind in FREE:
+            return
         if isinstance(message, m.Put) and isinstance(
             session.streams.get(message.stream), InboundPath
         ):
             return
-        is_granted = True
+        if self._check_needs(session, access, message) and kind in FREQUENT:
+            access.remember(kind, name)
+
+    def _check_needs(self, session: Session, access: Access, message: Arrived) -> bool:
+        """Checks each need of a request. Returns whether grants alone allow the request."""
+        kind, is_granted = type(message), True
         for need in CHECKED[kind]:
             if need.when and not getattr(message, need.when):
                 continue
@@ -69,8 +77,7 @@ class Guard:
                 is_granted = False
                 if not self._is_excused(access, session.subscriptions, needed, kind):
                     self._refuse(access, needed, kind.__name__)
-        if is_granted and kind in FREQUENT:
-            access.remember(kind, name)
+        return is_granted
 
     def check_right(self, access: Access, own: Container[str], right: Right, name: str) -> None:
         """Checks that a user has *right* on the queue, topic or subscription *name*.

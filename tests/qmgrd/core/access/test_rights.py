@@ -84,7 +84,7 @@ def test_alias_with_the_name_of_a_deleted_queue_needs_another_right(guarded: Gua
 def test_backout_queue_needs_the_right_to_put_there(guarded: Guarded, kind: Any) -> None:
     rights = ("create queue *", "alter queue *", "create template *", "show queue SECRET")
     bob = guarded.user("bob", *rights)
-    name = {m.QueueCreate: "NEW", m.QueueAlter: "Q", m.TemplateSet: "N.*"}[kind]
+    name = {"QueueCreate": "NEW", "QueueAlter": "Q", "TemplateSet": "N.*"}[kind.__name__]
     fields = (name, {"backout_queue": "SECRET", "backout_threshold": 1})
     assert bob.code_of(kind, *fields) == ErrorCode.NOT_AUTHORIZED
     guarded.owner.ask(m.QueueCreate, "OTHER", {"alias_of": "SECRET"})

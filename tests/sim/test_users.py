@@ -1,0 +1,85 @@
+"""Tests that users do only what their rights allow, and that the law finds planted bugs."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgrd.core.access.access import Access
+from qmgrd.core.jobs import owner
+from qmgrd.core.requests.revocations import Revocations
+from qmgrd.core.requests.rights import Guard
+from qmgrd.core.sessions.units import Units
+from tests.sim.broken import Patch
+from tests.sim.ledger import Violated
+from tests.sim.run import BESIEGED_EVERY, GUARDED_EVERY, world_of
+from tests.sim.world import World
+
+SEEDS = 12
+STEPS = 300
+
+
+def law(seed: int) -> str:
+    """Returns the invariant that a seed breaks, or ""."""
+    world = World(seed, steps=STEPS)
+    world.is_guarded = True
+    try:
+        world.run()
+    except Violated as violated:
+        return violated.law
+    return ""
+
+
+def assert_caught() -> None:
+    assert any(law(seed) == "let_in_nothing" for seed in range(SEEDS))
+
+
+def test_worlds_with_users_have_no_hostile_clients() -> None:
+    worlds = [world_of(seed) for seed in range(GUARDED_EVERY * BESIEGED_EVERY)]
+    assert any(world.is_guarded for world in worlds)
+    assert not any(world.is_guarded and world.is_besieged for world in worlds)
+
+
+@pytest.mark.parametrize("seed", [3, 9, 15, 21])  # worlds, a world of topics, and nets
+def test_users_do_only_what_their_rights_allow(seed: int) -> None:
+    world = world_of(seed, 1_000)
+    assert world.is_guarded
+    world.run()
+    for feature in ("users put", "users get"):
+        assert world.watch.happened[feature] > 0, feature
+
+
+def test_consumer_that_outlives_its_right_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Revocations, "run", lambda self, sessions: None)
+    assert_caught()
+
+
+def test_job_that_outlives_its_right_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(owner, "refusal", lambda rights, job: None)
+    assert_caught()
+
+
+def test_commit_that_outlives_its_right_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Units, "_check_rights", lambda self, *unit: None)
+    assert_caught()
+
+
+def test_remembered_decision_that_outlives_its_right_is_found(monkeypatch: Patch) -> None:
+    grant = Access.grant
+
+    def forgetful(self: Access, *args: object, **options: object) -> None:
+        allowed = set(self.allowed)
+        grant(self, *args, **options)  # type: ignore[arg-type]
+        self.allowed |= allowed
+
+    monkeypatch.setattr(Access, "grant", forgetful)
+    assert_caught()
+
+
+def test_put_that_is_not_checked_is_found(monkeypatch: Patch) -> None:
+    check = Guard.check
+
+    def unless_put(self: Guard, session: object, message: object) -> None:
+        if type(message) is not m.Put:
+            check(self, session, message)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Guard, "check", unless_put)
+    assert_caught()

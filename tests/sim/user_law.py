@@ -1,0 +1,108 @@
+"""The law let_in_nothing: no message enters or leaves a queue by a user who lacks the right.
+
+A body states who put it, and on which queue. The law compares each message on the queues of users
+with the stored rows of the users, which it reads without the core:
+
+    put, commit of a unit    the right to put, before or after the turn, or granted in the turn
+    move                     the rights to move and to put after the turn: jobs run at its end
+    delivery                 the right to get after the turn: deliveries follow all requests
+"""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import unpack
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from tests.sim.ledger import HOSTILE, require
+from tests.sim.store import Change
+
+if TYPE_CHECKING:
+    from tests.sim.lab import Lab
+    from tests.sim.node import Node
+
+QUEUES = (f"{HOSTILE}USERS.1", f"{HOSTILE}USERS.2")
+
+
+class Entered(NamedTuple):
+    """A message that a transaction stored on a queue of the users."""
+
+    user: str
+    put_on: str  # queue in the body
+    queue: str
+
+
+class Law:
+    """The stored rights of all users at one queue manager, and what each of them may do."""
+
+    def __init__(self, world: "Lab", where: str) -> None:
+        self._world, self._where = world, where
+        self._rights: dict[str, set[str]] = {}  # after the last transaction
+        self._before: dict[str, set[str]] = {}  # before that transaction
+        self._queues: dict[int, str] = {}
+        self._known: set[tuple[str, int]] = set()  # queue and arrival of all messages so far
+        self._entered: list[Entered] = []
+
+    def durable(self, node: "Node", changes: list[Change]) -> None:
+        """Reads the rights and the new messages of a transaction."""
+        if node.name != self._where:
+            return
+        self._before, self._entered = dict(self._rights), []
+        for key, _, new in changes:
+            if key.startswith(keys.SPACE_USER):
+                self._read_user(key, new)
+            elif key.startswith(keys.SPACE_QUEUE) and new is not None:
+                row = unpack(rows.unseal(key, new))
+                self._queues[row.get("queue_id", 0)] = key[keys.REST].decode()
+        for key, old, new in changes:
+            if key.startswith(keys.SPACE_MESSAGE) and old is None and new is not None:
+                self._read_message(key, new)
+
+    def _read_user(self, key: bytes, new: bytes | None) -> None:
+        name = key[keys.REST].decode()
+        row = {} if new is None else unpack(rows.unseal(key, new))
+        grants = row["grants"] if row.get("enabled") else []
+        self._rights[name] = {" ".join(grant) for grant in grants}
+
+    def _read_message(self, key: bytes, value: bytes) -> None:
+        queue = self._queues.get(int.from_bytes(key[keys.QUEUE_ID], "big"), "")
+        place = queue, keys.place(key)[1]
+        if queue not in QUEUES or place in self._known:
+            return  # A message that returned may be stored in another lane.
+        self._known.add(place)
+        record = entries.decode(value).rest
+        body = bytes(record[record.find(b"USER:") :]).split(b":")
+        if body[0] == b"USER":
+            self._entered.append(Entered(body[1].decode(), body[2].decode(), queue))
+
+    def released(self, node: "Node", outcome: Outcome) -> None:
+        """Checks the messages that entered in a durable turn, and those that it delivers."""
+        if node.name != self._where:
+            return
+        granted: dict[str, set[str]] = defaultdict(set)
+        for note in outcome.notes:
+            if note.event == "rights granted" and note.facts.get("user"):
+                of = note.facts["user"]
+                for right in note.facts["rights"]:
+                    granted[of].add(f"{right} {note.facts['kind']} {note.facts['pattern']}")
+        for user, put_on, queue in self._entered:
+            if put_on == queue:
+                may = self._rights[user] | self._before.get(user, set()) | granted[user]
+                self._require(may, f"put queue {queue}", user)
+            else:
+                self._require(self._rights["mover"], f"move queue {put_on}", "mover")
+                self._require(self._rights["mover"], f"put queue {queue}", "mover")
+        self._entered = []
+        sessions = node.turns.broker.sessions
+        for connection, message in outcome.sends:
+            session = sessions.get(connection)
+            if type(message) is m.Deliver and session is not None and session.identity.user:
+                queue, user = self._queues[message.queue_id], session.identity.user
+                self._require(self._rights[user], f"get queue {queue}", user)
+
+    def _require(self, may: set[str], needed: str, user: str) -> None:
+        self._world.watch.happened[f"users {needed.split()[0]}"] += 1
+        require(needed in may, "let_in_nothing", f"{user} lacks the right to {needed}")
