@@ -114,7 +114,7 @@ class Broker:
         self.users = Users(context)
         self._guard = Guard(context, self.catalogue)
         self.admin = QueueAdmin(
-            context, self.catalogue, self.jobs, self.delivery, self.streams, facts
+            context, self.catalogue, self.jobs, self.delivery, self.streams, self.users, facts
         )
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
