@@ -4,13 +4,16 @@ import pytest
 
 from qmgr_config.model import Config
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Kind, Right
 from qmgr_tools.cli import remedy
+from qmgrd.core.access.access import Access
 from qmgrd.core.catalogue import attributes, missing, system
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.queue.group import intervention_errors
 from qmgrd.core.queue.group.admission import taken
 from qmgrd.core.queue.group.held_groups import Member
+from qmgrd.core.requests.rights import Needed, refusal
 from tests.memory_store import MemoryStore
 
 
@@ -50,6 +53,26 @@ def undeletable(name: str) -> RequestError:
         (missing.no_template("APP", []), "see: qmctl template ls"),
         (missing.no_link("NYC"), "create it with: qmctl link create NYC HOST:PORT"),
         (missing.no_link("NYC", leads_here=True), "to end these links: qmctl link disallow NYC"),
+        (
+            refusal(Access("bob"), Needed(Right.CREATE, Kind.QUEUE, "A")),
+            "an administrator can grant it with: qmctl grant create --user bob create queue A",
+        ),
+        (
+            refusal(Access("bob"), Needed(Right.PUBLISH, Kind.TOPIC, "a/#")),
+            "an administrator can grant it with: qmctl grant create --user bob publish topic 'a/#'",
+        ),
+        (
+            refusal(Access("bob"), Needed(Right.SHOW, Kind.MANAGER, "")),
+            "an administrator can grant it with: qmctl grant create --user bob show manager",
+        ),
+        (
+            refusal(Access("bob"), Needed(Right.PUT, Kind.QUEUE, "*")),
+            "an administrator can grant it with: qmctl grant create --user bob put queue '*'",
+        ),
+        (
+            refusal(Access("bob"), Needed(Right.ADMIN, Kind.USER, "eve")),
+            "ask an administrator: only the role administrator has this right",
+        ),
         (attributes.put_inhibited("Q"), "allow them with: qmctl queue alter Q --no-put-inhibit"),
         (attributes.get_inhibited("Q"), "allow them with: qmctl queue alter Q --no-get-inhibit"),
         (
