@@ -40,28 +40,15 @@ class Credentials:
         """Returns the password.
 
         Raises:
-            ValueError: The password file cannot be read, or is empty or too long.
+            ValueError: See :func:`read_file`.
         """
-        if not self.password_file:
-            return self.password
-        try:
-            text = Path(self.password_file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise ValueError(f"cannot read the password file {self.password_file}: {why}") from None
-        password = text.removesuffix("\n").removesuffix("\r")
-        if not 0 < len(password) <= _PASSWORD_MAX:
-            raise ValueError(
-                f"the password file {self.password_file} has {len(password)} characters instead of "
-                f"1 to {_PASSWORD_MAX}"
-            )
-        return password
+        return read_file(self.password_file) if self.password_file else self.password
 
     def login(self) -> "ClientLogin":
         """Returns a new login with a new nonce, for one connection.
 
         Raises:
-            ValueError: See :meth:`read`. The user or the password has characters that are not
+            ValueError: See :func:`read_file`. The user or the password has characters that are not
                 allowed.
         """
         # This import takes some 100 ms, and most clients need no login.
@@ -71,6 +58,32 @@ class Credentials:
             return ClientLogin(self.user, self.read(), secrets.token_urlsafe(NONCE_BYTES))
         except ScramFailed as error:
             raise ValueError(f"cannot log in as {self.user}: {error}") from None
+
+
+def read_file(path: str) -> str:
+    """Returns the password in the file *path*, without the line break at its end.
+
+    Raises:
+        ValueError: The file cannot be read, or is empty or too long.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ValueError(f"cannot read the password file {path}: {why}") from None
+    return checked(text, f"the password file {path}")
+
+
+def checked(text: str, source: str) -> str:
+    """Returns *text* from *source* as a password, without the line break at its end.
+
+    Raises:
+        ValueError: The password is empty or too long.
+    """
+    password = text.removesuffix("\n").removesuffix("\r")
+    if not 0 < len(password) <= _PASSWORD_MAX:
+        raise ValueError(f"{source} has {len(password)} characters instead of 1 to {_PASSWORD_MAX}")
+    return password
 
 
 def credentials(

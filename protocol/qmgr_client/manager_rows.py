@@ -171,6 +171,7 @@ class ManagerStatus(TypedDict):
     jobs: int
     store_full: str  # reason why puts are refused, or empty
     maintenance: bool
+    open: bool  # whether clients need no user because no user exists
     software: str
     pid: int
     uptime_ms: int
@@ -192,6 +193,7 @@ class ConnectionRow(TypedDict):
     connection: int
     kind: str  # client, inbound, outbound
     name: str
+    user: str  # empty if the client did not log in
     software: str
     open_ms: int
     consumers: int

@@ -292,3 +292,66 @@ class GroupAltered(GroupRow):
     """A group that was altered."""
 
     changed: bool
+
+
+class UserRow(TypedDict, total=False):
+    """A user."""
+
+    user: Required[str]
+    enabled: Required[bool]
+    roles: Required[list[str]]
+    grants: Required[list[list[str]]]  # right, kind and pattern of each
+    has_password: Required[bool]
+    created_us: Required[int]
+    password_us: Required[int]  # time at which the password was set, or 0
+    verifier: str  # only if secrets were requested; empty without a password
+
+
+class UserChanged(UserRow):
+    """A user that was altered or deleted."""
+
+    connections: Required[int]  # number of connections that were closed
+
+
+class RoleRow(TypedDict):
+    """A role."""
+
+    role: str
+    built_in: bool
+    grants: list[list[str]]  # right, kind and pattern of each
+    users: int  # number of users who have the role
+
+
+class SubjectRow(TypedDict, total=False):
+    """A user or a role that has grants, with the keys of UserRow or of RoleRow."""
+
+    grants: Required[list[list[str]]]
+    user: str
+    enabled: bool
+    roles: list[str]
+    has_password: bool
+    created_us: int
+    password_us: int
+    role: str
+    built_in: bool
+    users: int
+
+
+class AccessDecision(TypedDict):
+    """A right that a request needs, and the grant that decides."""
+
+    right: str
+    kind: str
+    name: str  # empty for the queue manager itself, * for all objects of the kind
+    allowed: bool
+    by: str  # the grant, or the role of administrators; empty if the right is lacking
+
+
+class AccessExplained(TypedDict):
+    """Whether a user may send a request."""
+
+    user: str
+    enabled: bool
+    operation: str
+    allowed: bool
+    decisions: list[AccessDecision]

@@ -21,6 +21,7 @@ from qmgr_tools.cli import connect_retry
 from qmgr_tools.main import run
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")
+LOGIN = "QMGR_USER", "QMGR_PASSWORD", "QMGR_PASSWORD_FILE"
 numbers = itertools.count(1)
 
 
@@ -100,8 +101,8 @@ def qmctl(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Qmctl:
     """A function that runs qmctl without a terminal, with the given words and *stdin*."""
-    monkeypatch.delenv("QMCTL_CONNECT", raising=False)
-    monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
+    for variable in ("QMCTL_CONNECT", "QMCTL_CONTEXT", *LOGIN):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv(connect_retry.ENVIRONMENT, "0")  # test_connect_retry.py tests retries.
 
@@ -211,6 +212,41 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
                 while piece := screen.read(65_536):
                     shown += piece
             code = process.wait()
+        return Ended(code, shown.decode().replace("\r\n", "\n"), "")
+
+    return call
+
+
+@pytest.fixture
+def at_prompts(tmp_path: Path) -> OnTerminal:
+    """A function that runs qmctl on a separate terminal and types *answers*, one at each prompt.
+
+    A prompt for a password drops all that was typed before.
+    """
+
+    def call(*words: str, answers: tuple[str, ...] = (), **environment: str) -> Ended:
+        ours, theirs = pty.openpty()
+        known = {"COLUMNS": "100", "TERM": "xterm", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+        known[connect_retry.ENVIRONMENT] = "0"
+        left, shown, prompt_at = list(answers), b"", 0
+        with os.fdopen(ours, "r+b", buffering=0) as screen:
+            with os.fdopen(theirs, "r+b", buffering=0) as keyboard:
+                process = subprocess.Popen(
+                    [*QMCTL, *words],
+                    stdin=keyboard,
+                    stdout=keyboard,
+                    stderr=keyboard,
+                    env=os.environ | known | environment,
+                    start_new_session=True,  # Otherwise, it would ask on the tester's terminal.
+                )
+            with suppress(OSError):  # A terminal that all processes have closed reports EIO.
+                while piece := screen.read(65_536):
+                    shown += piece
+                    if left and shown[prompt_at:].endswith(b": "):
+                        prompt_at = len(shown)
+                        screen.write(left.pop(0).encode() + b"\n")
+            code = process.wait()
+        assert not left, shown
         return Ended(code, shown.decode().replace("\r\n", "\n"), "")
 
     return call

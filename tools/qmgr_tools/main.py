@@ -8,11 +8,13 @@ from typing import Any
 
 import typer
 
+from qmgr_tools.auth import explain as auth_explain
 from qmgr_tools.cli import completion, exit_code, help_text, standard_streams, stderr
 from qmgr_tools.cli.command import Command, group, shared_options
-from qmgr_tools.context import context
+from qmgr_tools.context import context, login
 from qmgr_tools.dlq import dlq
 from qmgr_tools.dlq import export as dlq_export
+from qmgr_tools.grant import grant
 from qmgr_tools.group import alter as group_alter
 from qmgr_tools.group import group as groups
 from qmgr_tools.job import job
@@ -26,6 +28,7 @@ from qmgr_tools.queue import alter as queue_alter
 from qmgr_tools.queue import move, queue, template
 from qmgr_tools.republish import republish
 from qmgr_tools.republish import send as republish_send
+from qmgr_tools.role import role
 from qmgr_tools.store import export, history, report, snapshot, snapshot_list, snapshot_prune, store
 from qmgr_tools.subscription import alter as subscription_alter
 from qmgr_tools.subscription import consume as subscription_consume
@@ -33,6 +36,8 @@ from qmgr_tools.subscription import subscription
 from qmgr_tools.top import top
 from qmgr_tools.topic import publish, topic
 from qmgr_tools.topic import unconsumed as topic_unconsumed
+from qmgr_tools.user import alter as user_alter
+from qmgr_tools.user import user
 
 
 def extra_commands() -> dict[str, Command | typer.Typer]:
@@ -154,6 +159,30 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "apply": apply.apply,
         "dump": apply.dump,
     },
+    "Users and rights": {
+        "user": group(
+            "Users",
+            create=user_alter.create,
+            alter=user_alter.alter,
+            ls=user.ls,
+            show=user.show,
+            delete=user.delete,
+        ),
+        "role": group(
+            "Roles: named sets of grants",
+            create=role.create,
+            ls=role.ls,
+            show=role.show,
+            delete=role.delete,
+        ),
+        "grant": group(
+            "Grants: rights of users and roles",
+            create=grant.create,
+            ls=grant.ls,
+            delete=grant.delete,
+        ),
+        "auth": group("Authorization of requests", explain=auth_explain.explain),
+    },
     "The queue manager": {
         "status": status.status,
         "top": top.top,
@@ -196,6 +225,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             show=context.show,
             delete=context.delete,
         ),
+        "login": login.login,
         **extra_commands(),
         "explain": explain.explain,
     },

@@ -12,6 +12,7 @@ from qmgr_client.aio.groups_admin import GroupsAdmin
 from qmgr_client.aio.history import History
 from qmgr_client.aio.links_admin import LinksAdmin
 from qmgr_client.aio.topics_admin import TopicsAdmin
+from qmgr_client.aio.users_admin import UsersAdmin
 from qmgr_client.attributes import QueueAttributes, TemplateAttributes, encoded, without_none
 from qmgr_client.errors import QueueUnknown
 from qmgr_client.manager_rows import AsideRow, ConnectionRow, ManagerStatus
@@ -29,8 +30,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 
-class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
-    """The requests of operators for queues, templates, jobs, links, topics and so on."""
+class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
+    """The requests of operators for queues, templates, jobs, links, topics, users and so on."""
 
     async def queue_create(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueRow:
         """Creates a queue and returns its row. Creating the same queue again changes nothing.

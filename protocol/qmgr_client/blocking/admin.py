@@ -16,6 +16,7 @@ from qmgr_client.blocking.groups_admin import GroupsAdmin
 from qmgr_client.blocking.history import History
 from qmgr_client.blocking.links_admin import LinksAdmin
 from qmgr_client.blocking.topics_admin import TopicsAdmin
+from qmgr_client.blocking.users_admin import UsersAdmin
 from qmgr_client.manager_rows import AsideRow, ConnectionRow, ManagerStatus
 from qmgr_client.rows import (
     JobRow,
@@ -29,8 +30,8 @@ from qmgr_client.rows import (
 )
 
 
-class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
-    """The requests of operators for queues, templates, jobs, links, topics and so on."""
+class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
+    """The requests of operators for queues, templates, jobs, links, topics, users and so on."""
 
     def queue_create(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueRow:
         """Creates a queue and returns its row. Creating the same queue again changes nothing.

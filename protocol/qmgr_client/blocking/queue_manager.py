@@ -25,6 +25,9 @@ def connect(
     wait_ms: Duration | None = 0,
     give_up_ms: Duration | None = None,
     coalesce: bool = True,
+    user: str = "",
+    password: str = "",
+    password_file: str = "",
 ) -> "Client":
     """Returns a client of the queue manager at *address*. The client is not connected yet.
 
@@ -44,11 +47,17 @@ def connect(
             time limit.
         give_up_ms: The time for which to try to connect again. None means no time limit.
         coalesce: Whether to send puts in one frame if they are made at about the same time.
+        user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
+            the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given
+            there either, the client does not log in.
+        password: The password of the user. The password is never sent.
+        password_file: A file with the password, instead of *password*. The client reads the file at
+            each new connection.
 
     Raises:
         AddressInvalid: *address* is not a valid address. This error is also a ValueError.
         ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
-            not 16 bytes, or a time is negative.
+            not 16 bytes, a time is negative, or the user or the password is missing.
         RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     return Client(
@@ -61,6 +70,9 @@ def connect(
             wait_ms=wait_ms,
             give_up_ms=give_up_ms,
             coalesce=coalesce,
+            user=user,
+            password=password,
+            password_file=password_file,
         ),
     )
 

@@ -109,7 +109,7 @@ class Broker:
         )
         self.streams.producer_count = boot_.producers
         self.admin = QueueAdmin(
-            context, self.catalogue, self.jobs, self.delivery, self.streams, facts
+            context, self.catalogue, self.jobs, self.delivery, self.streams, self.users, facts
         )
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean

@@ -49,6 +49,7 @@ MODULES = (
     "topics",
     "topics_admin",
     "unit",
+    "users_admin",
 )
 BY_HAND = {"Work"}
 RENAMED = {"QueueManager": "Client"}

@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from qmgr_client.credentials import Credentials
 from qmgr_tools.cli.command import Call, command, confirm, group, shared_options
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.cli.output import Format
@@ -22,15 +23,28 @@ def test_what_is_said_behind_the_command_goes_over_what_is_said_before() -> None
     assert Call(watch_s=2.0).over(Call(context="nyc")) == Call(context="nyc", watch_s=2.0)
 
 
+def test_held_call_keeps_its_login() -> None:
+    held = Call("h:1", user="alice", password_file="/p").pinned("test")
+    assert held.login == Credentials("alice", password_file="/p")
+    assert held.credentials("test") is held.login
+    assert Call(data_dir=Path("d"), user="a", password_file="/p").pinned("test").login is not None
+
+
+def test_login_before_the_command_is_used_unless_one_follows() -> None:
+    before = Call("h:1", user="alice", password_file="/a")
+    assert Call("h:2").over(before) == Call("h:2", user="alice", password_file="/a")
+    assert Call(user="bob").over(before) == Call("h:1", user="bob")
+
+
 def test_held_call_keeps_its_address(
     qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("QMCTL_CONTEXT", "nyc")
     qmctl("context", "create", "nyc", "h:1")
-    held = [Call().pinned(), Call(context="nyc").pinned(), Call("h:1").pinned()]
+    held = [Call().pinned("test"), Call(context="nyc").pinned("test"), Call("h:1").pinned("test")]
     qmctl("context", "create", "nyc", "h:2", "--replace")
     assert [call.address() for call in held] == ["h:1", "h:1", "h:1"]
-    assert Call(data_dir=tmp_path).pinned() == Call(data_dir=tmp_path)
+    assert Call(data_dir=tmp_path).pinned("test") == Call(data_dir=tmp_path)
 
 
 def test_only_who_is_watched_or_connects_takes_the_options_for_it() -> None:

@@ -416,3 +416,43 @@ def test_bash_is_told_to_offer_files_by_the_script_alone(home: dict[str, str]) -
 @pytest.mark.parametrize("at", ["x", "", "-1", "²"])
 def test_place_that_is_no_number_is_no_bug(at: str, tab: Tab) -> None:
     tab("que", COMP_CWORD=at)  # The fixture asserts that no error occurs.
+
+
+@pytest.mark.process
+def test_roles_rights_and_kinds_are_offered(tab: Tab) -> None:
+    assert tab("user", "create", "x", "--role", "p") == ["peer", "producer"]
+    assert tab("grant", "create", "--role", "op") == ["operator"]
+    assert tab("grant", "create", "pu") == ["put", "publish", "purge"]
+    assert tab("grant", "create", "get,pu") == ["get,put", "get,publish", "get,purge"]
+    assert tab("grant", "create", "put,get", "") == ["queue"]
+    assert tab("grant", "create", "subscribe", "") == ["topic"]
+    assert {"queue", "manager"} <= set(tab("grant", "create", "show", ""))
+
+
+@pytest.mark.process
+def test_requests_and_their_fields_are_offered(tab: Tab) -> None:
+    assert tab("auth", "explain", "x", "QueueM") == ["QueueMove"]
+    assert tab("auth", "explain", "x", "QueueMove", "") == ["queue=", "target="]
+    assert tab("auth", "explain", "x", "QueueDelete", "p") == ["purge="]
+
+
+@pytest.mark.process
+def test_names_are_offered_to_a_user_that_logs_in(
+    tab: Tab, own_daemon: Daemon, home: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "pw"
+    file.write_text("secret")
+    with connect(own_daemon.unix) as client:
+        client.admin.user_create("alice", "secret", roles=["administrator"])
+    where = {"QMCTL_CONNECT": own_daemon.tcp}
+    login = {"QMGR_USER": "alice", "QMGR_PASSWORD_FILE": str(file)}
+    options = ["--user", "alice", "--password-file", str(file)]
+    assert tab("user", "show", "", **where) == []
+    assert tab("user", "show", "", **where, **login) == ["alice"]
+    assert tab(*options, "user", "show", "", **where) == ["alice"]
+    assert tab("user", "show", *options, "", **where) == ["alice"]
+    assert tab(*options, "grant", "create", "--user", "", **where) == ["alice"]
+    with context_file.change(home) as contexts:
+        contexts.addresses["here"] = own_daemon.tcp
+        contexts.logins["here"] = context_file.KeptLogin("alice", str(file))
+    assert tab("--context", "here", "user", "show", "") == ["alice"]

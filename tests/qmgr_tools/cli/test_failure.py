@@ -72,7 +72,7 @@ def test_remedy_is_ours_where_the_daemon_has_none() -> None:
     [
         (ErrorCode.FRAME_TOO_LARGE, Exit.UNAVAILABLE, "check that a qmgrd of this version"),
         (ErrorCode.VERSION_UNSUPPORTED, Exit.UNAVAILABLE, "check that a qmgrd of this version"),
-        (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED, "ask the operator"),
+        (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED, "see: qmctl auth explain"),
     ],
 )
 def test_client_that_is_not_wanted_is_told_where(

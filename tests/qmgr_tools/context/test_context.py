@@ -1,7 +1,10 @@
+import json
+import os
 from pathlib import Path
 
 import pytest
 
+from qmgr_tools.context import password as passwords
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 
@@ -15,13 +18,13 @@ def two(qmctl: Qmctl) -> Qmctl:
 
 def test_added_context_is_listed_with_its_mark(two: Qmctl) -> None:
     assert two("context", "ls").out.splitlines() == [
-        "CURRENT\tCONTEXT\tADDRESS",
-        "\tewr\tunix:/run/ewr.sock",
-        "*\tnyc\tnyc.example:7470",
+        "CURRENT\tCONTEXT\tADDRESS\tUSER",
+        "\tewr\tunix:/run/ewr.sock\t",
+        "*\tnyc\tnyc.example:7470\t",
     ]
     assert two("context", "ls", "-o", "json").json == [
-        {"context": "ewr", "address": "unix:/run/ewr.sock", "current": False},
-        {"context": "nyc", "address": "nyc.example:7470", "current": True},
+        {"context": "ewr", "address": "unix:/run/ewr.sock", "user": None, "current": False},
+        {"context": "nyc", "address": "nyc.example:7470", "user": None, "current": True},
     ]
 
 
@@ -40,6 +43,7 @@ def test_context_is_used_from_then_on(two: Qmctl) -> None:
         "context": "ewr",
         "address": "unix:/run/ewr.sock",
         "source": "qmctl context use",
+        "user": None,
     }
     assert two("context", "use", "--none").out == "there is no current context\n"
     assert two("context", "show", "-o", "json").json["context"] is None
@@ -55,7 +59,7 @@ def test_option_before_the_command_goes_over_the_current_one(two: Qmctl) -> None
         "context\tewr\naddress\tunix:/run/ewr.sock\nchosen by\t--context\n"
     )
     ended = two("--context", "ewr", "context", "show", "-c", "h:1", "-o", "json")
-    assert ended.json == {"context": None, "address": "h:1", "source": "--connect"}
+    assert ended.json == {"context": None, "address": "h:1", "source": "--connect", "user": None}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +90,7 @@ def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
     assert two("context", "create", "nyc", "h:1", "--replace", "-o", "json").json == {
         "context": "nyc",
         "address": "h:1",
+        "user": None,
         "current": True,
     }
 
@@ -137,3 +142,43 @@ def test_context_that_leads_nowhere_is_named(qmctl: Qmctl) -> None:
         "is qmgrd running there? the address is from context gone; to use another "
         "address: --connect" in ended.err
     )
+
+
+def test_context_keeps_a_user_and_the_path_of_its_password(qmctl: Qmctl, tmp_path: Path) -> None:
+    made = qmctl("context", "create", "nyc", "h:1", "--user", "alice", "--password-file", "pw")
+    assert made.out.startswith("context nyc has address h:1 and user alice; to make it ")
+    stored = json.loads((tmp_path / "config" / "qmctl" / "contexts.json").read_text())
+    assert stored["contexts"]["nyc"] == {
+        "address": "h:1",
+        "user": "alice",
+        "password_file": os.path.abspath("pw"),
+    }
+    assert qmctl("context", "ls").out.splitlines()[1] == "\tnyc\th:1\talice"
+    assert qmctl("context", "show", "--context", "nyc", "-o", "json").json["user"] == "alice"
+    assert qmctl("context", "create", "nyc", "h:1").code == 0
+    assert qmctl("context", "show", "--context", "nyc", "-o", "json").json["user"] == "alice"
+
+
+def test_login_of_a_context_is_not_replaced_by_accident(qmctl: Qmctl) -> None:
+    qmctl("context", "create", "nyc", "h:1", "--user", "alice")
+    refused = qmctl("context", "create", "nyc", "h:1", "--user", "bob")
+    assert (refused.code, "it already exists, and logs in as alice" in refused.err) == (6, True)
+    replaced = qmctl("context", "create", "nyc", "h:1", "--user", "bob", "--replace", "-o", "json")
+    assert replaced.json["user"] == "bob"
+    assert qmctl("context", "create", "nyc", "h:2", "--replace", "-o", "json").json["user"] is None
+
+
+@pytest.mark.parametrize("words", [["create", "nyc", "h:1", "--replace"], ["delete", "nyc"]])
+def test_stored_password_goes_with_its_context(
+    words: list[str], qmctl: Qmctl, tmp_path: Path
+) -> None:
+    environment = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    qmctl("context", "create", "nyc", "h:1", "--user", "alice")
+    path = passwords.keep("nyc", "secret", environment)
+    assert path.exists()
+    assert qmctl("context", *words).code == 0
+    assert not path.exists()
+
+
+def test_password_without_a_user_is_wrong_usage(qmctl: Qmctl) -> None:
+    assert qmctl("context", "create", "nyc", "h:1", "--password-file", "pw").code == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.context.file import Contexts, change, load, path_of
+from qmgr_tools.context.file import Contexts, KeptLogin, change, load, path_of
 
 
 @pytest.fixture
@@ -31,6 +31,23 @@ def test_written_values_are_read_back(environment: dict[str, str]) -> None:
     add(environment, "nyc", "h:1")
     add(environment, "ewr", "unix:/s")
     assert load(environment) == Contexts({"nyc": "h:1", "ewr": "unix:/s"}, "ewr")
+
+
+def test_login_is_written_and_read_again(environment: dict[str, str]) -> None:
+    add(environment, "nyc")
+    with change(environment) as contexts:
+        contexts.logins = {"nyc": KeptLogin("alice", "/p")}
+    assert load(environment).logins == {"nyc": KeptLogin("alice", "/p")}
+    with change(environment) as contexts:
+        contexts.logins = {"nyc": KeptLogin("alice")}
+    assert load(environment).logins == {"nyc": KeptLogin("alice")}
+
+
+def test_login_that_is_not_text_is_no_context(environment: dict[str, str], file: Path) -> None:
+    add(environment, "nyc")
+    file.write_text('{"contexts": {"nyc": {"address": "h:1", "user": 7}}}')
+    with pytest.raises(Failure, match="does not contain contexts"):
+        load(environment)
 
 
 def test_file_is_its_owners_alone(environment: dict[str, str], file: Path) -> None:

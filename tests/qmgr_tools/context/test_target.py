@@ -179,3 +179,10 @@ def test_damaged_listening_file_is_told(text: str, why: str, tmp_path: Path) -> 
         find(None, tmp_path, None, {})
     assert refusal.value.exit_code is Exit.FAILED
     assert refusal.value.parts[2] == "use --connect"
+
+
+def test_context_brings_its_login(known: dict[str, str]) -> None:
+    with context_file.change(known) as contexts:
+        contexts.logins["nyc"] = context_file.KeptLogin("alice", "/p")
+    assert find(None, None, "nyc", known).login == context_file.KeptLogin("alice", "/p")
+    assert find("h:1", None, None, known).login is None

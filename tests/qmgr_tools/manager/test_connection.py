@@ -9,6 +9,7 @@ KEYS = {
     "connection",
     "kind",
     "name",
+    "user",
     "software",
     "address",
     "open_ms",
@@ -33,9 +34,9 @@ def test_list_has_the_documented_keys(qm: Qmctl) -> None:
 
 def test_list_is_a_table(qm: Qmctl) -> None:
     header, *rows = qm("connection", "ls").out.splitlines()
-    titles = ["ID", "NAME", "KIND", "ADDRESS", "OPEN FOR", "CONSUMERS", "UNITS", "LEASED"]
+    titles = ["ID", "NAME", "USER", "KIND", "ADDRESS", "OPEN FOR", "CONSUMERS", "UNITS", "LEASED"]
     assert header.split("\t") == titles
-    assert rows[-1].split("\t")[2:4] == ["client", "unix"]
+    assert rows[-1].split("\t")[3:5] == ["client", "unix"]
 
 
 def test_list_is_filtered(qm: Qmctl, queue: str, daemon: Daemon) -> None:

@@ -29,6 +29,7 @@ KEYS = {
     "disk_free_bytes",
     "store_full",
     "maintenance",
+    "open",
     "turn_longest_us",
     "turn_times_us",
 }

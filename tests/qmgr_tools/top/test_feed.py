@@ -51,7 +51,7 @@ async def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
 
 @pytest.mark.process
 async def test_daemon_is_looked_for_where_it_listens_now(own_daemon: Daemon) -> None:
-    where = Call(data_dir=own_daemon.data_dir).pinned()
+    where = Call(data_dir=own_daemon.data_dir).pinned("test")
     feed = Feed(where.address)
     await feed.sample()
     own_daemon.program.stop()

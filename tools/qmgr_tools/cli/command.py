@@ -10,13 +10,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.models import OptionInfo
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.version import VERSION
-from qmgr_tools.cli import completion, connect_options, connect_retry, help_text, watch
+from qmgr_tools.cli import connect_options, connect_retry, help_text, watch
+from qmgr_tools.cli.call_option import (
+    AsJson,
+    Connect,
+    Context,
+    DataDir,
+    Output,
+    PasswordFile,
+    User,
+    Version,
+)
 from qmgr_tools.cli.failure import (
     Exit,
     Failure,
@@ -28,63 +38,15 @@ from qmgr_tools.cli.failure import (
 )
 from qmgr_tools.cli.output import Format
 from qmgr_tools.context import target
+from qmgr_tools.context import user as users
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
-
-Connect = Annotated[
-    str | None,
-    typer.Option(
-        "--connect",
-        "-c",
-        metavar="ADDRESS",
-        show_default=False,
-        help="The address: HOST:PORT or unix:/PATH.",
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        show_default=False,
-        autocompletion=completion.files,
-        help="The data directory of a local daemon, instead of an address.",
-    ),
-]
-Context = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        metavar="NAME",
-        show_default=False,
-        autocompletion=completion.contexts,
-        help="The name of a context, instead of an address; see: qmctl context --help.",
-    ),
-]
-Output = Annotated[
-    Format | None,
-    typer.Option(
-        "--output", "-o", show_default=False, help="table (the default) or json, for scripts."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"qmctl/{VERSION}")
-        raise typer.Exit
-
-
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-    ),
-]
+    from qmgr_client.credentials import Credentials
 
 WHERE = {"connect", "data_dir", "context"}
+LOGIN = {"login_user", "login_file"}
+LOGIN_NAMES = {"user", "password_file"}  # parameters of commands whose options have these names
 NO_ALIASES: Mapping[str, str] = {}
 MISSING = re.compile(r"queue (\S+) does not exist here")
 RETRY_S = 0.1  # pause between attempts while a daemon starts
@@ -100,6 +62,9 @@ class Call:
     output: Format | None = None
     context: str | None = None
     watch_s: float | None = None
+    user: str | None = None
+    password_file: str | None = None
+    login: "Credentials | None" = None  # of a pinned call
 
     @property
     def is_json(self) -> bool:
@@ -108,7 +73,7 @@ class Call:
 
     @property
     def given(self) -> str:
-        """The connection option as typed; empty if none is given."""
+        """The option with the address as typed; empty if none is given."""
         given = {"-c": self.connect, "--data-dir": self.data_dir, "--context": self.context}
         options = (f"{key} {shlex.quote(str(v))}" for key, v in given.items() if v is not None)
         return " ".join(options)
@@ -126,22 +91,41 @@ class Call:
         found = self.target()
         return {"context": found.context or None, "address": found.address}
 
-    def pinned(self) -> "Call":
-        """Returns this call with its current address, even if the context changes later."""
+    def credentials(self, doing: str) -> "Credentials | None":
+        """Returns the user to log in as, with the password, or None. May ask for the password.
+
+        Raises:
+            Failure: USAGE if the password is required, and there is no terminal to ask for it.
+        """
+        if self.login is not None:
+            return self.login
+        # A daemon's own data directory has no login.
+        kept = self.target().login if self.data_dir is None else None
+        return users.find(doing, self.user, self.password_file, kept, os.environ)
+
+    def pinned(self, doing: str) -> "Call":
+        """Returns this call with its current address and user, even if the context changes later.
+
+        The user is asked for the password at most once.
+        """
+        fixed = replace(self, login=self.credentials(doing))
         if self.data_dir is not None:  # A restarted daemon writes its new address there.
-            return self
-        return replace(self, connect=self.address(), context=None)
+            return fixed
+        return replace(fixed, connect=self.address(), context=None)
 
     def over(self, other: "Call") -> "Call":
         """Returns this call. Values that it lacks come from *other*, given before the command."""
         given = (self.connect, self.data_dir, self.context)
         where = other if all(value is None for value in given) else self
+        login = other if self.user is None and self.password_file is None else self
         return replace(
             self,
             connect=where.connect,
             data_dir=where.data_dir,
             context=where.context,
             output=self.output or other.output,
+            user=login.user,
+            password_file=login.password_file,
         )
 
     @contextmanager
@@ -163,7 +147,8 @@ class Call:
                 None means connect_retry.patience_ms.
         """
         wait_ms = connect_retry.patience_ms(os.environ) if patience_ms is None else patience_ms
-        client = connect_retry.retried(lambda: self._connected(doing, give_up_ms), wait_ms)
+        login = self.credentials(doing)
+        client = connect_retry.retried(lambda: self._connected(doing, give_up_ms, login), wait_ms)
         with closing(client):
             try:
                 yield client
@@ -171,14 +156,19 @@ class Call:
                 better = _suggestion(client, known, error) if known else ""
                 raise refused(doing, error, better) from error
 
-    def _connected(self, doing: str, give_up_ms: int) -> "Client":
+    def _connected(self, doing: str, give_up_ms: int, login: "Credentials | None") -> "Client":
         """Returns a connected client, or raises a Failure."""
         found = self.target()
         # The import takes 60 ms, too long for --help.
         from qmgr_client.blocking import ConnectFailed, connect
         from qmgr_client.client_name import client_name
 
-        client = connect(found.address, name=client_name("qmctl"), give_up_ms=give_up_ms)
+        client = connect(
+            found.address,
+            name=client_name("qmctl"),
+            give_up_ms=give_up_ms,
+            **users.arguments(login),
+        )
         try:
             client.open()
         except ConnectFailed as error:
@@ -241,8 +231,9 @@ class Command:
     The function accepts a Call, then its own parameters. The function's docstring, followed by
     *more_help*, is the help. Examples at the end of the docstring are shown below the options. A
     *watched* command shows its result with watch.follow and has --watch. A *local* command does not
-    connect. *options* are added after the function's own parameters, and passed to its **
-    parameter.
+    connect. A command with an own option --user or --password-file accepts the options of the login
+    only before the command. *options* are added after the function's own parameters, and passed to
+    its ** parameter.
     """
 
     function: Callable[..., None]
@@ -287,26 +278,38 @@ class Command:
             connect: Connect = None,
             data_dir: DataDir = None,
             context: Context = None,
+            login_user: User = None,
+            login_file: PasswordFile = None,
             output: Output = None,
             as_json: AsJson = False,
             **own: Any,
         ) -> None:
             before = ctx.find_root().obj or Call()
-            call = Call(connect, data_dir, _format(output, as_json=as_json), context, watch_s)
+            form = _format(output, as_json=as_json)
+            call = Call(connect, data_dir, form, context, watch_s, login_user, login_file)
             call = call.over(before)
             with connect_options.in_use(call.given):
                 self.function(call, **own)
 
         not_taken = {"own"} | (set() if self.watched else {"watch_s"})
-        not_taken |= WHERE if self.local else set()
+        not_taken |= WHERE | LOGIN if self.local else set()
         shared = inspect.signature(run).parameters.values()
         own = list(inspect.signature(self.function).parameters.values())[1:]
+        if any(parameter.name in LOGIN_NAMES and _is_option(parameter) for parameter in own):
+            # One of these options has another meaning here, so both must precede the command.
+            not_taken |= LOGIN
         own = [*(p for p in own if p.kind is not p.VAR_KEYWORD), *self.options]
         taken = [*own, *(p for p in shared if p.name not in not_taken)]
         both = [p.replace(kind=p.KEYWORD_ONLY) for p in taken]
         run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in both}
         return run
+
+
+def _is_option(parameter: inspect.Parameter) -> bool:
+    """Returns whether a parameter of a command is an option, not an argument."""
+    found = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(info, OptionInfo) for info in found)
 
 
 def command(
@@ -350,13 +353,16 @@ def shared_options(
     connect: Connect = None,
     data_dir: DataDir = None,
     context: Context = None,
+    login_user: User = None,
+    login_file: PasswordFile = None,
     output: Output = None,
     as_json: AsJson = False,
     version: Version = False,
 ) -> None:
     """Accepts the shared options in front of the command."""
     del version  # The option's callback has handled it.
-    ctx.obj = Call(connect, data_dir, _format(output, as_json=as_json), context)
+    form = _format(output, as_json=as_json)
+    ctx.obj = Call(connect, data_dir, form, context, None, login_user, login_file)
 
 
 def _format(output: Format | None, *, as_json: bool) -> Format | None:

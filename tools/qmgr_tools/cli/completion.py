@@ -18,8 +18,10 @@ import typer
 
 from qmgr_protocol import group_id
 from qmgr_protocol.name import is_name
+from qmgr_protocol.need import GRANTED_KINDS, GRANTED_RIGHTS
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context import target
+from qmgr_tools.context import user as login_user
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -162,6 +164,50 @@ def refused(ctx: typer.Context, incomplete: str) -> list[str]:
     return _names(row.get("peer") for row in found.get("refused", ()))
 
 
+def users(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns the names of the users."""
+    rows = _asked(ctx, lambda client: client.admin.user_list()) or ()
+    return _names(row.get("user") for row in rows)
+
+
+def roles(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns the names of the roles."""
+    rows = _asked(ctx, lambda client: client.admin.role_list()) or ()
+    return _names(row.get("role") for row in rows)
+
+
+def rights(incomplete: str) -> list[str]:
+    """Returns the rights that can be granted, after the rights typed so far."""
+    before, comma, _ = incomplete.rpartition(",")
+    return [f"{before}{comma}{right}" for right in GRANTED_RIGHTS]
+
+
+def kinds(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns the kinds of objects for which all rights exist that are typed before."""
+    typed = str(ctx.params.get("rights") or next(iter(ctx.args), "")).split(",")
+    fit = [
+        kind
+        for kind, possible in GRANTED_KINDS.items()
+        if {*filter(None, typed)} <= {right.value for right in possible}
+    ]
+    return fit or [*GRANTED_KINDS]
+
+
+def operations(incomplete: str) -> list[str]:
+    """Returns the requests of the protocol."""
+    from qmgr_protocol.messages import OPERATIONS
+
+    return sorted(found.kind.__name__ for found in OPERATIONS.values() if found.request)
+
+
+def fields(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns the fields that name objects in the request that the command line names."""
+    from qmgr_tools.auth import request_field
+
+    known = request_field.fields(str(ctx.params.get("operation") or "")) or {}
+    return [f"{name}=" for name in known]
+
+
 def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Returns the numbers of the open connections, each with the peer's name."""
     rows = _asked(ctx, lambda client: client.admin.connection_list()) or ()
@@ -246,19 +292,28 @@ def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
     with suppress(Exception):  # Completion must not disturb the prompt.
         from qmgr_client.blocking import connect  # The import takes 60 ms.
 
-        with _limited(), connect(_address(ctx), give_up_ms=0) as client:
+        found = _target(ctx)
+        user, file = _given(ctx, "login_user", "login_file")
+        login = login_user.find("complete", user, file, found.login, os.environ, asks=False)
+        options = login_user.arguments(login)
+        with _limited(), connect(found.address, give_up_ms=0, **options) as client:
             return ask(client)
     return None
 
 
-def _address(ctx: typer.Context) -> str:
+def _target(ctx: typer.Context) -> target.Target:
     """Returns the address that the options after or before the command select."""
+    connect, data_dir, context = _given(ctx, "connect", "data_dir", "context")
+    return target.find(connect, data_dir, context, os.environ)
+
+
+def _given(ctx: typer.Context, *names: str) -> list[Any]:
+    """Returns the values of the options that are given after the command, or else before it."""
     for given in (ctx.params, ctx.find_root().params):
-        where = [given.get(name) for name in ("connect", "data_dir", "context")]
-        if any(value is not None for value in where):
+        found = [given.get(name) for name in names]
+        if any(value is not None for value in found):
             break
-    connect, data_dir, context = where
-    return target.find(connect, data_dir, context, os.environ).address
+    return found
 
 
 @contextmanager

@@ -38,8 +38,8 @@ MEANINGS = {
     Exit.OK: "success",
     Exit.FAILED: "failed: a bug, a damaged message or store, a file or output error",
     Exit.USAGE: "wrong usage: invalid command, option, name or value",
-    Exit.NOT_FOUND: "not found: queue, subscription, topic, group, link, job, connection",
-    Exit.NOT_ALLOWED: "not authorized by the queue manager",
+    Exit.NOT_FOUND: "not found: queue, subscription, topic, group, link, job, user",
+    Exit.NOT_ALLOWED: "not authorized: no login, the login failed, or a right is lacking",
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost (outcome may be unknown)",
     Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",
     Exit.EMPTY: "get: no message arrived within --wait",
@@ -70,8 +70,13 @@ _NOT_FOUND = {
     ErrorCode.TOPIC_UNKNOWN,
     ErrorCode.PUBLICATION_UNKNOWN,
     ErrorCode.ASIDE_UNKNOWN,
+    ErrorCode.USER_UNKNOWN,
+    ErrorCode.ROLE_UNKNOWN,
+    ErrorCode.GRANT_UNKNOWN,
 }
+_NOT_ALLOWED = {ErrorCode.NOT_AUTHORIZED, ErrorCode.LOGIN_REQUIRED, ErrorCode.LOGIN_FAILED}
 _UNAVAILABLE = {
+    ErrorCode.LOGINS_DELAYED,
     ErrorCode.LIVENESS_EXPIRED,
     ErrorCode.PEER_KEPT_OUT,
     ErrorCode.SHUTTING_DOWN,
@@ -205,7 +210,7 @@ def exit_of(code: int) -> Exit:
         return Exit.USAGE
     if code in _NOT_FOUND:
         return Exit.NOT_FOUND
-    if code == ErrorCode.NOT_AUTHORIZED:
+    if code in _NOT_ALLOWED:
         return Exit.NOT_ALLOWED
     if code in _UNAVAILABLE:
         return Exit.UNAVAILABLE

@@ -35,6 +35,74 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ErrorCode.JOBS_EXHAUSTED: (
         _entry(r".* jobs run", "wait for one to end, or cancel one: qmctl job cancel"),
     ),
+    ErrorCode.LOGIN_REQUIRED: (
+        _entry(
+            r"(.*: )?(log in|users exist now)",
+            "give --user NAME and --password-file FILE, or store them in a context with: "
+            "qmctl login",
+        ),
+    ),
+    ErrorCode.LOGIN_FAILED: (
+        _entry(
+            r"(.*: )?the user (?P<user>\S+) does not exist, is disabled",
+            "check the user and the password; an administrator can set a new one with: "
+            "qmctl user alter {user} --password",
+        ),
+    ),
+    ErrorCode.NOT_AUTHORIZED: (
+        _entry(
+            r"user (?P<user>\S+) may not do this: the right to (?P<right>\S+) on the queue manager "
+            r"itself is",
+            "an administrator can grant it with: qmctl grant create --user {user} {right} manager",
+        ),
+        _entry(
+            r"user \S+ may not do this: the right to \S+ on (every )?(user|role)\b",
+            "ask an administrator: only the role administrator has this right",
+        ),
+        _entry(
+            r"user (?P<user>\S+) may not do this: the right to (?P<right>\S+) on every "
+            r"(?P<kind>\S+) is",
+            "an administrator can grant it with: qmctl grant create --user {user} {right} {kind} "
+            "'*'",
+        ),
+        _entry(
+            r"user (?P<user>\S+) may not do this: the right to (?P<right>\S+) on (?P<kind>\S+) "
+            r"(?P<name>\S+) is",
+            "an administrator can grant it with: qmctl grant create --user {user} {right} {kind} "
+            "{name}",
+        ),
+    ),
+    ErrorCode.USER_UNKNOWN: (_entry(r"user", "see: qmctl user ls"),),
+    ErrorCode.USER_EXISTS: (
+        _entry(r"user (?P<user>\S+) already exists", "alter it with: qmctl user alter {user}"),
+    ),
+    ErrorCode.USERS_EXHAUSTED: (
+        _entry(r".* grants of", "grant rights to a role: qmctl role create ROLE"),
+    ),
+    ErrorCode.ROLE_UNKNOWN: (
+        _entry(
+            r"role (?P<role>\S+) does not exist",
+            "see: qmctl role ls; or create it with: qmctl role create {role}",
+        ),
+    ),
+    ErrorCode.ROLE_EXISTS: (
+        _entry(r"role \S+ is built in", "create another role with: qmctl role create ROLE"),
+        _entry(r"role (?P<role>\S+) already exists", "see: qmctl role show {role}"),
+    ),
+    ErrorCode.ROLE_IN_USE: (
+        _entry(r"role (?P<role>\S+) is given to", "see: qmctl user ls --where 'roles=*{role}*'"),
+    ),
+    ErrorCode.GRANT_UNKNOWN: (_entry(r"(user|role)", "see: qmctl grant ls"),),
+    ErrorCode.ADMINISTRATOR_REQUIRED: (
+        _entry(
+            r"(?P<user>\S+) would be the first user",
+            "add --role administrator: qmctl user create {user} --role administrator",
+        ),
+        _entry(
+            r"\S+ is the only user",
+            "make another user an administrator first: qmctl user alter USER --role administrator",
+        ),
+    ),
     ErrorCode.QUEUE_UNKNOWN: (
         _entry(
             r"(?P<alias>\S+) is an alias of queue (?P<queue>\S+), which does not exist",

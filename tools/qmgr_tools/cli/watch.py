@@ -96,7 +96,7 @@ def follow(
         else:
             write(found)
         return
-    call = call.pinned()
+    call = call.pinned(doing)
     with _screen(call, every_s) as screen:
         is_reached = False
         while True:

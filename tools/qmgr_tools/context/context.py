@@ -10,6 +10,7 @@ from qmgr_tools.cli import completion, dry_run, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
+from qmgr_tools.context import password as passwords
 from qmgr_tools.context.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, ORDER, checked
 
 MORE_HELP = f"""A command connects to the address in the first of these settings that is present:
@@ -29,8 +30,18 @@ Name = Annotated[
         help=f"A name of 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -",
     ),
 ]
-COLUMNS = (output.text("mark", "CURRENT"), output.text("context"), output.text("address"))
-FACTS = (output.text("context"), output.text("address"), output.text("source", "chosen by"))
+COLUMNS = (
+    output.text("mark", "CURRENT"),
+    output.text("context"),
+    output.text("address"),
+    output.text("user"),
+)
+FACTS = (
+    output.text("context"),
+    output.text("address"),
+    output.text("source", "chosen by"),
+    output.text("user"),
+)
 
 
 @command(local=True)
@@ -49,20 +60,38 @@ def create(
     ],
     use: Annotated[bool, typer.Option("--use", help="Make this the current context.")] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the address of an existing context.")
+        bool, typer.Option("--replace", help="Replace an existing context and its login.")
     ] = False,
+    user: Annotated[
+        str, typer.Option(metavar="NAME", show_default=False, help="The user to log in as.")
+    ] = "",
+    password_file: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            autocompletion=completion.files,
+            help="A file with the password of --user.",
+        ),
+    ] = "",
 ) -> None:
-    """Create a context: a name for an address.
+    """Create a context: a name for an address, and the user to log in as.
 
-    JSON: an object with context, address, current (true or false).
+    To store a password as well: qmctl login --context NAME
+
+    JSON: an object with context, address, user (or null), current (true or false).
 
     Examples:
       qmctl context create nyc 10.0.0.5:7470 --use
       qmctl context create here unix:/var/lib/qmgrd/qmgrd.sock
+      qmctl context create nyc 10.0.0.5:7470 --user alice
     """
     if not is_name(name):
         why = f"a name has 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -"
         raise usage(f"cannot create context {name[:80]!r}", why)
+    if password_file and not user:
+        raise usage(f"cannot create context {name}", "--password-file is given without --user")
+    path = os.path.abspath(os.path.expanduser(password_file)) if password_file else ""
     address = checked(address, "ADDRESS")
     with context_file.change(os.environ) as contexts:
         before = contexts.addresses.get(name, address)
@@ -73,27 +102,44 @@ def create(
                 f"it already exists, with address {before}",
                 "use --replace, or choose another name",
             )
+        kept = contexts.logins.get(name)
+        login = context_file.KeptLogin(user, path) if user else None
+        if kept is not None and login not in (None, kept) and not replace:
+            raise Failure(
+                Exit.REFUSED,
+                f"cannot create context {name}",
+                f"it already exists, and logs in as {kept.user}",
+                "use --replace, or choose another name",
+            )
+        if login is not None:
+            contexts.logins[name] = login
+        elif replace:
+            contexts.logins.pop(name, None)
+        if replace:
+            passwords.forget(name, os.environ)
         contexts.addresses[name] = address
         contexts.current = name if use else contexts.current
-    is_current = contexts.current == name
+    row = _row(name, contexts)
+    is_current = row["current"]
     words = f"context {name} has address {address}"
+    words += f" and user {row['user']}" if row["user"] else ""
     hint = "" if is_current else f"; to make it the current context: qmctl context use {name}"
     words += " and is the current context" if use else hint
-    _show(call, name, address, is_current, words)
+    _show(call, row, words)
 
 
 @command(local=True)
 def ls(call: Call) -> None:
     """List the contexts; * marks the current one.
 
-    JSON: an array of objects with context, address, current (true or false).
+    JSON: an array of objects with context, address, user (or null), current (true or false).
 
     Examples:
       qmctl context ls
       qmctl context ls -o json
     """
     contexts = context_file.load(os.environ)
-    rows = [_row(name, at, contexts.current) for name, at in sorted(contexts.addresses.items())]
+    rows = [_row(name, contexts) for name in sorted(contexts.addresses)]
     if call.is_json:
         output.document(rows)
         return
@@ -122,7 +168,8 @@ def use(
 ) -> None:
     """Make a context the current one: later commands connect to its address.
 
-    JSON: an object with context, address, current; with --none they are null, null, false.
+    JSON: an object with context, address, user, current; with --none they are null, and current is
+    false.
 
     Examples:
       qmctl context use nyc
@@ -133,22 +180,32 @@ def use(
     with context_file.change(os.environ) as contexts:
         address = None if name is None else contexts.address(name)
         contexts.current = name or ""
+        row = _row(name, contexts)
     words = f"the current context is {name}: {address}" if name else "there is no current context"
-    _show(call, name, address, name is not None, words)
+    _show(call, row, words)
 
 
 @command()
 def show(call: Call) -> None:
-    """Show the address to which commands connect, and its source. This command does not connect.
+    """Show the address to which commands connect, its source, and the user of its context.
 
-    JSON: an object with context (or null), address, source (the setting that is used).
+    This command does not connect.
+
+    \b
+    JSON: an object with context (or null), address, source (the setting that is
+    used), user (or null).
 
     Examples:
       qmctl context show
       qmctl context show --context nyc
     """
     found = call.target()
-    row = {"context": found.context or None, "address": found.address, "source": found.source}
+    row = {
+        "context": found.context or None,
+        "address": found.address,
+        "source": found.source,
+        "user": found.login.user if found.login is not None else None,
+    }
     if call.is_json:
         output.document(row)
     else:
@@ -157,9 +214,9 @@ def show(call: Call) -> None:
 
 @command(local=True)
 def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
-    """Delete a context. The queue manager is not affected.
+    """Delete a context, with its stored password. The queue manager is not affected.
 
-    JSON: an object with context, address, current (whether it was the current one).
+    JSON: an object with context, address, user (or null), current (whether it was the current one).
 
     Examples:
       qmctl context delete nyc
@@ -167,25 +224,34 @@ def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
     """
     if dry:
         contexts = context_file.load(os.environ)
-        row = _row(name, contexts.address(name), contexts.current)
-        dry_run.show(call, row, f"delete context {name}, with address {row['address']}")
+        address = contexts.address(name)
+        dry_run.show(call, _row(name, contexts), f"delete context {name}, with address {address}")
         return
     with context_file.change(os.environ) as contexts:
         address = contexts.address(name)
-        was_current = contexts.current == name
+        row = _row(name, contexts)
         del contexts.addresses[name]
-        contexts.current = "" if was_current else contexts.current
+        contexts.logins.pop(name, None)
+        contexts.current = "" if row["current"] else contexts.current
+        passwords.forget(name, os.environ)
     words = f"deleted context {name}, with address {address}"
-    words += "; there is no current context" if was_current else ""
-    _show(call, name, address, was_current, words)
+    words += "; there is no current context" if row["current"] else ""
+    _show(call, row, words)
 
 
-def _row(name: str | None, address: str | None, current: str) -> dict[str, object]:
-    return {"context": name, "address": address, "current": name is not None and name == current}
+def _row(name: str | None, contexts: context_file.Contexts) -> dict[str, object]:
+    """Returns the JSON object of the context *name*, or of no context."""
+    login = contexts.logins.get(name) if name is not None else None
+    return {
+        "context": name,
+        "address": contexts.addresses[name] if name is not None else None,
+        "user": login.user if login is not None else None,
+        "current": name is not None and name == contexts.current,
+    }
 
 
-def _show(call: Call, name: str | None, address: str | None, is_current: bool, words: str) -> None:
+def _show(call: Call, row: dict[str, object], words: str) -> None:
     if call.is_json:
-        output.document({"context": name, "address": address, "current": is_current})
+        output.document(row)
     else:
         output.say(words)

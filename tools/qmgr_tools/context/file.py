@@ -1,7 +1,9 @@
 """The named addresses of queue managers, in $XDG_CONFIG_HOME/qmctl/contexts.json.
 
-{"current": "nyc", "contexts": {"nyc": {"address": "10.0.0.5:7470"}, ...}}
+{"current": "nyc", "contexts": {"nyc": {"address": "10.0.0.5:7470", "user": "alice",
+                                        "password_file": "/home/alice/nyc.password"}, ...}}
 
+A context may have no user, or a user without a password file. Passwords are never in this file.
 Only the owner can read the file (0600). A change locks the directory, writes a new file and renames
 the new file. Readers therefore see either the old contents or the new contents.
 """
@@ -23,15 +25,24 @@ FILE_MAX_BYTES = 1 << 20
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLogin:
+    """The user of a context, and a file with the user's password, or ""."""
+
+    user: str
+    password_file: str = ""
+
+
 @dataclass(slots=True)
 class Contexts:
-    """The addresses by name, and the current context.
+    """The addresses by name, the current context, and the logins by name.
 
-    Invariant: current is "" or one of the names.
+    Invariant: current is "" or one of the names. Each name of a login has an address.
     """
 
     addresses: dict[str, str] = field(default_factory=dict)
     current: str = ""
+    logins: dict[str, KeptLogin] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
         """Returns the address of the context *name*.
@@ -77,15 +88,13 @@ def change(environment: Mapping[str, str]) -> Iterator[Contexts]:
     """
     path = path_of(environment)
     if path is None:
-        remedy = "set HOME or XDG_CONFIG_HOME"
-        why = "the home directory is unknown"
-        raise Failure(Exit.FAILED, "cannot store contexts", why, remedy)
+        raise homeless()
     real = Path(os.path.realpath(path))  # A symbolic link to the file is kept.
     try:
         real.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         directory = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)
         contexts = _read(real)
@@ -94,7 +103,7 @@ def change(environment: Mapping[str, str]) -> Iterator[Contexts]:
             _write(real, contexts)
             os.fsync(directory)
         except OSError as error:
-            raise _unwritable(path, error) from None
+            raise unwritable(path, error) from None
     finally:
         os.close(directory)
 
@@ -135,21 +144,40 @@ def _decoded(found: Any) -> Contexts | None:
     try:
         addresses = {str(name): row["address"] for name, row in found["contexts"].items()}
         current = found.get("current", "")
+        logins = {
+            str(name): KeptLogin(row["user"], row.get("password_file", ""))
+            for name, row in found["contexts"].items()
+            if "user" in row
+        }
     except (AttributeError, KeyError, TypeError):
         return None
-    if not all(isinstance(text, str) for text in (*addresses.values(), current)):
+    kept = (text for login in logins.values() for text in (login.user, login.password_file))
+    if not all(isinstance(text, str) for text in (*addresses.values(), *kept, current)):
         return None
-    return Contexts(addresses, current if current in addresses else "")
+    return Contexts(addresses, current if current in addresses else "", logins)
 
 
 def _write(path: Path, contexts: Contexts) -> None:
     rows = {name: {"address": address} for name, address in sorted(contexts.addresses.items())}
+    for name, login in contexts.logins.items():
+        rows[name]["user"] = login.user
+        if login.password_file:
+            rows[name]["password_file"] = login.password_file
     text = json.dumps({"current": contexts.current, "contexts": rows}, indent=2)
+    write_private(path, f"{text}\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file *path* by one with *text* that only its owner can read.
+
+    Raises:
+        OSError: If the file cannot be written.
+    """
     # mkstemp creates the file with mode 0600.
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
         with open(number, "w", encoding="utf-8") as file:
-            file.write(f"{text}\n")
+            file.write(text)
             file.flush()
             os.fchmod(number, FILE_MODE)
             os.fsync(number)
@@ -165,5 +193,12 @@ def _unreadable(path: Path, why: str) -> Failure:
     return Failure(Exit.FAILED, "cannot read the contexts", f"{path}: {why}", remedy)
 
 
-def _unwritable(path: Path, error: OSError) -> Failure:
+def homeless() -> Failure:
+    """Returns the failure of storing something in an unknown home directory."""
+    why, remedy = "the home directory is unknown", "set HOME or XDG_CONFIG_HOME"
+    return Failure(Exit.FAILED, "cannot store contexts", why, remedy)
+
+
+def unwritable(path: Path, error: OSError) -> Failure:
+    """Returns the failure of writing *path*."""
     return Failure(Exit.FAILED, f"cannot write {path}", error.strerror or str(error))

@@ -32,11 +32,12 @@ ORDER = f"""\
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address, the setting that contains the address, and the context, if any."""
+    """An address, the setting that contains the address, and the context with its login, if any."""
 
     address: str
     source: str
     context: str = ""
+    login: context_file.KeptLogin | None = None
 
 
 def find(
@@ -69,7 +70,8 @@ def find(
 
 
 def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Target:
-    return Target(checked(contexts.address(name), f"context {name}"), source, name)
+    address = checked(contexts.address(name), f"context {name}")
+    return Target(address, source, name, contexts.logins.get(name))
 
 
 def _given(text: str, source: str, environment: Mapping[str, str]) -> str:

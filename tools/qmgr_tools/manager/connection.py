@@ -14,6 +14,7 @@ from qmgr_tools.queue.queue import Yes
 COLUMNS = (
     output.count("connection", "ID"),
     output.name("name"),
+    output.text("user"),
     output.text("kind"),
     output.name("address"),
     output.duration("open_ms", "OPEN FOR"),
@@ -27,7 +28,17 @@ COLUMNS = (
     output.size("unsent_bytes", "UNSENT"),
     output.name("software"),
 )
-LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "units", "leased")
+LISTED = (
+    "connection",
+    "name",
+    "user",
+    "kind",
+    "address",
+    "open_ms",
+    "consumers",
+    "units",
+    "leased",
+)
 
 
 @command(watched=True)
@@ -48,6 +59,7 @@ def ls(
                                    until a restart
       kind                         client; inbound, outbound (links)
       name, software, address      as reported by the peer; its address
+      user                         the user that logged in, or ""
       open_ms                      time since the connection was opened
       consumers, gets, streams     open consumers; waiting gets; streams of puts
       units                        open units of work

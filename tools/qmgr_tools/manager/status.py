@@ -35,6 +35,10 @@ def _scheduled(facts: Any) -> str:
     return f"{text}; failed {times}: {facts['why']}" if failures else text
 
 
+def _login(is_open: object) -> str:
+    return "open: clients need no user, because no user exists" if is_open else "required"
+
+
 FACTS = (
     output.text("context"),
     output.text("address"),
@@ -52,6 +56,7 @@ FACTS = (
     output.count("jobs"),
     output.text("store_full", "puts refused"),
     output.Column("maintenance", "maintenance", output.flag),
+    output.Column("open", "login", _login),
     output.size("store_used_bytes", "store used"),
     output.size("store_map_bytes", "store limit"),
     output.size("disk_free_bytes", "disk free"),
@@ -97,6 +102,8 @@ def status(call: Call, wait: Wait = 0) -> None:
       store_used_bytes, store_map_bytes, disk_free_bytes
       store_full                     the reason why puts are refused, or ""
       maintenance                    true: started with --maintenance
+      open                           true: clients need no user, because no
+                                     user exists
       snapshot                       null, or the running snapshot:
                                      directory, phase (starting, writing,
                                      counting, uploading), done_bytes,

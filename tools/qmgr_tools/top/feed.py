@@ -3,13 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qmgr_client.aio import ConnectFailed, QueueManager, connect
 from qmgr_client.client_name import client_name
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_tools.cli.failure import Failure
+from qmgr_tools.context.user import arguments
 from qmgr_tools.top.model import Sample
+
+if TYPE_CHECKING:
+    from qmgr_client.credentials import Credentials
 
 ANSWER_MAX_S = 10.0  # time after which a queue manager that does not answer counts as lost
 
@@ -21,8 +25,14 @@ class NoAnswer(Exception):
 class Feed:
     """A reader of one queue manager. After a lost connection, the next sample reconnects."""
 
-    def __init__(self, find: Callable[[], str], answer_max_s: float = ANSWER_MAX_S) -> None:
+    def __init__(
+        self,
+        find: Callable[[], str],
+        answer_max_s: float = ANSWER_MAX_S,
+        login: "Credentials | None" = None,
+    ) -> None:
         """Creates a feed. *find* returns the address for each attempt, and may raise a Failure."""
+        self._login = arguments(login)
         self._find, self._address = find, ""
         self._answer_max_s = answer_max_s
         self._manager: QueueManager | None = None
@@ -50,7 +60,9 @@ class Feed:
     async def _ask(self) -> Sample:
         if self._manager is None:
             self._address = self._find()
-            manager = connect(self._address, name=client_name("qmctl"), reconnect=False)
+            manager = connect(
+                self._address, name=client_name("qmctl"), reconnect=False, **self._login
+            )
             await manager.open()
             self._manager = manager
         manager = self._manager

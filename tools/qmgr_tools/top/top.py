@@ -90,11 +90,13 @@ def top(
         _print(call, view, delay, count or 1)
         return
     _check_screen(call, count)
-    call.check("watch the queue manager")
-    from qmgr_tools.top.app import TopApp  # The import takes 400 ms, too long for other commands.
+    doing = "watch the queue manager"
+    call = call.pinned(doing)
+    call.check(doing)
+    from qmgr_tools.top.app import TopApp  # takes 400 ms, too long for other commands
     from qmgr_tools.top.feed import Feed
 
-    app = TopApp(Feed(call.pinned().address), delay, view or ViewName.QUEUES)
+    app = TopApp(Feed(call.address, login=call.login), delay, view or ViewName.QUEUES)
     app.run()
     if app.return_code:
         raise typer.Exit(app.return_code)

@@ -232,7 +232,7 @@ class Users:
         row = self.describe_role(name)
         if row["users"]:
             count = amount(row["users"], "user")
-            raise RequestError(ErrorCode.ROLE_IN_USE, f"{count} have the role {name}")
+            raise RequestError(ErrorCode.ROLE_IN_USE, f"role {name} is given to {count}")
         del self.roles[name]
         self._delete(keys.SPACE_ROLE + name.encode())
         return row

@@ -8,6 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind
+from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue import system
 from qmgrd.core.catalogue.attribute import INHIBITS
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -39,6 +40,7 @@ class QueueAdmin:
         jobs: Jobs,
         delivery: Delivery,
         streams: Streams,
+        users: Users,
         facts: Callable[[], dict[str, Any]],
     ) -> None:
         self._context = context
@@ -46,6 +48,7 @@ class QueueAdmin:
         self._jobs = jobs
         self._delivery = delivery
         self._streams = streams
+        self._users = users
         self._removal = Removal(catalogue, delivery, jobs)
         self._facts = facts  # what only the shell knows: uptime, processor time, connections
 
@@ -145,6 +148,7 @@ class QueueAdmin:
             "jobs": len(self._jobs.running),
             "store_full": self._context.store_full,
             "maintenance": self._context.is_maintenance,
+            "open": self._users.is_open,
         } | self._facts()
         self._context.reply(session.connection, message.request_id, value)
 

@@ -137,9 +137,9 @@ class Guard:
         Raises:
             RequestError: VALUE_INVALID if the request does not exist.
         """
-        kinds = {kind.__name__: kind for kind in NEEDS}
+        kinds = {kind.__name__: kind for kind in NEEDS if kind is not SettlePart}
         kind = kinds.get(message.operation)
-        if kind is None or kind is SettlePart:
+        if kind is None:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"{message.operation[:80]!r} is not a request; use one of {', '.join(kinds)}",

@@ -1,0 +1,116 @@
+"""qmctl login, and the login of other commands."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from qmgr_client.blocking import connect
+from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
+
+pytestmark = pytest.mark.process
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def closed(own_daemon: Daemon) -> Daemon:
+    """A daemon with the users alice, an administrator, and bob, who may do nothing."""
+    with connect(own_daemon.unix) as client:
+        client.admin.user_create("alice", PASSWORD, roles=["administrator"])
+        client.admin.user_create("bob", PASSWORD)
+    return own_daemon
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with the password of all users."""
+    path = tmp_path / "pw"
+    path.write_text(f"{PASSWORD}\n")
+    return path
+
+
+def test_login_is_required_and_the_remedy_is_named(qmctl: Qmctl, closed: Daemon) -> None:
+    ended = qmctl("-c", closed.tcp, "status")
+    assert (ended.code, ended.out) == (4, "")
+    assert "(LOGIN_REQUIRED) -- give --user NAME and --password-file FILE" in ended.err
+    assert ended.err.endswith(f"qmctl -c {closed.tcp} login\n")
+    assert qmctl("-c", closed.unix, "status").code == 0
+
+
+def test_options_stand_before_or_after_the_command(
+    qmctl: Qmctl, closed: Daemon, file: Path
+) -> None:
+    login = ["--user", "alice", "--password-file", str(file)]
+    assert qmctl("-c", closed.tcp, *login, "status").code == 0
+    rows = qmctl("connection", "ls", "-c", closed.tcp, *login, "-o", "json").json
+    assert [row["user"] for row in rows] == ["alice"]
+    assert qmctl("-c", closed.tcp, "user", "ls", *login).code == 0
+    assert "no such option: --user" in qmctl("user", "create", "x", *login).err
+
+
+def test_wrong_password_and_missing_right_end_with_4(
+    qmctl: Qmctl, closed: Daemon, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QMGR_USER", "bob")
+    monkeypatch.setenv("QMGR_PASSWORD_FILE", str(file))
+    denied = qmctl("-c", closed.tcp, "queue", "create", "Q")
+    assert (denied.code, "NOT_AUTHORIZED" in denied.err) == (4, True)
+    grant = f"qmctl -c {closed.tcp} grant create --user bob create queue Q\n"
+    assert denied.err.endswith(f"an administrator can grant it with: {grant}")
+    monkeypatch.setenv("QMGR_USER", "nobody")
+    failed = qmctl("-c", closed.tcp, "queue", "ls")
+    assert (failed.code, "LOGIN_FAILED" in failed.err) == (4, True)
+    assert "qmctl -c" in failed.err
+    assert "user alter nobody --password" in failed.err
+    assert PASSWORD not in failed.err
+
+
+def test_login_is_stored_in_the_context(
+    at_prompts: OnTerminal, qmctl: Qmctl, closed: Daemon, tmp_path: Path
+) -> None:
+    qmctl("context", "create", "here", closed.tcp, "--use")
+    wrong = at_prompts("login", answers=("alice", "wrong"))
+    assert (wrong.code, "LOGIN_FAILED" in wrong.out) == (4, True)
+    assert qmctl("context", "show", "-o", "json").json["user"] is None
+    ended = at_prompts("login", answers=("alice", PASSWORD))
+    kept = tmp_path / "config" / "qmctl" / "here.password"
+    assert (ended.code, PASSWORD in ended.out) == (0, False)
+    assert f"context here logs in as alice; the password is in {kept}" in ended.out
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert PASSWORD not in (kept.parent / "contexts.json").read_text()
+    assert qmctl("status").code == 0
+    assert qmctl("-c", closed.tcp, "status").code == 4  # The login is that of the context.
+
+
+def test_login_without_a_terminal_stores_a_path_or_what_it_read(
+    qmctl: Qmctl, closed: Daemon, file: Path, tmp_path: Path
+) -> None:
+    qmctl("context", "create", "here", closed.tcp)
+    words = ["login", "--context", "here", "--user", "bob", "-o", "json", "--password-file"]
+    piped = qmctl(*words, "-", stdin=f"{PASSWORD}\n".encode()).json
+    kept = tmp_path / "config" / "qmctl" / "here.password"
+    assert piped == {
+        "context": "here",
+        "address": closed.tcp,
+        "user": "bob",
+        "password_file": str(kept),
+    }
+    assert kept.read_text() == f"{PASSWORD}\n"
+    assert qmctl(*words, str(file)).json["password_file"] == str(file)
+    assert not kept.exists()
+    assert qmctl("--context", "here", "queue", "ls").code == 0
+    assert qmctl("login", "--context", "here").code == 2
+    assert qmctl("login", "-c", closed.tcp, "--user", "bob").code == 2
+
+
+def test_password_is_asked_for_without_echo(at_prompts: OnTerminal, closed: Daemon) -> None:
+    ended = at_prompts("-c", closed.tcp, "--user", "alice", "status", answers=(PASSWORD,))
+    assert (ended.code, ended.out.count("Password of alice: ")) == (0, 1)
+    assert PASSWORD not in ended.out
+
+
+def test_top_logs_in(qmctl: Qmctl, closed: Daemon, file: Path) -> None:
+    login = ["--user", "alice", "--password-file", str(file)]
+    words = ["top", "--batch", "--count", "1", "--delay", "500ms", "-o", "json"]
+    ended = qmctl("-c", closed.tcp, *words, *login)
+    assert (ended.code, len(ended.lines)) == (0, 1)

@@ -1,0 +1,75 @@
+"""The user as which a command logs in."""
+
+import io
+import sys
+
+import pytest
+
+from qmgr_client.credentials import Credentials
+from qmgr_tools.cli.failure import Exit, Failure
+from qmgr_tools.context.file import KeptLogin
+from qmgr_tools.context.user import arguments, find
+
+KEPT = KeptLogin("kept", "/kept")
+BOTH = {"QMGR_USER": "env", "QMGR_PASSWORD_FILE": "/env"}
+
+
+@pytest.mark.parametrize(
+    ("user", "file", "kept", "environment", "expected"),
+    [
+        ("opt", "/opt", KEPT, BOTH, ("opt", "", "/opt")),
+        (None, None, KEPT, BOTH, ("kept", "", "/kept")),
+        (None, None, None, BOTH, ("env", "", "/env")),
+        (None, None, None, {"QMGR_USER": "env", "QMGR_PASSWORD": "p"}, ("env", "p", "")),
+        # A password of a later setting is used only for the same user.
+        ("kept", None, KEPT, BOTH, ("kept", "", "/kept")),
+        ("env", None, KEPT, BOTH, ("env", "", "/env")),
+        (None, None, KeptLogin("env"), BOTH, ("env", "", "/env")),
+        ("opt", None, KEPT, {"QMGR_PASSWORD": "p"}, ("opt", "p", "")),
+        (None, "/opt", KEPT, BOTH, ("kept", "", "/opt")),
+        (None, "/opt", None, BOTH, ("env", "", "/opt")),
+    ],
+)
+def test_first_setting_wins(
+    user: str | None,
+    file: str | None,
+    kept: KeptLogin | None,
+    environment: dict[str, str],
+    expected: tuple[str, str, str],
+) -> None:
+    assert find("test", user, file, kept, environment) == Credentials(*expected)
+
+
+def test_without_a_setting_there_is_no_login() -> None:
+    assert find("test", None, None, None, {}) is None
+    assert arguments(None) == {}
+    found = arguments(Credentials("a", "p"))
+    assert found == {"user": "a", "password": "p", "password_file": ""}
+
+
+@pytest.mark.parametrize(
+    ("user", "file", "environment", "why"),
+    [
+        (None, "/opt", {}, "--password-file is given without a user"),
+        (None, None, {"QMGR_PASSWORD": "p"}, "a password is given without a user"),
+        (None, None, {**BOTH, "QMGR_PASSWORD": "p"}, "either a password or a password file"),
+        ("opt", None, BOTH, "the password of opt is required, and there is no terminal"),
+        (None, None, {"QMGR_USER": "env"}, "the password of env is required"),
+    ],
+)
+def test_incomplete_login_is_wrong_usage(
+    user: str | None,
+    file: str | None,
+    environment: dict[str, str],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(Failure, match=why) as caught:
+        find("test", user, file, None, environment)
+    assert caught.value.exit_code is Exit.USAGE
+
+
+def test_completion_never_asks() -> None:
+    with pytest.raises(Failure, match="the password of opt is required"):
+        find("complete", "opt", None, None, {}, asks=False)

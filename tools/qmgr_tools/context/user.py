@@ -1,0 +1,106 @@
+"""The user as which a command logs in: the first setting in ORDER that is present."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypedDict
+
+import typer
+
+from qmgr_tools.cli.failure import usage
+from qmgr_tools.context import password as passwords
+from qmgr_tools.context.file import KeptLogin
+
+if TYPE_CHECKING:
+    from qmgr_client.credentials import Credentials
+
+REMEDY = 'use --password-file, or store the password with "qmctl login"'
+ORDER = """\
+1. --user NAME and --password-file FILE, after the command or before it
+2. the login of the context that names the address, see "qmctl login --help"
+3. the environment variable QMGR_USER, with QMGR_PASSWORD or
+   QMGR_PASSWORD_FILE (a file with the password)
+4. none: the command does not log in"""
+
+
+class LoginArguments(TypedDict, total=False):
+    """The arguments of connect() for a login."""
+
+    user: str
+    password: str
+    password_file: str
+
+
+def find(
+    doing: str,
+    user: str | None,
+    password_file: str | None,
+    kept: KeptLogin | None,
+    environment: Mapping[str, str],
+    *,
+    asks: bool = True,
+) -> "Credentials | None":
+    """Returns the user and the password, according to ORDER, or None.
+
+    If the setting that names the user has no password, a later setting for the same user may have
+    it. Otherwise, the user is asked for the password.
+
+    Args:
+        doing: The task, for failures.
+        user: The option --user.
+        password_file: The option --password-file.
+        kept: The login of the context that names the address.
+        environment: The environment of the process.
+        asks: Whether the user may be asked for the password.
+
+    Raises:
+        Failure: USAGE if a password has no user, or no password is known and there is no terminal.
+    """
+    from qmgr_client import credentials  # takes 60 ms
+
+    what = f"cannot {doing}"
+    named = environment.get(credentials.USER, "")
+    name = user or (kept.user if kept is not None else "") or named
+    if user == "" or (password_file is not None and not name):
+        raise usage(what, "--password-file is given without a user", "add --user NAME")
+    if password_file is not None:
+        return credentials.Credentials(name, password_file=password_file)
+    if kept is not None and kept.user == name and kept.password_file:
+        return credentials.Credentials(name, password_file=kept.password_file)
+    keys = credentials.PASSWORD, credentials.PASSWORD_FILE
+    given = {key: environment.get(key, "") for key in keys}
+    if any(given.values()) and named in ("", name):
+        try:
+            return credentials.credentials(environment={credentials.USER: name, **given})
+        except ValueError as error:
+            raise usage(what, str(error), "correct the environment, or use --user") from None
+    if not name:
+        return None
+    if not asks:
+        raise usage(what, f"the password of {name} is required", REMEDY)
+    return credentials.Credentials(name, passwords.ask(doing, name, REMEDY))
+
+
+def arguments(login: "Credentials | None") -> LoginArguments:
+    """Returns the arguments of connect() for a login."""
+    if login is None:
+        return {}
+    return {"user": login.user, "password": login.password, "password_file": login.password_file}
+
+
+def fixed(user: str, password: str, password_file: str | None) -> "Credentials":
+    """Returns the login of *user* with the password, or with the file if *password* is empty."""
+    from qmgr_client.credentials import Credentials  # takes 60 ms
+
+    return Credentials(user, password, "" if password else password_file or "")
+
+
+def ask_name(doing: str) -> str:
+    """Asks for the name of the user.
+
+    Raises:
+        Failure: USAGE if standard input is not a terminal.
+    """
+    if not sys.stdin.isatty():
+        raise usage(f"cannot {doing}", "the user is required", "add --user NAME")
+    found: str = typer.prompt("User", err=True)
+    return found

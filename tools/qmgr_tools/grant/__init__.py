@@ -1,0 +1,1 @@
+"""Grants of rights to users and roles."""
