@@ -61,7 +61,7 @@ _COUNTED = GROWING | READS | {*SELECTING}
 
 
 class RequestNotAllowed(RemoteProtocolError):
-    """The peer may not send this request. The connection is closed, as some requests have no id."""
+    """The peer must not send this request. The daemon closes the connection."""
 
     code = ErrorCode.NOT_AUTHORIZED
 

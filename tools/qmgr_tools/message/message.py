@@ -103,7 +103,7 @@ GivenUid = Annotated[
         "--uid",
         metavar="ORIGIN.TIMESTAMP",
         show_default=False,
-        help="The UID of the message. A put of an existing UID is refused.",
+        help="The UID of the message. A put with an existing UID is refused.",
     ),
 ]
 Expiry = Annotated[
