@@ -86,7 +86,7 @@ Header = Annotated[
     ),
 ]
 ContentType = Annotated[
-    str, typer.Option(metavar="TYPE", show_default=False, help="A media type, as in text/plain.")
+    str, typer.Option(metavar="TYPE", show_default=False, help="A media type, such as text/plain.")
 ]
 ReplyTo = Annotated[
     str,
