@@ -77,7 +77,7 @@ class Section(NamedTuple):
     """One kind of event for messages of one queue at one time. Columns are in their stored form."""
 
     kind: int
-    at_us: int  # time of the events by the wall clock, in microseconds
+    at_us: int  # wall-clock time of the events, in microseconds
     queue: str
     queue_id: int  # id of the queue: a later queue may have the same name
     peer: str  # client that had the messages, or queue manager that has the messages; may be empty

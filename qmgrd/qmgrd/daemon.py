@@ -319,8 +319,8 @@ class Daemon:
         self._ahead.add(session)
 
     def session_blocked(self, session: SocketSession, *, is_blocked: bool) -> None:
-        """Stops or resumes processing for a connection when its peer has or had too much unread
-        data.
+        """Stops processing for a connection while its peer has too much unread data, and resumes
+        processing afterwards.
         """
         if is_blocked:
             self._turns.intake.block(session.peer.number)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _OWN = str(Path(__file__).resolve().parent)
-# Python puts the directory of a program first in the path. From there, `reports` would be a
-# top-level module.
+# Python puts the directory of a program first in the path. If it stayed there, `reports`
+# could be imported as a top-level module.
 sys.path[:] = [path for path in sys.path if not path or str(Path(path).resolve()) != _OWN]
 
 

@@ -1,4 +1,4 @@
-"""The data files that this process has open. Each file is open once.
+"""The data files that this process has open. Each file is opened only once.
 
 No file is inherited by a fork.
 

@@ -43,7 +43,7 @@ class Run(NamedTuple):
 class Share(NamedTuple):
     """The part of a snapshot that one task reads."""
 
-    snapshot: StoredSnapshot  # snapshot to read, without its queues
+    snapshot: StoredSnapshot  # snapshot to read; its list of queues is empty
     runs: tuple[Run, ...]
 
 

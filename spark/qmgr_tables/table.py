@@ -45,7 +45,7 @@ class Table(NamedTuple):
     read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]
     time: str = ""  # name of the column that since and until refer to
     takes: tuple[str, ...] = ()  # supported options of QUEUES, STATES and TIMES
-    pushed: Mapping[str, str] = OF_SNAPSHOT  # columns whose conditions reduce the data to read
+    pushed: Mapping[str, str] = OF_SNAPSHOT  # columns by which a condition limits the data to read
     is_past: bool = False  # whether the table also has rows of deleted queues
 
     @property

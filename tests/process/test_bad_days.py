@@ -347,7 +347,7 @@ def rubbish_pages(file: Path) -> None:
             f"the store has format {keys.FORMAT + 1}, but this qmgrd reads {keys.FORMAT}",
         ),
         (of_another, "belongs to queue manager OTHER, but the configuration names QM1"),
-        (foreign, "the store is not empty and is not a store of qmgrd"),
+        (foreign, "the store is not empty, and qmgrd did not create it"),
         (rubbish_pages, "it may be damaged"),
         (rotten_next_arrival, "the counters of queue Q (id 1): its checksum is wrong; restore"),
         (rotten_depth, "the counters of queue Q (id 1): its checksum is wrong; restore"),

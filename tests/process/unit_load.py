@@ -131,7 +131,7 @@ class UnitLoad:
                 self.ledger.consumed.update(tokens)
 
     async def _bury(self) -> None:
-        """Consumes the dead letters, which is the final state of their tokens."""
+        """Consumes the dead letters. Their tokens then reach their final state."""
         async with self._connect() as manager:
             while not self._done:
                 tokens: list[Token] = []

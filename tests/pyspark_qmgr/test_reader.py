@@ -131,7 +131,7 @@ def test_planning_opens_no_data_file(snapshot: Path, name: str) -> None:
 
 
 def test_importing_the_source_loads_neither_arrow_nor_lmdb_environments() -> None:
-    """Spark imports the module in every worker, and in a process that is forked later."""
+    """Spark imports the module in every worker, and in the process that later forks workers."""
     code = (
         "import sys, pyspark_qmgr, qmgr_tables.image; "
         "sys.exit('pyarrow' in sys.modules or bool(qmgr_tables.image._open))"

@@ -16,7 +16,7 @@ N1 = b"N1".ljust(24, b"\0")
 
 
 async def flown_by(name: str, address: str, count: int) -> list[Flown]:
-    """Runs a consumer *name*, and returns the next *count* recorded legs."""
+    """Runs the consumer *name*, and returns the next *count* recorded legs."""
     async with connect(address, name=name) as consumer, connect(address) as manager:
         task = asyncio.create_task(LegConsumer(consumer, name, 0).run())
         found = [await manager.get(FLOWN, wait_ms=20_000) for _ in range(count)]

@@ -76,9 +76,7 @@ async def test_delay_holds_each_chunk_for_its_own_time() -> None:
     assert bench.sink.written == b""
     await bench.ended.wait()
     assert len(bench.sink.written) == 100_000
-    assert (
-        0.1 - CLOCK_S <= loop.time() - began < 5
-    )  # If the delays were added, this would take 10 s.
+    assert 0.1 - CLOCK_S <= loop.time() - began < 5  # If the delays added up, this would take 10 s.
 
 
 async def test_delay_that_is_taken_away_holds_nothing_back() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEPT = 0.5
 EXPORTED = 0.5  # share of these queue managers whose history is exported
 ALTERED = 0.3  # share of the worlds in which operators turn accounts on and off
-ALTERS = 0.004  # share of the steps in these worlds that alter an account
+ALTERS = 0.004  # in these worlds, the share of the steps that alter an account
 ACTS = 0.1  # share of the steps in which each exporter acts
 
 

@@ -154,7 +154,7 @@ class Producer(Client):
         self.next_seq = 1
         self.commit_id = 0
         self.stream = 0
-        self.known = False  # True if a stream with that id was opened before
+        self.known = False  # True if this producer has already opened a stream
         self._request = 0
         self.sent_bytes: dict[int, int] = {}
         self._repeated = (0, 0)  # number of puts sent twice, and the id whose answer follows theirs

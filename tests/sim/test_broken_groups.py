@@ -88,7 +88,7 @@ def test_failed_member_becomes_a_dead_letter_alone(monkeypatch: Patch) -> None:
 
 def test_number_is_accepted_twice(monkeypatch: Patch) -> None:
     monkeypatch.setattr(groups, "check_row", lambda *arguments, **terms: None)
-    assert_caught({"number_is_put_once", "groups_agree"}, first=113)
+    assert_caught({"number_is_put_once", "groups_agree"}, first=391)
 
 
 def test_new_holder_is_not_informed(monkeypatch: Patch) -> None:

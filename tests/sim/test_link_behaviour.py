@@ -310,7 +310,7 @@ def test_crash_at_any_commit_of_either_end_loses_and_doubles_nothing_B16(
         crashed = _crash_at(pair.nodes[who], when, nth)
         _move_five(pair)
         if not crashed:
-            assert nth > 3  # Each commit of the transfer had a crash.
+            assert nth > 3  # Each commit of the transfer was interrupted by a crash.
             return
     raise AssertionError("the transfer does not end")
 

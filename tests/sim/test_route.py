@@ -1,4 +1,4 @@
-"""Tests of store and forward over intermediate queue managers (G8, G10, G11).
+"""Tests of store-and-forward through intermediate queue managers (G8, G10, G11).
 
 EWR ──▶ NYC ──▶ LAX ──▶ SFO
 """

@@ -1,6 +1,6 @@
 """Runs of the rows with peers. Each run starts a server, does the work and stops the server.
 
-The same engine drives every server, with the same bodies and windows. A put or an ack counts when
+The same engine drives every server, with the same bodies and windows. A put or ack is counted when
 the server answers it. Every server answers only after the data is on disk. The speed of disks
 drifts, so the servers take turns in each round, each time with a new data directory. A ratio is the
 median of the ratios within each round. The disk is measured before every round, and its flushes are

@@ -115,7 +115,7 @@ def _check_queue(queue: str, row: dict[str, Any]) -> None:
     else:
         return
     hint = "choose a new name with --queue: the queue is created, and deleted afterwards"
-    raise Failure(Exit.REFUSED, f"cannot measure on {queue}", why, hint)
+    raise Failure(Exit.REFUSED, f"cannot measure with queue {queue}", why, hint)
 
 
 def _check_unit(work: Work) -> None:

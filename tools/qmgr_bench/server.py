@@ -1,6 +1,6 @@
 """The servers of the benchmark. Each start uses an empty directory for the data.
 
-All compared servers acknowledge a message only after it is on disk. qmgrd has no other mode. The
+All compared servers acknowledge a message only after it is on disk. qmgrd always does so, and the
 other servers are configured to do so.
 """
 

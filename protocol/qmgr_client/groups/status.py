@@ -18,7 +18,7 @@ from qmgr_protocol.record import CORRELATION_MAX_BYTES, GROUP_ID_BYTES, GROUP_NU
 
 CONTENT_TYPE = "application/json"
 CLAIM_ORIGIN = "group.status"
-SHOWN_MAX = 80  # maximum number of characters of an invalid name in errors
+SHOWN_MAX = 80  # maximum number of characters of an invalid name that an error quotes
 
 
 class GroupRun(NamedTuple):

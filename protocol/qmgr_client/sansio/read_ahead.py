@@ -6,8 +6,8 @@ short lease.
 """
 
 FIRST_MESSAGES = 8  # number of messages to prefetch until the speed of the application is known
-# The number is doubled if the application takes half of it within FAST_MS. The number is halved if
-# this takes longer than SLOW_MS.
+# The number is doubled if the application takes half that many messages within FAST_MS. The number
+# is halved if this takes longer than SLOW_MS.
 FAST_MS, SLOW_MS = 500, 2_000
 
 

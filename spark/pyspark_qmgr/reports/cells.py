@@ -55,7 +55,7 @@ def count(number: float) -> str:
 
 
 def share(part: float) -> str:
-    """Returns the fraction *part* in percent."""
+    """Returns the fraction *part* as a percentage."""
     return f"{_digits(part * 100)} %"
 
 

@@ -44,7 +44,7 @@ class Feed(NamedTuple):
     key: str  # identifier of the positions
     stem: str  # first part of the file names
     queue: str  # name of the queue; "" if the feed has rows of several queues
-    snapshot: StoredSnapshot  # snapshot of the rows, without its queues
+    snapshot: StoredSnapshot  # snapshot with the rows; its list of queues is empty
     position: str  # name of the position column; "" if all rows are one piece
     last: int  # highest position; the export is complete at this position
     # function that returns the rows after a position, in order

@@ -42,7 +42,7 @@ class Managers(Generic[State]):
         self._again_s = 0.0  # time from which available queue managers may be asked again
 
     def states(self, *, wait: bool) -> list[tuple[str, State]]:
-        """Returns the address and the state of all queue managers that answer.
+        """Returns the address and the state of each queue manager that answers.
 
         Without *wait*, the method pauses between two requests. A query without a trigger calls the
         method a hundred times per second, and the answer is large if the queue manager has many

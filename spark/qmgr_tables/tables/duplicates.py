@@ -73,7 +73,7 @@ COLUMNS = (
 class Slice(NamedTuple):
     """One part of the UIDs of some queues, either UIDs with a message or remembered UIDs."""
 
-    snapshot: StoredSnapshot  # snapshot to read, without its queues
+    snapshot: StoredSnapshot  # snapshot to read; its list of queues is empty
     queues: tuple[QueueInfo, ...]
     remembered: bool
     part: int = 0

@@ -37,7 +37,7 @@ class HistoryExtent(NamedTuple):
 class Span(NamedTuple):
     """Rows of history of one snapshot, from first up to stop (exclusive)."""
 
-    snapshot: StoredSnapshot  # snapshot to read, without its queues
+    snapshot: StoredSnapshot  # snapshot to read; its list of queues is empty
     store_id: str
     first: int
     stop: int

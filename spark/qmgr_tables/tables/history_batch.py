@@ -19,7 +19,7 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME, Column
 
-BATCH_ROWS = 32_768  # about 6 MiB of Arrow data; a batch may contain up to one more row of history
+BATCH_ROWS = 32_768  # about 6 MiB of Arrow data; a batch may exceed it by one row
 
 COLUMNS = (
     Column(

@@ -96,7 +96,7 @@ def test_report_is_made_and_told_of(
     ended = on_terminal("report", "depth", "--path", str(snapshot), "--to", str(to))
     assert ended.code == 0
     assert "MANY of QM1 is the deepest with 2,500 messages" in ended.out
-    assert f"written to {to}/report.html" in ended.out.replace("\n", "")
+    assert f"wrote {to}/report.html" in ended.out.replace("\n", "")
     assert "depth: " in ended.out  # The progress bar has shown the running report and its tasks.
     assert (to / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in to.iterdir()) == [

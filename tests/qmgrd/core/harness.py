@@ -2,7 +2,8 @@
 
 A Manager has the core and a store. The clocks of a Manager only advance when a test advances them.
 A Client is a connection. `Client.ask` returns the answer to a request, and `Client.say` returns the
-messages that arrive in one turn. `put`, `get` and `ack` put, get and acknowledge messages.
+messages that arrive in one turn. The methods `put`, `get` and `ack` put, get and acknowledge
+messages.
 """
 
 from collections.abc import Callable

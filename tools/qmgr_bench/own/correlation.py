@@ -125,7 +125,7 @@ def _point(depth: int, bursts: Sequence[GetBurst]) -> CorrelationAtDepth:
 
 
 def _bursts(hosts: Sequence[Host], times: dict[int, list[GetBurst]], seconds: float) -> None:
-    """Times as many bursts at each depth as *seconds* allow, and adds the times."""
+    """Measures as many bursts at each depth as fit into *seconds*, and adds their times."""
     with ExitStack() as stack:
         askers = [
             Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)

@@ -31,9 +31,9 @@ class Millions:
     depth: int
     fill_per_s: float
     data_bytes: int
-    start_ms: float  # start time after a stop, with the store not in memory
-    start_warm_ms: float  # start time after a stop, with the store still in memory
-    start_killed_ms: float  # start time after a kill, with the store not in memory
+    start_ms: float  # start-up time after a stop, with the store not in memory
+    start_warm_ms: float  # start-up time after a stop, with the store still in memory
+    start_killed_ms: float  # start-up time after a kill, with the store not in memory
     anonymous_bytes: int  # RssAnon after all measurements
     anonymous_bytes_at_start: int
     file_bytes: int  # RssFile after all measurements

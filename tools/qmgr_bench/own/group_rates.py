@@ -1,4 +1,4 @@
-"""Grouped and ungrouped messages that are put, and then acknowledged by a pinned consumer.
+"""The rates at which grouped and ungrouped messages are put, and acknowledged by a consumer.
 
 Each round measures both kinds with new queues. The records are made beforehand, because each group
 is new.

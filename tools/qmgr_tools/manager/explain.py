@@ -49,7 +49,7 @@ def explain(
             metavar="CODE",
             show_default=False,
             autocompletion=names,
-            help="303, QUEUE_FULL or queue-full; for IBM MQ 2053 or MQRC_Q_FULL. Default: all.",
+            help="303, QUEUE_FULL or queue-full; for IBM MQ: 2053 or MQRC_Q_FULL. Default: all.",
         ),
     ] = None,
 ) -> None:

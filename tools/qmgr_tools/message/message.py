@@ -86,7 +86,7 @@ Header = Annotated[
     ),
 ]
 ContentType = Annotated[
-    str, typer.Option(metavar="TYPE", show_default=False, help="A media type, as in text/plain.")
+    str, typer.Option(metavar="TYPE", show_default=False, help="A media type, such as text/plain.")
 ]
 ReplyTo = Annotated[
     str,
@@ -103,7 +103,7 @@ GivenUid = Annotated[
         "--uid",
         metavar="ORIGIN.TIMESTAMP",
         show_default=False,
-        help="The UID of the message. A put of an existing UID is refused.",
+        help="The UID of the message. A put with an existing UID is refused.",
     ),
 ]
 Expiry = Annotated[

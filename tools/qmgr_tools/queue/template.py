@@ -22,7 +22,7 @@ Pattern = Annotated[
         metavar="PATTERN",
         show_default=False,
         autocompletion=completion.templates,
-        help="A pattern of names; * matches any characters: 'APP.*'.",
+        help="A pattern for queue names; * matches any characters: 'APP.*'.",
     ),
 ]
 FLAT = (output.text("pattern"), output.count("queues"))

@@ -46,7 +46,7 @@ def boot(
     """
     if tx.get(keys.STORE) is None:
         if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
-            raise StoreForeign("the store is not empty and is not a store of qmgrd")
+            raise StoreForeign("the store is not empty, and qmgrd did not create it")
         _found(tx, name, new_id)
     store_id, number = _identify(tx, name, is_named=is_named)
     clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]

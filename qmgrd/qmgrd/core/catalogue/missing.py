@@ -48,7 +48,7 @@ def unknown_link_error(name: str, *, leads_here: bool = False) -> RequestError:
         return RequestError(
             ErrorCode.LINK_UNKNOWN,
             f"no link to {name} exists here, but {name} may open links to this queue manager; "
-            "disallow it to end these links",
+            f"to end these links, disallow {name}",
         )
     return RequestError(ErrorCode.LINK_UNKNOWN, f"link {name} does not exist; create it")
 

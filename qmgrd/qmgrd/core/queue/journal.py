@@ -42,7 +42,8 @@ REPORT_UNWANTED_MS = 24 * 3_600_000  # minimum time between such events without 
 _TRAILER_AT = 5  # the offset of the encoded UID in a key of the UID index
 # The fields of a lease. This module does not use the lessee.
 Leased: TypeAlias = tuple[int, Any, int, int, int, int, bytes, bytes, bool]
-# The format and number of these fields in a delivery item: arrival, delivered, failed, put time.
+# The struct format and the number of the stored fields of a delivery: arrival, delivered, failed,
+# put time.
 _HEAD, _FACTS = "xQ8xHHxQ", 4
 
 

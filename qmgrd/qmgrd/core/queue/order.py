@@ -1,4 +1,4 @@
-"""Scans the messages of a queue in physical order: by priority, then arrival, grouped or not.
+"""Scans the messages of a queue, grouped or not, in physical order: by priority, then by arrival.
 
 A scan merges the ready and the grouped lane. If the queue has no groups, the scan reads only the
 ready lane. A scan in order of arrival includes delayed messages, and merges all priorities of all

@@ -34,7 +34,8 @@ from qmgrd.core.queue.put_errors import (
 )
 from qmgrd.core.queue.queue import Queue
 
-# Limit of records per call of the tight loop. Copying all remaining records would be quadratic.
+# Maximum number of records per call of the tight loop. Copying all remaining records would be
+# quadratic.
 RUN_MAX_RECORDS = 256
 _HEAD = records.JOINED_HEAD
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES

@@ -72,7 +72,7 @@ def test_store_of_something_else_is_refused_and_left_alone() -> None:
     store = MemoryStore()
     store.begin().put(b"somebody", b"else")
     store.commit()
-    with pytest.raises(StoreForeign, match="not empty and is not a store of qmgrd"):
+    with pytest.raises(StoreForeign, match="not empty, and qmgrd did not create it"):
         Manager(store)
     assert dict(store.rows) == {b"somebody": b"else"}
 

@@ -66,7 +66,7 @@ def a_retry_does_not_wait(patch: Patch) -> None:
 
 
 def failures_are_not_counted(patch: Patch) -> None:
-    patch.setattr(entries, "raised", lambda count, by: count)
+    patch.setattr(entries, "raised_count", lambda count, by: count)
 
 
 def duplicates_are_taken(patch: Patch) -> None:

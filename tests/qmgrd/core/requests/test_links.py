@@ -55,6 +55,6 @@ def test_missing_link_names_how_to_create_it_or_that_it_leads_here_only(app: Cli
     app.send(m.LinkDelete(50, "NYC"))
     app.manager.turn()
     assert app.hear()[0].text.endswith(
-        "may open links to this queue manager; disallow it to end these links"
+        "may open links to this queue manager; to end these links, disallow NYC"
     )
     assert app.code_of(m.LinkDelete, "NYC") is ErrorCode.LINK_UNKNOWN

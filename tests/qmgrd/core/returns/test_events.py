@@ -1,4 +1,4 @@
-"""Tests of the events in SYSTEM.EVENTS. Events must not cause more events without end."""
+"""Tests of the events in SYSTEM.EVENTS. An event must not cause an endless chain of events."""
 
 import json
 from typing import Any

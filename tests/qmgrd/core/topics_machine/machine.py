@@ -1,4 +1,4 @@
-"""Rules for all operations on topics, which run on the production core and on a plain model.
+"""Rules for all operations on topics. Each operation runs on the production core and on a model.
 
 rules (publishing, subscribing, settling, republishing, ends) ─▶ table ─▶ model
                                                                    └───▶ manager

@@ -120,7 +120,7 @@ def a_publication_is_kept_for_nobody(patch: Patch) -> None:
 def what_is_plenty_goes_out_twice(patch: Patch) -> None:
     give = fan_out.put_publications
     patch.setattr(
-        "qmgrd.core.puts.publications.give",
+        "qmgrd.core.puts.publications.put_publications",
         lambda *args: [give(*args), give(*args)] if len(args[-1]) > 2 else give(*args),
     )
 

@@ -95,7 +95,7 @@ class Following:
         self._end_if_idle(group_id, held_group)
 
     def _update_line(self, group_id: bytes, held_group: HeldGroup) -> None:
-        """Lines up a held group at the place of its next member, if that member is available."""
+        """Puts a held group in line at the place of its next member, if the member is available."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)
         if row is not None and (row.is_stopped or held_group.is_full):

@@ -64,7 +64,9 @@ class Groups:
         self.wrote = False  # whether this turn wrote rows of groups
         # Groups whose rows were rebuilt, which must be logged.
         self.restored: dict[bytes, None] = {}
-        self.has_new_bounds = False  # whether the limits changed, so all groups need a check
+        self.has_new_bounds = (
+            False  # whether the limits have changed, so that all groups must be checked
+        )
         self._is_freed = False  # whether a reader may begin another group, or a sweep has ended
         self._id = queue_id
         self._name = name

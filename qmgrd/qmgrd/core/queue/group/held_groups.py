@@ -26,7 +26,7 @@ LAST_MAX = 10_000  # maximum number of groups whose last reader is remembered
 # the group short, regardless of the order of settles.
 OUT_MAX = 500
 ASSIGNED_MAX = 100  # maximum number of groups that are assigned to a reader
-TAKEN_BACK_MAX = 100_000  # maximum number of remembered members that were taken back
+TAKEN_BACK_MAX = 100_000  # maximum number of taken-back members to remember
 
 
 class Member(NamedTuple):
