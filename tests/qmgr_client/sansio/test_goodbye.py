@@ -1,4 +1,4 @@
-"""Which ends of a connection are temporary."""
+"""Tests of the ends of a connection: temporary ones, and those that end the client."""
 
 import pytest
 
