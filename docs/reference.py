@@ -62,6 +62,7 @@ NOUNS = {  # the headings of the error page, by the hundreds of the codes
     12: "Topics and subscriptions",
     13: "History",
     14: "Work set aside",
+    15: "Users and roles",
 }
 
 

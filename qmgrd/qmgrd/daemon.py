@@ -17,7 +17,6 @@ from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.scram import ClientLogin
-from qmgr_protocol.version import VERSION
 from qmgrd.core.access.login import Login, Logins, Origin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
@@ -34,13 +33,13 @@ from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.unsent import Unsent
+from qmgrd.net.welcome import SOFTWARE, welcome_of
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
 from qmgrd.process.turn_times import TurnTimes
 from qmgrd.snapshot.service import SnapshotService
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
-SOFTWARE = f"qmgrd/{VERSION}"
 QUARANTINE_MS = 60_000
 NONCE_BYTES = 18  # random bytes in the nonce of a login
 # Time that peers have, when the daemon stops, to read the data written to them.
@@ -121,22 +120,7 @@ class Daemon:
         mono_ms, wall_us = self.now_ms(), time.time_ns() // 1000
         downtime_max_ms = self.config.queue_manager.downtime_max_ms
         self._clock = StoreClock(boot.clock_ms, boot.wall_us, downtime_max_ms, mono_ms, wall_us)
-        limits = self.config.limits
-        self._welcome = m.Welcome(
-            m.VERSION,
-            self.config.queue_manager.name,
-            boot.store_id,
-            boot.number,
-            [],
-            SOFTWARE,
-            limits.frame_max_bytes,
-            limits.message_max_bytes,
-            limits.put_window_messages,
-            limits.put_window_bytes,
-            limits.request_window,
-            limits.heartbeat_ms,
-            limits.liveness_ms,
-        )
+        self._welcome = welcome_of(self.config, boot)
         return self._now()
 
     def _now(self) -> Now:

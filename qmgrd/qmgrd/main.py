@@ -19,8 +19,9 @@ from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.layout.row import RowDamaged
 from qmgrd.core.limits.room import MAP_LEAST_BYTES
 from qmgrd.core.turn import TurnFailed
-from qmgrd.daemon import SOFTWARE, Daemon
+from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed
+from qmgrd.net.welcome import SOFTWARE
 from qmgrd.process import descriptors
 from qmgrd.process import log as logs
 from qmgrd.process.collector import short_collections

@@ -121,6 +121,7 @@ def rights() -> str:
                 named = f"each {need.kind.value}: others are not listed"
             note = f"if `{need.when}` is true" if need.when else ""
             note = "empty: all" if need.or_all else note
+            note = "an alias counts as its queue" if need.through else note
             cells = f"`{kind}`", f"`{need.right.value}`", named, note
             lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"

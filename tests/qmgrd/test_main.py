@@ -17,8 +17,9 @@ from qmgrd import daemon as daemons
 from qmgrd import main as command
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
-from qmgrd.daemon import SOFTWARE, Daemon
+from qmgrd.daemon import Daemon
 from qmgrd.main import EXIT_CONFIG, EXIT_FAILED, EXIT_LISTEN, EXIT_OK, EXIT_STORE, run
+from qmgrd.net.welcome import SOFTWARE
 from qmgrd.store.lmdb_store import LmdbStore
 
 

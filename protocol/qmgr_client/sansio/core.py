@@ -12,12 +12,13 @@ another method.
 from collections.abc import Sequence
 from typing import Any
 
-from qmgr_client.errors import GOODBYE, ConnectionEnded
+from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message
 from qmgr_client.sansio.answers import AnswerRouter, row
 from qmgr_client.sansio.consumer import ConsumerState
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
+from qmgr_client.sansio.goodbye import broken_by, ended_by
 from qmgr_client.sansio.login import ClientProof, NewLogin, hello_of
 from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import PendingPut, Puts
@@ -28,7 +29,7 @@ from qmgr_client.sansio.tick_times import TickTimes
 from qmgr_client.sansio.units import OpenUnits, Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection, LivenessExpired
-from qmgr_protocol.errors import ErrorClass, ErrorCode, RemoteProtocolError, class_of
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
@@ -419,11 +420,8 @@ class ClientCore:
 
     def _broken(self, error: RemoteProtocolError) -> None:
         """Ends the client, because the queue manager would break the protocol again."""
-        failure = (
-            "the queue manager broke the protocol" if self.is_open else "no queue manager answers"
-        )
         self._send_now(m.Goaway(error.code, str(error)[:1_000]))
-        self.end(ConnectionEnded(error.code, f"{failure}: {error}"))
+        self.end(broken_by(error, is_open=self.is_open))
 
     # Messages of the queue manager
 
@@ -440,12 +438,11 @@ class ClientCore:
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:
-        code, text = goaway.code, f"{GOODBYE}{goaway.text}"
-        again = class_of(code) is ErrorClass.RETRY_LATER or code == ErrorCode.INTERNAL_ERROR
-        if again:
-            self._events.append(Disconnected(code, text, goaway.retry_after_ms))
+        ended = ended_by(goaway)
+        if isinstance(ended, Disconnected):
+            self._events.append(ended)
         else:
-            self.end(ConnectionEnded(code, text))
+            self.end(ended)
 
     def _on_ping(self, ping: m.Ping, now_ms: int) -> None:
         self._send_now(m.Pong(ping.number))

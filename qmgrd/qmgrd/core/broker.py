@@ -33,10 +33,9 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
-from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load, lose_volatile, start_work
 from qmgrd.core.puts.publications import Publications
-from qmgrd.core.puts.refusal_reports import FullStore
+from qmgrd.core.puts.store_room import StoreRoom
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import operations
@@ -113,8 +112,7 @@ class Broker:
         )
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
-        self._marks = marks_of(config, config.store.map_bytes)
-        self._full_store = FullStore()
+        self._room = StoreRoom(context)
         load(context, self.catalogue, self.jobs, self.users, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
@@ -153,15 +151,7 @@ class Broker:
         context.tx, context.now, context.wrote = tx, now, False
         context.working = None
         context.turns += 1
-        if space.map_bytes != self._marks.map_bytes:
-            self._marks = marks_of(context.config, space.map_bytes)
-        room = room_of(self._marks, space)
-        context.store_full, context.operators_full = room.why_full, room.why_operators_wait
-        self._full_store.log(context)
-        context.room_bytes, context.operator_bytes = room.put_bytes, room.operator_bytes
-        context.put_pages, context.is_cramped = room.put_pages, room.is_cramped
-        context.turn_rows, context.slice_rows = room.turn_rows, room.slice_rows
-        context.is_small = room.turn_rows < self._marks.rows_max
+        self._room.divide(space)
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
     def opened(

@@ -7,8 +7,16 @@ import pytest
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
+from qmgr_protocol import scram
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Kind, Right
+from qmgr_protocol.scram import ClientLogin
 from qmgr_tools.cli import remedy
+from qmgrd.core.access import rights
+from qmgrd.core.access.access import Access
+from qmgrd.core.access.login import Login, Logins, Origin
+from qmgrd.core.access.rights import Needed
+from qmgrd.core.access.user import GRANTS_MAX
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue import attributes, missing, system
 from qmgrd.core.context.context import Context
@@ -27,6 +35,8 @@ from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.link.test_link import Nyc
 
+VERIFIER = "SCRAM-SHA-256$4096:AAAAAAAAAAAAAAAAAAAAAA==$" + ":".join(["A" * 43 + "="] * 2)
+ADMIN = {"verifier": VERIFIER, "roles": ["administrator"]}
 LINK = {"addresses": ["h:1"]}
 
 
@@ -198,6 +208,44 @@ def needed_job(app: Client) -> RequestError:
     return set_aside(app, "job", job_id, m.AsideDrop)
 
 
+def lacking(right: Right, kind: Kind, name: str) -> RequestError:
+    """Returns the error for a user that lacks a right."""
+    return rights.not_authorized(Access("bob"), Needed(right, kind, name))
+
+
+def administered(app: Client, kind: Callable[..., Any], *fields: Any) -> RequestError:
+    """Returns the error that answers a request after users and roles were created."""
+    app.ask(m.UserCreate, "admin", ADMIN)
+    app.ask(m.RoleCreate, "gates")
+    app.ask(m.UserCreate, "bob", {"roles": ["gates"]})
+    return refusal(app, kind, *fields)
+
+
+def too_many_grants(app: Client) -> RequestError:
+    app.ask(m.UserCreate, "admin", ADMIN)
+    for number in range(GRANTS_MAX):
+        app.ask(m.GrantCreate, "admin", "", ["put"], "queue", f"Q{number}")
+    return refusal(app, m.GrantCreate, "admin", "", ["put"], "queue", "LAST")
+
+
+def login_refused(app: Client, hello: m.Hello) -> RequestError:
+    """Returns the reason for which a connection of another machine is closed."""
+    app.ask(m.UserCreate, "admin", ADMIN)
+    users = app.manager.turns.broker.users
+    login = Login(Logins(lambda: users, b"secret"), Origin("10.0.0.1"), "nonce")
+    decision = login.begin(hello, 0)
+    if isinstance(decision, m.AuthChallenge):
+        client = ClientLogin("bob", "guess", "nonce")
+        client.first()
+        decision = login.answer(m.AuthAnswer(client.answer(decision.data)), 0)
+    assert isinstance(decision, m.Goaway)
+    return RequestError(decision.code, decision.text)
+
+
+def hello(**fields: Any) -> m.Hello:
+    return m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", "app")._replace(**fields)
+
+
 class Case(NamedTuple):
     """An error of the daemon, and the remedy that qmctl shows for the error."""
 
@@ -232,6 +280,65 @@ CASES = [
     Case(lambda app: refusal(app, m.AsideRetry, 1), "see: qmctl aside ls"),
     Case(lambda app: refusal(app, m.JobCancel, 1), "see: qmctl job ls"),
     Case(full_of_jobs, "wait for one to end, or cancel one: qmctl job cancel"),
+    Case(
+        lambda app: login_refused(app, hello()),
+        "give --user NAME and --password-file FILE, or store them in a context with: qmctl login",
+    ),
+    Case(
+        lambda app: login_refused(
+            app,
+            hello(auth_method=scram.METHOD, auth_data=ClientLogin("bob", "guess", "nonce").first()),
+        ),
+        "check the user and the password; an administrator can set a new one with: qmctl user "
+        "alter bob --password",
+    ),
+    Case(
+        lacking(Right.SHOW, Kind.MANAGER, ""),
+        "an administrator can grant it with: qmctl grant create --user bob show manager",
+    ),
+    Case(
+        lacking(Right.ADMIN, Kind.USER, "eve"),
+        "ask an administrator: only the role administrator has this right",
+    ),
+    Case(
+        lacking(Right.PUT, Kind.QUEUE, "*"),
+        "an administrator can grant it with: qmctl grant create --user bob put queue '*'",
+    ),
+    Case(
+        lacking(Right.PUBLISH, Kind.TOPIC, "a/#"),
+        "an administrator can grant it with: qmctl grant create --user bob publish topic 'a/#'",
+    ),
+    Case(lambda app: administered(app, m.UserShow, "eve"), "see: qmctl user ls"),
+    Case(
+        lambda app: administered(app, m.UserCreate, "bob", {}),
+        "alter it with: qmctl user alter bob",
+    ),
+    Case(too_many_grants, "grant rights to a role: qmctl role create ROLE"),
+    Case(
+        lambda app: administered(app, m.RoleShow, "pilots"),
+        "see: qmctl role ls; or create it with: qmctl role create pilots",
+    ),
+    Case(
+        lambda app: administered(app, m.RoleDelete, "monitor"),
+        "create another role with: qmctl role create ROLE",
+    ),
+    Case(lambda app: administered(app, m.RoleCreate, "gates"), "see: qmctl role show gates"),
+    Case(
+        lambda app: administered(app, m.RoleDelete, "gates"),
+        "see: qmctl user ls --where 'roles=*gates*'",
+    ),
+    Case(
+        lambda app: administered(app, m.GrantDelete, "bob", "", ["put"], "queue", "Q"),
+        "see: qmctl grant ls",
+    ),
+    Case(
+        lambda app: refusal(app, m.UserCreate, "bob", {}),
+        "add --role administrator: qmctl user create bob --role administrator",
+    ),
+    Case(
+        lambda app: administered(app, m.UserDelete, "admin"),
+        "make another user an administrator first: qmctl user alter USER --role administrator",
+    ),
     Case(subscription, "delete it with: qmctl sub delete app:s"),
     Case(transmission_queue, "delete the link with: qmctl link delete NYC"),
     Case(
