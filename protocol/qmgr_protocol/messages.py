@@ -157,7 +157,7 @@ class Hello(NamedTuple):
         Move(State.GREETING, Side.LISTENER, State.OPEN),
         Move(State.ANSWERED, Side.LISTENER, State.OPEN),
     ),
-    left_out_from="session",
+    left_out_from="auth_data",
 )
 class Welcome(NamedTuple):
     """Answers a hello with the identity of the listener and the limits of this connection.

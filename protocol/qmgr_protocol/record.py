@@ -222,6 +222,14 @@ def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
     return b"".join((head, _summed(record), trailer))
 
 
+def without_report(record: bytes) -> bytes:
+    """Returns *record*, which must be valid, without the flag that requests a report."""
+    changed = bytearray(record)
+    changed[FLAGS_AT] &= ~FLAG_REPORT_EXPIRY
+    changed[CHECKSUM] = crc32(bytes(changed[SUMMED_AT:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
 def _summed(record: bytes) -> bytes | memoryview:
     """Returns the bytes that the checksum covers, as a view if a view is faster than a copy."""
     if len(record) < _VIEWED_BYTES:

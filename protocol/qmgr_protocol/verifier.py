@@ -74,7 +74,9 @@ def _invalid(why: str) -> RequestError:
 def of_nobody(secret: bytes, user: str) -> Verifier:
     """Returns the verifier of a *user* that does not exist. No password fits it.
 
-    The same user always gets the same salt, so a stranger cannot learn which users exist.
+    The same user always gets the same salt, so a stranger cannot learn which users exist. However,
+    a user whose verifier has other iterations, or a salt of another length, differs from an unknown
+    one: qmctl always makes verifiers with these values.
     """
     seed = digest(secret, b"unknown user " + user.encode(), sha256)
     return Verifier(

@@ -40,15 +40,25 @@ def test_operation_unknown_says_which() -> None:
     )
 
 
-def test_empty_session_is_left_out() -> None:
-    """Older peers do not know this field, so an empty session is omitted."""
-    for message in (m.Hello(m.MAGIC, 1, 1, "client", "a"), m.Welcome(1, "QM1", b"S" * 16, 1)):
-        array = layout.to_array(message)
-        assert len(array) == 1 + message._fields.index("session")
-        assert layout.parse(list(array)) == message
-        resumed = message._replace(session=b"secret")
-        assert tuple(layout.to_array(resumed))[: len(array) + 1] == (*array, b"secret")
-        assert layout.parse([*array, b"secret"]) == resumed
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (m.Hello(m.MAGIC, 1, 1, "client", "a"), "session"),
+        (m.Welcome(1, "QM1", b"S" * 16, 1, session=b"secret"), "auth_data"),
+    ],
+)
+def test_empty_field_that_older_peers_do_not_know_is_left_out(message: Any, field: str) -> None:
+    array = layout.to_array(message)
+    assert len(array) == 1 + message._fields.index(field)
+    assert layout.parse(list(array)) == message
+    filled = message._replace(**{field: b"secret"})
+    assert layout.to_array(filled) == (*array, b"secret")
+    assert layout.parse([*array, b"secret"]) == filled
+
+
+def test_welcome_without_a_session_is_read() -> None:
+    message = m.Welcome(1, "QM1", b"S" * 16, 1)
+    assert layout.parse(list(layout.to_array(message))[:-1]) == message
 
 
 @pytest.mark.parametrize(

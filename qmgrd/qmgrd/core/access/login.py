@@ -119,10 +119,10 @@ class Login:
         return m.Goaway(ErrorCode.LOGINS_DELAYED, why, wait_ms)
 
     def _verifier_of(self, name: str) -> Verifier:
+        # Made for each user, so that the time of the answer does not show which users exist.
+        found = verifier.of_nobody(self._logins.secret, name)
         user = self._logins.users().users.get(name)
-        if user is None or user.verifier is None or not user.is_enabled:
-            found = verifier.of_nobody(self._logins.secret, name)
-        else:
+        if user is not None and user.verifier is not None and user.is_enabled:
             found = user.verifier
         self._verifier = found
         return found

@@ -1,4 +1,9 @@
-"""Roles: named sets of grants. The built-in roles cannot be changed."""
+"""Roles: named sets of grants. The built-in roles cannot be changed.
+
+The role ``operator`` has no right to read bodies of messages, but it does not protect them: a
+snapshot contains all messages, and an operator may create a link to its own queue manager and move
+messages over it. Give the role only to those who may read all messages.
+"""
 
 from typing import NamedTuple
 

@@ -19,7 +19,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.core.layout.value_checks import number, stored_ids
+from qmgrd.core.layout.value_checks import number, stored_ids, typed
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
@@ -43,6 +43,7 @@ class Producer:
     instance: int = 0  # the program instance that last opened the producer without resuming it
     # Runs of ids above ``seen``, in the format of Committed.
     stamps: list[list[int]] = field(default_factory=list)
+    user: str = ""  # the only user who may open the producer; "" if it was created without a user
 
     @property
     def key(self) -> bytes:
@@ -56,17 +57,16 @@ class Producer:
         refused = [
             [code, runs_of(i for i, x in self.refused.items() if x == code)] for code in codes
         ]
-        row: bytes = pack(
-            [
-                self.inbox.commit_id,
-                self.used_ms,
-                self.seen,
-                ahead,
-                refused,
-                self.instance,
-                self.stamps,
-            ]
-        )
+        fields = [
+            self.inbox.commit_id,
+            self.used_ms,
+            self.seen,
+            ahead,
+            refused,
+            self.instance,
+            self.stamps,
+        ]
+        row: bytes = pack([*fields, self.user] if self.user else fields)
         return row
 
     def note_seen(self, seen: int) -> None:
@@ -133,8 +133,11 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
         number(instance, "the instance", 0, 2**64)
         inbox = Inbox(window, commit_id, stored_ids(ahead))
         codes = {seq_id: number(code, "a code") for code, x in refused for seq_id in stored_ids(x)}
-        stamps = _stored_runs(more[0]) if more else []
-        return Producer(producer_id, inbox, used_ms, seen, codes, instance, stamps)
+        stamps, user = [*more, *([], "")[len(more) :]][:2]
+        typed(str, user, "the user")
+        return Producer(
+            producer_id, inbox, used_ms, seen, codes, instance, _stored_runs(stamps), user
+        )
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:
@@ -187,11 +190,7 @@ def open_producer(context: Context, producer_id: bytes, resume: bool, count: int
     if found is not None:
         return found
     if resume:
-        raise RequestError(
-            ErrorCode.PRODUCER_UNKNOWN,
-            f"producer {producer_id.hex()} is unknown: it was last used more than "
-            f"{context.config.producer.retention_ms} ms ago, or in another store",
-        )
+        raise unknown_error(context, producer_id)
     if count >= context.config.producer.producers_max:
         raise RequestError(
             ErrorCode.PRODUCERS_EXHAUSTED,
@@ -200,3 +199,12 @@ def open_producer(context: Context, producer_id: bytes, resume: bool, count: int
             "try again later, or raise producer.producers_max",
         )
     return Producer(producer_id, Inbox(window), context.now.ms)
+
+
+def unknown_error(context: Context, producer_id: bytes) -> RequestError:
+    """Returns the error PRODUCER_UNKNOWN."""
+    return RequestError(
+        ErrorCode.PRODUCER_UNKNOWN,
+        f"producer {producer_id.hex()} is unknown: it was last used more than "
+        f"{context.config.producer.retention_ms} ms ago, or in another store",
+    )

@@ -21,6 +21,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
+from qmgrd.core.puts import report_right
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
@@ -330,6 +331,8 @@ class LinkStreams:
             check = inbound_path.session.check_right
             if check is not None:
                 check(Right.PUT, route.reached(put.queue, context.name))
+                records = report_right.without_refused(check, put.records, stream.peer)
+                put = put._replace(records=records)
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(

@@ -11,7 +11,7 @@ from qmgrd.core.context.producer import Producer
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.puts import client_put
+from qmgrd.core.puts import client_put, report_right
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.refusal_rows import shortened
@@ -63,6 +63,7 @@ class Streams:
             found = producer.open_producer(
                 self._context, message.producer_id, message.resume, self.producer_count
             )
+        self._check_owner(session, found, message)
         if message.resume and message.instance != found.instance:
             raise RequestError(
                 ErrorCode.PRODUCER_UNKNOWN,
@@ -83,6 +84,25 @@ class Streams:
         answers = found.answers(1, end)
         value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps_of(1, end)]
         self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def _check_owner(self, session: Session, found: Producer, message: m.ProducerOpen) -> None:
+        """Raises if the producer belongs to another user. A new producer belongs to its user.
+
+        An administrator may take a producer that was created without a user.
+        """
+        access = session.access
+        if access is None or not session.is_enforced or found.user == access.user:
+            return
+        is_free = access.is_administrator or not self.knows(message.producer_id)
+        if not found.user and is_free:
+            found.user = access.user
+        elif message.resume:
+            raise producer.unknown_error(self._context, message.producer_id)
+        else:
+            raise RequestError(
+                ErrorCode.NOT_AUTHORIZED,
+                f"producer {message.producer_id.hex()} does not belong to user {access.user}",
+            )
 
     def knows(self, producer_id: bytes) -> bool:
         """Returns whether the store has a row for producer *producer_id*."""
@@ -158,12 +178,20 @@ class Streams:
         if not batch:
             return
         if why is not None:
-            refused = [(index, why) for index in range(len(batch))]
+            errors = dict.fromkeys(range(len(batch)), why)
         else:
-            refused = self._store(put.queue, batch, sender, answers, fresh)
-        for index, error in refused:
-            sender.refused[fresh[index]] = error.code
-            answers.refused.append([fresh[index], int(error.code), error.text])
+            errors = report_right.refusals(session.check_right, batch)
+        refused = [(fresh[index], error) for index, error in errors.items()]
+        kept = fresh
+        if errors:
+            kept = [seq_id for index, seq_id in enumerate(fresh) if index not in errors]
+            batch = [record for index, record in enumerate(batch) if index not in errors]
+        if batch:
+            found = self._store(put.queue, batch, sender, answers, kept)
+            refused += [(kept[index], error) for index, error in found]
+        for seq_id, error in refused:
+            sender.refused[seq_id] = error.code
+            answers.refused.append([seq_id, int(error.code), error.text])
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
 

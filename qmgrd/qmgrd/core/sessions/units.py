@@ -14,6 +14,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.limits.room import unit_rows
+from qmgrd.core.puts import report_right
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
@@ -83,10 +84,14 @@ class Units:
         self._context.stamper.catch_up(self._context.now.wall_us)
         refused: list[list[Any]] = []
         stamped: list[list[int]] = []
+        # None of these records is plain, so none of them is held with those before it.
+        errors = report_right.refusals(session.check_right, batch)
         index = 0
         while index < len(batch):
             run = batch[index : index + puts.RUN_MAX_RECORDS]
             try:
+                if index in errors:
+                    raise errors[index]
                 found = self._hold_plain(unit, queue, run, bound_for, plain_max) or self._hold(
                     unit, queue, run[0], bound_for
                 )

@@ -3,6 +3,7 @@
 import pytest
 
 from qmgr_config.model import Config
+from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, WindowExceeded
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context import producer
@@ -31,12 +32,24 @@ def test_row_is_read_as_it_was_written() -> None:
 
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
-    row = make(5).encode()
+    sender = make(5)
+    sender.user = "bob"
+    row = sender.encode()
     # an array with an additional element
     rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")
     loaded = producer.load(tx, ID, 10)
-    assert loaded is not None
-    assert loaded.inbox.commit_id == 5
+    assert loaded == sender
+
+
+@pytest.mark.parametrize("user", ["", "bob"])
+def test_user_is_stored_only_if_there_is_one(user: str) -> None:
+    tx = MemoryStore()
+    sender = make(5)
+    sender.user = user
+    row = sender.encode()
+    assert len(unpack(row)) == (8 if user else 7)
+    rows.put(tx, sender.key, row)
+    assert producer.load(tx, ID, 10) == sender
 
 
 def test_seen_removes_refusals_and_never_moves_back() -> None:

@@ -9,6 +9,7 @@ from qmgr_protocol.layout import to_array
 from qmgrd.core.context.producer import STAMP_RUNS_MAX
 from qmgrd.core.layout import keys
 from qmgrd.core.sessions.session import STREAMS_MAX
+from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, Refused, record
 
 ID = b"P" * 16
@@ -656,3 +657,60 @@ def test_known_producer_is_opened_again_in_a_full_store(manager: Manager) -> Non
     assert manager.connect().producer(ID, resume=True).commit_id == 0
     with pytest.raises(RequestError, match="STORE_FULL"):
         manager.connect().producer(b"another-producer")
+
+
+# -- users
+
+
+def opening(client: Client, *, resume: bool) -> ErrorCode:
+    return client.code_of(m.ProducerOpen, ID, resume)
+
+
+@pytest.fixture
+def guarded(manager: Manager, app: Client) -> Guarded:
+    """A manager with the queue Q, and with users."""
+    return Guarded(manager)
+
+
+def test_producer_belongs_to_the_user_who_created_it(store: AnyStore, guarded: Guarded) -> None:
+    """Otherwise, a user who learns the id could read answers, and end the other's connection."""
+    bob, eve = guarded.user("bob", "put queue Q"), guarded.user("eve", "put queue Q")
+    bob.producer(ID).put("Q", record(b"1"))
+    guarded.owner.ask(m.UserAlter, "eve", {"roles": ["administrator"]})
+    for _ in range(2):
+        assert opening(eve, resume=True) == ErrorCode.PRODUCER_UNKNOWN
+        assert opening(eve, resume=False) == ErrorCode.NOT_AUTHORIZED
+        assert bob.goaway is None
+        guarded.manager.crash()
+        eve = guarded.manager.connect("eve", user="eve")
+        bob = guarded.manager.connect("bob", user="bob")
+    assert bob.producer(ID, resume=True).commit_id == 1
+
+
+def test_producer_of_another_user_is_not_told_from_an_unknown_one(guarded: Guarded) -> None:
+    bob, eve = guarded.user("bob"), guarded.user("eve")
+    with pytest.raises(RequestError) as unknown:
+        eve.ask(m.ProducerOpen, ID, True)
+    bob.producer(ID)
+    with pytest.raises(RequestError) as known:
+        eve.ask(m.ProducerOpen, ID, True)
+    assert str(known.value) == str(unknown.value)
+
+
+def test_administrator_may_take_a_producer_without_a_user(guarded: Guarded) -> None:
+    guarded.owner.producer(ID).put("Q", record(b"1"))
+    bob, admin = guarded.user("bob"), guarded.user("chief", roles=("administrator",))
+    other = guarded.user("deputy", roles=("administrator",))
+    assert opening(bob, resume=False) == ErrorCode.NOT_AUTHORIZED
+    assert admin.producer(ID, resume=True).commit_id == 1
+    owner = guarded.manager.connect("owner")
+    assert owner.producer(ID, resume=True).commit_id == 1  # It may do everything.
+    again = guarded.manager.connect("chief", user="chief")
+    assert again.producer(ID, resume=True).commit_id == 1
+    assert opening(other, resume=True) == ErrorCode.PRODUCER_UNKNOWN
+
+
+def test_any_user_may_open_any_producer_while_rights_are_only_reported() -> None:
+    guarded = Guarded(Manager(auth={"mode": "report"}))
+    guarded.user("bob").producer(ID)
+    assert guarded.user("eve").producer(ID, resume=True).commit_id == 0
