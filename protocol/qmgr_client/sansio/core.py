@@ -420,8 +420,9 @@ class ClientCore:
 
     def _broken(self, error: RemoteProtocolError) -> None:
         """Ends the client, because the queue manager would break the protocol again."""
+        ended = broken_by(error, is_open=self.is_open)  # The goodbye closes the connection.
         self._send_now(m.Goaway(error.code, str(error)[:1_000]))
-        self.end(broken_by(error, is_open=self.is_open))
+        self.end(ended)
 
     # Messages of the queue manager
 
