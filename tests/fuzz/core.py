@@ -160,7 +160,7 @@ class Siege:
         if rng.random() < 0.1:
             return  # The attacker begins without a hello.
         if rng.random() < 0.2:
-            frames = [self.maker.handshake() for _ in range(rng.randint(1, 5))]
+            frames = self.maker.handshake()
             self.sent += len(frames)
             peer.write(b"".join(frames))
             return

@@ -91,6 +91,7 @@ _LIKELY = (
     m.UnitPut,
     m.UnitCommit,
 )
+_FIRST = b"n,,n=app,r=nonceOfTheClient"  # first message of a login
 _REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[kind])
 
 
@@ -132,7 +133,18 @@ class Maker:
             return self.damaged(encode(array))
         return self.rng.choice((self._garbage, self._odd))()
 
-    def handshake(self) -> bytes:
+    def handshake(self) -> list[bytes]:
+        """Returns frames of a login. Half of the logins begin well, so their answers are read."""
+        rng = self.rng
+        frames = [self._handshake_frame() for _ in range(rng.randint(1, 5))]
+        if rng.random() < 0.5:
+            return frames
+        hello = m.Hello(
+            m.MAGIC, 1, 1, "client", "app", auth_method="scram-sha-256", auth_data=_FIRST
+        )
+        return [encode(layout.to_array(x)) for x in (hello, self._auth_answer())] + frames
+
+    def _handshake_frame(self) -> bytes:
         """Returns a frame of a login, which may be altered or damaged."""
         rng = self.rng
         message = rng.choice((self._login, self._login, self._auth_answer))()
@@ -205,13 +217,13 @@ class Maker:
             [],
             store_id,
             auth_method=rng.choice(("none", "none", "none", "scram-sha-256", "x" * 99)),
-            auth_data=self._scram(b"n,,n=app,r=nonceOfTheClient"),
+            auth_data=self._scram(_FIRST),
         )
 
     def _login(self) -> m.Hello:
         """Returns a hello of a client that logs in."""
         method = self.rng.choice(("none", *["scram-sha-256"] * 6, "", "plain"))
-        data = self._scram(b"n,,n=app,r=nonceOfTheClient")
+        data = self._scram(_FIRST)
         return m.Hello(m.MAGIC, 1, 1, "client", "app", auth_method=method, auth_data=data)
 
     def _auth_answer(self) -> m.AuthAnswer:

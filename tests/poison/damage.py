@@ -14,6 +14,8 @@ Rows = dict[bytes, bytes]
 # Changing these rows would create another store, or a clock that cannot be checked.
 _OWN = (keys.STORE, keys.CLOCK, keys.CLEAN, keys.NEXT_QUEUE)
 _MAPS = (
+    keys.SPACE_USER,
+    keys.SPACE_ROLE,
     keys.SPACE_QUEUE,
     keys.SPACE_LINK,
     keys.SPACE_TEMPLATE,

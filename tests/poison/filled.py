@@ -17,6 +17,7 @@ from qmgrd.core.layout import row as sealed
 from qmgrd.core.limits.work import WorkId
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.far import Far
+from tests.qmgrd.core.guarded import VERIFIER
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.pubsub import Hub
 from tests.qmgrd.core.unit_of_work import UnitOfWork
@@ -48,6 +49,7 @@ def filled() -> dict[bytes, bytes]:
     _leave_open(manager)
     _begin_jobs(manager, app)
     _leave_unfinished(hub)
+    _grant(app)
     rows: dict[bytes, bytes] = dict(manager.store.rows)
     return rows
 
@@ -72,6 +74,14 @@ def _define(app: Client) -> None:
     app.ask(m.QueueCreate, "ELSEWHERE", {"alias_of": "ORDERS@NYC"})
     app.ask(m.TopicSet, "flights", {"republish": "schedule", "republish_interval_ms": HOUR_MS})
     app.ask(m.TopicSet, "flights/JFK", {"redelivery_limit": 1, "put_inhibit": False})
+
+
+def _grant(app: Client) -> None:
+    app.ask(m.UserCreate, "admin", {"verifier": VERIFIER, "roles": ["administrator"]})
+    app.ask(m.RoleCreate, "clerk")
+    app.ask(m.GrantCreate, "", "clerk", ["put", "get"], "queue", "Q")
+    app.ask(m.UserCreate, "bob", {"verifier": VERIFIER, "roles": ["clerk"]})
+    app.ask(m.GrantCreate, "bob", "", ["publish"], "topic", "flights/#")
 
 
 def _put(app: Client) -> None:

@@ -35,6 +35,8 @@ ASKED: list[tuple[Callable[..., m.Message], str, str]] = [
     (m.TemplateList, "templates", "pattern"),
     (m.TopicList, "topics", "topic"),
     (m.SubscriptionList, "subscriptions", "subscription"),
+    (m.UserList, "users", "user"),
+    (m.RoleList, "roles", "role"),
 ]
 
 

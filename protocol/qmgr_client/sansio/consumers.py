@@ -82,13 +82,14 @@ class Consumers:
             if not consumer.is_open or consumer.is_cancelled:
                 continue
             count, size = consumer.free
+            needs_bytes = size >= max(consumer.bytes_max // 2, 1)
             if count >= consumer.read_ahead.half:
                 consumer.read_ahead.half_taken(now_ms)
-                if not consumer.free[0]:
+                if not (consumer.free[0] or needs_bytes):
                     continue  # The prefetch suffices for this application's speed.
             elif count and consumer.is_waiting and not consumer.credit_messages:
                 pass  # The application settles late: grant the rest of its prefetch.
-            elif size < max(consumer.bytes_max // 2, 1):
+            elif not needs_bytes:
                 continue
             return m.Credit(consumer.request_id, *consumer.grant())
         return None

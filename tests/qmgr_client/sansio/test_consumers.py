@@ -6,7 +6,7 @@ from qmgr_client.message import Message
 from qmgr_client.sansio.active_leases import START_AFTER_MS, START_EARLY_EVERY_MS
 from qmgr_client.sansio.consumer import MARGIN_MS
 from qmgr_client.sansio.events import ConsumerEnded, Delivered
-from qmgr_client.sansio.read_ahead import FIRST_MESSAGES
+from qmgr_client.sansio.read_ahead import FIRST_MESSAGES, SLOW_MS
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.scripted import Scripted, delivery
@@ -306,6 +306,19 @@ def test_less_comes_ahead_of_an_application_that_is_slow() -> None:
         consuming.wait(1_000)
     assert max(most[:8]) < FIRST_MESSAGES
     assert max(most[12:]) <= 4
+
+
+def test_slow_application_gets_credit_in_bytes_even_if_it_gets_no_messages() -> None:
+    """Otherwise, the queue manager would wait for bytes, and the client for messages."""
+    consuming = Consuming(prefetch=4, bytes_max=1_000)
+    consuming.deliver(2)
+    consuming.ack(consuming.take(2))
+    assert consuming.credits() == [2]
+    consuming.wait(SLOW_MS + 1)
+    consuming.deliver(2, b"." * 600)
+    consuming.ack(consuming.take(2))
+    (credit,) = consuming.pair.hear_all(m.Credit)
+    assert (credit.messages, credit.bytes > 1_000) == (0, True)
 
 
 def test_message_that_comes_again_is_not_behind_the_others() -> None:
