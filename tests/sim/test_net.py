@@ -106,4 +106,4 @@ def test_sender_that_deletes_sent_messages_is_found(monkeypatch: pytest.MonkeyPa
 @pytest.mark.long
 def test_ordered_link_out_of_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinkInbox, "is_ordered", property(lambda self: False, lambda self, x: None))
-    assert_found("order_per_producer", first=148)
+    assert_found("order_per_producer", first=378)
