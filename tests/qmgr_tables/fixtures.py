@@ -34,6 +34,9 @@ def format_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A snapshot of manifest format 1, written by a version that used this format."""
     directory = tmp_path_factory.mktemp("format-1")
     with tarfile.open(FORMAT_1) as archive:
-        archive.extractall(directory, filter="data")
+        # Python before 3.11.4 has no filter. The archive is our own.
+        if hasattr(tarfile, "data_filter"):
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(directory)
     (manifest,) = directory.rglob("manifest.json")
     return manifest.parent
