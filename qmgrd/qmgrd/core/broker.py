@@ -252,20 +252,28 @@ class Broker:
         session.path.answered(session.connection, answer)
 
     def _handle(self, session: Session, message: Arrived) -> None:
+        access = session.access
+        if access is not None:
+            try:
+                self._guard.check(session, message)
+            except RequestError as error:
+                self._refuse_unauthorized(session, message, error)
+                return
+        self.context.gives_hints = access is None or access.is_administrator
         try:
             self._handle_allowed(session, message)
         except RequestError as error:
-            self._answer_error(session, message, error)
+            assert isinstance(message, m.MessageWithId), message
+            self.context.send(session.connection, error_of(message.request_id, error))
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
 
-    def _answer_error(self, session: Session, message: Arrived, error: RequestError) -> None:
+    def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         if isinstance(message, m.MessageWithId):
             self.context.send(session.connection, error_of(message.request_id, error))
         elif isinstance(message, m.Put):
             self.streams.refuse(session, message, error)
         else:
-            assert error.code == ErrorCode.NOT_AUTHORIZED, message
             raise RequestNotAllowed(type(message).__name__)
 
     def _refuse(self, connection: int, unknown: m.OperationUnknown) -> None:
@@ -279,10 +287,6 @@ class Broker:
 
     def _handle_allowed(self, session: Session, message: Arrived) -> None:
         kind = type(message)
-        access = session.access
-        if access is not None:
-            self._guard.check(session, message)
-        self.context.gives_hints = access is None or access.is_administrator
         if kind not in _COUNTED:
             self._handlers[kind](session, message)
             return

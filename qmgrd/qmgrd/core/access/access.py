@@ -1,9 +1,9 @@
 """The rights of one user. Each decision is made once and remembered."""
 
-from collections import defaultdict
+from collections.abc import Sequence
 
 from qmgr_protocol.need import Kind, Right
-from qmgrd.core.access.grant import Grant
+from qmgrd.core.access.grant import Grant, GrantTable, table_of
 
 DECISIONS_MAX = 10_000  # A user may send any number of names.
 
@@ -15,7 +15,7 @@ class Access:
         contains only requests that the user may send, given the present grants and aliases.
     """
 
-    __slots__ = ("_grants", "allowed", "decided", "is_administrator", "user")
+    __slots__ = ("_tables", "allowed", "decided", "is_administrator", "user")
 
     def __init__(self, user: str) -> None:
         """Starts without any right."""
@@ -23,15 +23,25 @@ class Access:
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
         self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name
-        self._grants: dict[Kind, list[Grant]] = {}
+        self._tables: tuple[GrantTable, ...] = ()
 
-    def grant(self, grants: list[Grant], *, is_administrator: bool) -> None:
-        """Replaces all rights of the user."""
-        by_kind = defaultdict(list)
-        for grant in grants:
-            by_kind[grant.kind].append(grant)
-        self._grants = dict(by_kind)
+    def grant(
+        self, grants: list[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool
+    ) -> None:
+        """Replaces all rights of the user.
+
+        Args:
+            grants: The grants of the user itself.
+            roles: The grants of its roles. All users of a role share its table. After a change of
+                a table, call :meth:`forget`.
+            is_administrator: Whether the user has all rights.
+        """
+        self._tables = (table_of(grants), *roles)
         self.is_administrator = is_administrator
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets all decisions, because a grant of the user or of one of its roles changed."""
         self.decided.clear()
         self.allowed.clear()
 
@@ -54,9 +64,10 @@ class Access:
 
     def deciding(self, right: Right, kind: Kind, name: str = "") -> Grant | None:
         """Returns the first grant of *right* that covers the object *name* of *kind*, or None."""
-        for grant in self._grants.get(kind, ()):
-            if grant.right is right and grant.covers(name):
-                return grant
+        for table in self._tables:
+            for grant in table.get(kind, ()):
+                if grant.right is right and grant.covers(name):
+                    return grant
         return None
 
     def sees(self, kind: Kind, name: str) -> bool:
@@ -64,5 +75,6 @@ class Access:
 
         A user may learn this with any right on the object.
         """
-        grants = self._grants.get(kind, ())
-        return self.is_administrator or any(grant.covers(name) for grant in grants)
+        return self.is_administrator or any(
+            grant.covers(name) for table in self._tables for grant in table.get(kind, ())
+        )

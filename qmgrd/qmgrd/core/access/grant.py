@@ -14,7 +14,7 @@ does not allow a subscription to ``a/#``.
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import GRANTED_KINDS, GRANTED_RIGHTS, Kind, Right
@@ -97,6 +97,17 @@ def check(right: str, kind: str, pattern: str) -> Grant:
             f"{pattern[:80]!r} is not a valid pattern: use 1 to {PATTERN_MAX} of A-Z a-z 0-9 . _ - "
             "@ : ~ and * for any run of these",
         )
+    return found
+
+
+GrantTable: TypeAlias = dict[Kind, list[Grant]]  # grants by the kind of their objects
+
+
+def table_of(grants: Iterable[Grant]) -> GrantTable:
+    """Returns *grants* by the kind of their objects."""
+    found: GrantTable = {}
+    for grant in grants:
+        found.setdefault(grant.kind, []).append(grant)
     return found
 
 

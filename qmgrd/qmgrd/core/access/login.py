@@ -1,9 +1,9 @@
 """The login of one connection: decides who is at its other end, before anything else is read.
 
-unix socket, the daemon's user or root      administrator, without a password
-no user exists, unix socket or loopback      anybody: may do everything
-SCRAM-SHA-256                               the user who proves the password
-everything else                             refused
+unix socket, the daemon's user or root     administrator, without a password
+no user exists, unix socket or loopback    anybody: may do everything
+SCRAM-SHA-256                              the user who proves the password
+everything else                            refused
 """
 
 from collections.abc import Callable

@@ -8,6 +8,7 @@ may do everything. The first user closes it, and must be an administrator. A mar
 the queue manager closed even if the row of a user is damaged. Deleting the last user opens it.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import user as rows_
 from qmgrd.core.access.access import Access
-from qmgrd.core.access.grant import Grant
+from qmgrd.core.access.grant import Grant, GrantTable, table_of
 from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
 from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
@@ -28,6 +29,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 
 ROLES_EXIST_MAX = 1_000  # roles in addition to the built-in ones
+_BUILT_IN = {name: table_of(role.grants) for name, role in BUILT_IN.items()}
 ATTRIBUTES = ("verifier", "roles", "enabled")
 
 
@@ -43,6 +45,9 @@ class Users:
         self.users: dict[str, User] = {}
         self.roles: dict[str, User] = {}
         self.accesses: dict[str, Access] = {}
+        # The grants of each role in ``roles``. All users of a role share its table, so that a
+        # change of the role costs little even if many users have it.
+        self._tables: dict[str, GrantTable] = {}
         self.changed: set[str] = set()  # users whose access changed, until the broker has checked
         self._names: list[str] = []  # sorted names of users, or empty if they must be sorted again
         self.is_open = True
@@ -60,6 +65,7 @@ class Users:
                 with context.aside.guard(context, key):
                     name = names.check(key[keys.REST].decode())
                     found[name] = rows_.decode(name, row)
+        self._tables = {name: table_of(role.grants) for name, role in self.roles.items()}
         for user in self.users.values():
             self._apply(user)
 
@@ -122,8 +128,16 @@ class Users:
             row["verifier"] = "" if user.verifier is None else str(user.verifier)
         return row
 
-    def describe_role(self, name: str) -> dict[str, Any]:
+    def role_holders(self) -> Counter[str]:
+        """Returns the number of users that have each role."""
+        return Counter(role for user in self.users.values() for role in user.roles)
+
+    def describe_role(self, name: str, holders: Counter[str] | None = None) -> dict[str, Any]:
         """Returns the fields of the role *name*, which may be a built-in one.
+
+        Args:
+            name: The name of the role.
+            holders: The result of :meth:`role_holders`, if the caller describes several roles.
 
         Raises:
             RequestError: ROLE_UNKNOWN.
@@ -136,7 +150,7 @@ class Users:
             "role": name,
             "built_in": built_in is not None,
             "grants": [grant.encode() for grant in grants],
-            "users": sum(name in user.roles for user in self.users.values()),
+            "users": (self.role_holders() if holders is None else holders)[name],
         }
 
     def role_names(self) -> list[str]:
@@ -233,7 +247,7 @@ class Users:
         if row["users"]:
             count = amount(row["users"], "user")
             raise RequestError(ErrorCode.ROLE_IN_USE, f"role {name} is given to {count}")
-        del self.roles[name]
+        del self.roles[name], self._tables[name]
         self._delete(keys.SPACE_ROLE + name.encode())
         return row
 
@@ -326,9 +340,17 @@ class Users:
     def _put_role(self, role: User) -> None:
         self.roles[role.name] = role
         self._store(keys.SPACE_ROLE + role.name.encode(), role)
+        is_new = role.name not in self._tables
+        table = self._tables.setdefault(role.name, {})
+        table.clear()
+        table.update(table_of(role.grants))
         for user in self.users.values():
-            if role.name in user.roles:
+            if role.name not in user.roles:
+                continue
+            if is_new:  # The row of the role was damaged at the start.
                 self._apply(user)
+            self.accesses[user.name].forget()
+            self.changed.add(user.name)
 
     def _store(self, key: bytes, subject: User) -> None:
         rows.put(self._context.tx, key, subject.encode())
@@ -345,17 +367,15 @@ class Users:
         if not user.is_enabled:
             access.grant([], is_administrator=False)
             return
-        grants = list(user.grants)
+        grants, tables = list(user.grants), []
         for name in user.roles:
-            built_in = BUILT_IN.get(name)
-            if built_in is None:
-                role = self.roles.get(name)  # A damaged role may be set aside.
-                grants += () if role is None else role.grants
-                continue
-            grants += built_in.grants
-            if built_in.is_peer:
-                grants += peer_grants(user.name)
-        access.grant(grants, is_administrator=ADMINISTRATOR in user.roles)
+            if name in BUILT_IN:
+                tables.append(_BUILT_IN[name])
+                if BUILT_IN[name].is_peer:
+                    grants += peer_grants(user.name)
+            elif name in self._tables:  # A damaged role may be set aside.
+                tables.append(self._tables[name])
+        access.grant(grants, tables, is_administrator=ADMINISTRATOR in user.roles)
 
 
 def peer_grants(name: str) -> list[Grant]:

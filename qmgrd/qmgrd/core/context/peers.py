@@ -5,9 +5,9 @@ must allow a queue manager by name (LinkAllow) before that queue manager can ope
 one. The row also pins the name to a store id. The operator supplies the store id, or the daemon
 learns it at the first contact in either direction.
 
-A store id identifies a peer but proves nothing, because peers have no credentials yet. A queue
-manager that is not allowed, or that presents a different store id, learns nothing about streams or
-messages.
+A store id identifies a peer but proves nothing. While users exist, a peer must also log in
+(access/login.py). A queue manager that is not allowed, or that presents a different store id,
+learns nothing about streams or messages.
 """
 
 from dataclasses import dataclass, field, replace

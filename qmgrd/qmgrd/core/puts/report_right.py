@@ -22,10 +22,14 @@ def refusals(check: Check | None, batch: list[bytes]) -> dict[int, RequestError]
     """Returns the errors of the records whose reports the user may not put, by their index."""
     if check is None:
         return {}
+    flags_at, wanted = records.FLAGS_AT, records.FLAG_REPORT_EXPIRY
     return {
         index: error
         for index, record in enumerate(batch)
-        if (error := refusal(check, record)) is not None
+        # Nearly all messages request no report, so the flag is looked at first.
+        if len(record) > flags_at
+        and record[flags_at] & wanted
+        and (error := refusal(check, record)) is not None
     }
 
 

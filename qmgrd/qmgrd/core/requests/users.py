@@ -99,7 +99,8 @@ class UserAdmin:
     def role_list(self, session: Session, message: m.RoleList) -> None:
         """Lists the roles in the order of names."""
         names = [name for name in self._users.role_names() if session.shows(Kind.ROLE, name)]
-        rows = [self._users.describe_role(name) for name in names]
+        holders = self._users.role_holders()
+        rows = [self._users.describe_role(name, holders) for name in names]
         self._context.count_read(len(rows), 0)
         self._context.reply(session.connection, message.request_id, {"roles": rows})
 

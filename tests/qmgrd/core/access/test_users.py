@@ -9,7 +9,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import users as users_
-from qmgrd.core.access.grant import Grant
+from qmgrd.core.access.grant import Grant, table_of
 from qmgrd.core.access.role import BUILT_IN
 from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX
 from qmgrd.core.access.users import Users, peer_grants
@@ -240,6 +240,10 @@ def test_damaged_role_grants_nothing(owner: Client) -> None:
     found = _with_row(owner, keys.SPACE_ROLE + b"putter", pack({"grants": 5}))
     assert "putter" not in found.roles
     assert not may(owner)
+    again = owner.manager.connect("owner")
+    again.ask(m.RoleCreate, "putter")
+    again.ask(m.GrantCreate, "", "putter", *PUT_Q)
+    assert may(again)
 
 
 def test_unknown_user_gets_no_hint_for_users_without_all_rights(owner: Client) -> None:
@@ -261,3 +265,26 @@ def test_names_are_in_order(owner: Client) -> None:
     owner.ask(m.UserCreate, "c", {})
     assert users(owner).names() == ["admin", "app", "b", "c"]
     assert users(owner).role_names() == sorted([*BUILT_IN, "a", "b"])
+
+
+def test_all_users_of_a_role_share_its_table_before_and_after_a_change(
+    owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change of a role that many users have builds the table of its grants once."""
+    owner.ask(m.RoleCreate, "team")
+    for number in range(20):
+        owner.ask(m.UserCreate, f"u{number}", {"roles": ["team"]})
+    built = list[int]()
+
+    def counted(grants: Any) -> Any:
+        built.append(len(grants))
+        return table_of(grants)
+
+    monkeypatch.setattr(users_, "table_of", counted)
+    owner.ask(m.GrantCreate, "", "team", ["put"], "queue", "Q")
+    assert built == [1]
+    assert all(may(owner, user=f"u{number}") for number in range(20))
+    owner.ask(m.GrantDelete, "", "team", ["put"], "queue", "Q")
+    assert not any(may(owner, user=f"u{number}") for number in range(20))
+    (row,) = [row for row in owner.ask(m.RoleList)["roles"] if row["role"] == "team"]
+    assert row["users"] == 20
