@@ -83,6 +83,14 @@ class ErrorCode(Coded):
     LOGINS_DELAYED = (
         117, _LATER, "", "Too many logins as this user failed at this address.",
         "Wait, and log in with the right password. Logins from other addresses are not delayed.")
+    TLS_REQUIRED = (
+        120, _NEVER, "",
+        "The port requires TLS, and the peer does not use it.",
+        "Write tls: before the address, or dial a port without TLS.")
+    TLS_FAILED = (
+        121, _NEVER, "2393 MQRC_SSL_INITIALIZATION_ERROR",
+        "TLS failed: the two ends do not trust each other, or have no version in common.",
+        "The text names the reason. See docs/security.md for the certificates that each end needs.")
     # 200: any request
     OPERATION_UNKNOWN = (
         200, _NEVER, "", "This version does not know the operation.",

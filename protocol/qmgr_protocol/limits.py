@@ -101,10 +101,13 @@ PATTERN_MAX = 64  # maximum number of characters of a template's pattern
 
 
 def is_link_address(value: object) -> bool:
-    """Returns whether *value* is a valid address of a link: host:port or unix:/path."""
+    """Returns whether *value* is a valid address of a link.
+
+    It is host:port, tls:host:port or unix:/path.
+    """
     if type(value) is not str or len(value) > ADDRESS_MAX:
         return False
     if value.startswith("unix:/"):
         return True
-    host, _, port = value.rpartition(":")
+    host, _, port = value.removeprefix("tls:").rpartition(":")
     return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)

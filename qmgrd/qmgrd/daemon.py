@@ -26,12 +26,14 @@ from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
-from qmgrd.net.dialler import dial
+from qmgrd.net.dialler import TLS, dial
 from qmgrd.net.large_frames import LargeFrames
-from qmgrd.net.link_login import link_login
+from qmgrd.net.link_login import link_login, login_of
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import SocketSession, write_all
+from qmgrd.net.tls_files import TlsFiles
+from qmgrd.net.tls_service import TlsService
 from qmgrd.net.unsent import Unsent
 from qmgrd.net.welcome import SOFTWARE, welcome_of
 from qmgrd.process.notify import Notifier
@@ -62,6 +64,7 @@ class Daemon:
         config: Config,
         store: LmdbStore,
         notifier: Notifier | None = None,
+        tls: TlsFiles | None = None,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -81,6 +84,7 @@ class Daemon:
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
+        self._tls = TlsService(tls or TlsFiles(config.tls), self, self._in_turn)
         self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
         # Sessions that are not read until the turns have caught up.
@@ -141,6 +145,7 @@ class Daemon:
             "listening": self.addresses,
             "turn_longest_us": self._turn_times.take_longest_us(),
             "turn_times_us": self._turn_times.histogram(),
+            "certificates": self._tls.facts(),
         } | self._snapshots.facts()
 
     def _facts_of(self, connection: int) -> dict[str, Any]:
@@ -156,7 +161,11 @@ class Daemon:
         """
         self._loop = asyncio.get_running_loop()
         try:
-            listeners = await listen(self.config, lambda: SocketSession(self, self._make_peer))
+            listeners = await listen(
+                self.config,
+                lambda: SocketSession(self, self._make_peer),
+                lambda: self._tls.accept(self._make_peer),
+            )
         except ListenFailed:
             self._turns.stop(self._now())  # Nothing was delivered, so the stop is a clean one.
             raise
@@ -168,9 +177,6 @@ class Daemon:
             boot=self._turns.boot.number,
             name=self.config.queue_manager.name,
         )
-        for address in self.config.listen.addresses:
-            if not address.is_loopback:
-                log.warning("insecure listen: open to anybody who reaches it", address=str(address))
         self._notifier.ready(
             f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
             self.config.limits.liveness_ms,  # longer than any acceptable write of the store to disk
@@ -186,7 +192,11 @@ class Daemon:
     async def _serve(self, listeners: list[Listener]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            beats = [tasks.create_task(self._heartbeat()), tasks.create_task(self._look())]
+            beats = [
+                tasks.create_task(self._heartbeat()),
+                tasks.create_task(self._look()),
+                tasks.create_task(self._tls.refresh()),
+            ]
             if not self._is_maintenance:
                 self._snapshots.look()
             self.want_turn()
@@ -290,8 +300,7 @@ class Daemon:
         )
 
     def _login(self, session: SocketSession) -> Login:
-        is_local = is_of_this_machine(session.origin) or self.config.listen.insecure_listen
-        origin = Origin(session.origin, is_local, session.is_owner)
+        origin = Origin(session.origin, is_of_this_machine(session.origin), session.is_owner)
         return Login(self._logins, origin, token_urlsafe(NONCE_BYTES))
 
     def session_entered(self, session: SocketSession) -> None:
@@ -339,14 +348,18 @@ class Daemon:
 
     async def _connect(self, effect: Dial) -> str:
         """Connects to the peer of a link. Returns the reason for a failure, or ""."""
+        config = login_of(self.config.link.logins, effect.link)
         try:
-            login = link_login(self.config.link.logins, effect.link)
+            login = link_login(config)
         except ValueError as error:
             return f"{effect.address}: {error}"
-        return await dial(
-            effect.address,
-            lambda: SocketSession(self, lambda new: self._make_peer(new, effect, login)),
-        )
+
+        def make_peer(session: SocketSession) -> Peer:
+            return self._make_peer(session, effect, login)
+
+        if effect.address.startswith(TLS):
+            return await self._tls.dial(effect.address, config, make_peer)
+        return await dial(effect.address, lambda: SocketSession(self, make_peer))
 
     def _in_turn(self, call: Callable[[Broker], None]) -> None:
         self._turns.intake.event(0, call)

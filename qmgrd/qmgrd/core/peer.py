@@ -20,7 +20,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
-from qmgrd.core.access.login import OWNER, Decision, Login, Welcomed
+from qmgrd.core.access.login import OWNER, Decision, Login, Tls, Welcomed
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -112,6 +112,11 @@ class Peer:
     def is_open(self) -> bool:
         """Whether the handshake is finished."""
         return self._connection.state is State.OPEN
+
+    def secured(self, tls: Tls) -> None:
+        """Gives the login the facts that TLS proved about the connection, before the hello."""
+        if self._login is not None:
+            self._login.secured(tls)
 
     def hello(self) -> bytes:
         """Returns the first bytes that a link sends."""

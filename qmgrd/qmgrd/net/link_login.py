@@ -9,14 +9,18 @@ from qmgr_protocol.scram import ClientLogin, ScramFailed
 NONCE_BYTES = 18
 
 
-def link_login(logins: Sequence[LoginConfig], link: str) -> ClientLogin | None:
-    """Returns a new login for one connection of *link*, or None if the link has no login.
+def login_of(logins: Sequence[LoginConfig], link: str) -> LoginConfig | None:
+    """Returns the login of *link*, or None."""
+    return next((login for login in logins if login.manager == link), None)
+
+
+def link_login(config: LoginConfig | None) -> ClientLogin | None:
+    """Returns a new login for one connection, or None if the link has no user and no password.
 
     Raises:
         ValueError: The password file cannot be read, or the password is not valid.
     """
-    config = next((login for login in logins if login.manager == link), None)
-    if config is None:
+    if config is None or config.password_file is None:
         return None
     path = config.password_file
     try:

@@ -69,6 +69,7 @@ FACTS = (
     output.text("store_id", "store"),
     output.count("pid"),
     output.Column("listening", "listening", output.listed),
+    output.Column("certificates", "certificates", _certificates),
 )
 
 
@@ -95,6 +96,8 @@ def status(call: Call, wait: Wait = 0) -> None:
     \b
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
+      certificates                   an array of objects with path, names, ends
+                                     (ISO 8601), fingerprint (SHA-256)
       store_id, boot, turn           id of the store; number of starts; number of
                                      durable turns
       queues, subscriptions, messages, leased, producers, connections, jobs

@@ -21,12 +21,22 @@ from qmgrd.core.access.user import User
 NO_METHOD = "none"
 
 
+class Tls(NamedTuple):
+    """The facts that TLS proves about the other end of a connection."""
+
+    server_hash: bytes  # tls-server-end-point of our own certificate (RFC 5929), or b""
+    subject: str = ""  # subject of the other end's verified certificate (RFC 4514)
+    names: tuple[str, ...] = ()  # its SANs: "dns:HOST", "uri:URI", "email:ADDRESS", "ip:ADDRESS"
+    fingerprint: str = ""  # SHA-256 of that certificate in hexadecimal digits
+
+
 class Origin(NamedTuple):
     """The other end of a connection, as the operating system reports it."""
 
     address: str  # host without the port, or "unix"
     is_trusted: bool = True  # whether anybody may use this address while no user exists
     is_owner: bool = False  # whether a process of the daemon's user or root opened a unix socket
+    tls: Tls | None = None  # None without TLS
 
 
 class Identity(NamedTuple):
@@ -83,6 +93,10 @@ class Login:
         self._nonce = nonce
         self._server: ServerLogin | None = None  # set while a challenge is unanswered
         self._verifier: Verifier | None = None  # the verifier of that challenge
+
+    def secured(self, tls: Tls) -> None:
+        """Takes the facts that TLS proved about the other end, before the hello."""
+        self._origin = self._origin._replace(tls=tls)
 
     def begin(self, hello: m.Hello, now_ms: int) -> Decision:
         """Decides on a connection that sent *hello*."""
