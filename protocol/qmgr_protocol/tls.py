@@ -26,7 +26,7 @@ _NO_TLS = "the other end does not use TLS at this port: dial a port that does, o
 _DISTRUSTED = (
     "the other end does not trust the certificate of this end: it must know the CA that signed it"
 )
-# What each reason of OpenSSL means, for both ends.
+# The meaning of each reason of OpenSSL, for both ends.
 _REASONS = {
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "RECORD_LAYER_FAILURE": _NO_TLS,

@@ -33,6 +33,8 @@ from qmgr_tools.store import export, history, report, snapshot, snapshot_list, s
 from qmgr_tools.subscription import alter as subscription_alter
 from qmgr_tools.subscription import consume as subscription_consume
 from qmgr_tools.subscription import subscription
+from qmgr_tools.tls import init as tls_init
+from qmgr_tools.tls import show as tls_show
 from qmgr_tools.top import top
 from qmgr_tools.topic import publish, topic
 from qmgr_tools.topic import unconsumed as topic_unconsumed
@@ -182,6 +184,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             delete=grant.delete,
         ),
         "auth": group("Authorization of requests", explain=auth_explain.explain),
+        "tls": group("Certificates for TLS", init=tls_init.init, show=tls_show.show),
     },
     "The queue manager": {
         "status": status.status,

@@ -87,7 +87,7 @@ def _addresses_fault(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
         return f"use a list of at most {ADDRESSES_MAX} addresses, or [] if the peer connects"
     wrong = next((address for address in value if not is_link_address(address)), None)
-    return "" if wrong is None else f"{_shown(wrong)} is not HOST:PORT or unix:/PATH"
+    return "" if wrong is None else f"{_shown(wrong)} is not HOST:PORT, tls:HOST:PORT or unix:/PATH"
 
 
 def _routes_fault(value: Any) -> str:

@@ -35,6 +35,11 @@ def _scheduled(facts: Any) -> str:
     return f"{text}; failed {times}: {facts['why']}" if failures else text
 
 
+def _certificates(certificates: Any) -> str:
+    """Returns the file and the end of each certificate."""
+    return ", ".join(f"{row['path']} ends {row['ends'][:10]}" for row in certificates)
+
+
 def _login(is_open: object) -> str:
     return "open: clients need no user, because no user exists" if is_open else "required"
 

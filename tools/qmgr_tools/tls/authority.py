@@ -21,10 +21,12 @@ Key = ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate and its key, both in PEM."""
+    """A certificate and its key, both in PEM, and facts about the certificate."""
 
     certificate: bytes
     key: bytes
+    fingerprint: str  # the SHA-256 of the certificate in hexadecimal digits
+    ends: datetime
 
 
 class Authority:
@@ -99,7 +101,12 @@ class Authority:
             )
             .sign(self._key, _DIGEST)
         )
-        return Issued(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+        return Issued(
+            certificate.public_bytes(serialization.Encoding.PEM),
+            _key_pem(key),
+            certificate.fingerprint(_DIGEST).hex(),
+            certificate.not_valid_after_utc,
+        )
 
 
 def general_name(name: str) -> x509.GeneralName:
