@@ -11,9 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -21,7 +19,9 @@ from pydantic import (
 
 from qmgr_config.address import Address, parse_address
 from qmgr_config.quantity import count, in_bytes, in_ms
+from qmgr_config.section import Section
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
+from qmgr_config.user_defaults import UserDefaults
 
 LISTEN_TCP_MAX = 16
 # Space in a frame that is reserved in addition to the largest message.
@@ -49,14 +49,6 @@ def _split_at_commas(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",")] if value.strip() else []
-
-
-class Section(BaseModel):
-    """The base of all tables of the configuration."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True
-    )
 
 
 class QueueManagerConfig(Section):
@@ -399,6 +391,7 @@ class Config(Section):
     queue_manager: QueueManagerConfig = QueueManagerConfig()
     listen: ListenConfig = ListenConfig()
     auth: AuthConfig = AuthConfig()
+    user_defaults: UserDefaults = UserDefaults()
     store: StoreConfig = StoreConfig()
     limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()

@@ -250,7 +250,7 @@ class Daemon:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due_ms = self._turns.broker.next_timer_ms()
+        due_ms = self._turns.next_timer_ms()
         if due_ms is not None:
             wait_s = max(due_ms - self._now().ms, 0) / 1000
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)

@@ -35,6 +35,7 @@ Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
+NEVER_MS = 1 << 62
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
 JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
 _OWN = frozenset({m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway, m.Ping, m.Pong})
@@ -289,6 +290,11 @@ class Peer:
         return self._intake.is_ahead(self._pending)
 
     @property
+    def is_delayed(self) -> bool:
+        """Whether the next request waits because the user puts faster than its limits allow."""
+        return self._pending.is_delayed
+
+    @property
     def frame_bytes(self) -> int:
         """The length of the incomplete frame, or 0 if it is unknown."""
         return self._connection.frame_bytes
@@ -316,7 +322,9 @@ class Peer:
         # The listener's intervals apply to both ends. A link uses its own until it knows them.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
-        return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+        # The daemon may not read a delayed connection, so its silence has no meaning.
+        liveness_ms = NEVER_MS if self.is_delayed else limits.liveness_ms
+        return self._connection.poll(now_ms, limits.heartbeat_ms, liveness_ms)
 
     def closed(self, why: str) -> None:
         """Reports once to the broker that the connection is closed."""
