@@ -285,9 +285,14 @@ class Daemon:
             self.now_ms(),
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
+            admit_user=self._admit_user,
             login=None if dial else self._login(session),
             own_login=own_login,
         )
+
+    def _admit_user(self, user: str) -> m.Goaway | None:
+        access = self._turns.broker.users.accesses.get(user)
+        return None if access is None else access.connection_refusal()
 
     def _login(self, session: SocketSession) -> Login:
         is_local = is_of_this_machine(session.origin) or self.config.listen.insecure_listen

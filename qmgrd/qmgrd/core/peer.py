@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
+AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
 NEVER_MS = 1 << 62
@@ -66,6 +67,7 @@ class Peer:
         *,
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
+        admit_user: AdmitUser = lambda user: None,
         login: Login | None = None,
         own_login: ClientLogin | None = None,
     ) -> None:
@@ -78,6 +80,8 @@ class Peer:
             dial: The reason why a link dialled, or None if the peer dialled.
             admit: A function that returns the refusal of a peer with this hello, or None. It is
                 called once the peer has logged in.
+            admit_user: A function that returns the refusal of a further connection of a user, or
+                None. It is not called for a resumed session, which may replace its connection.
             login: The login of the peer. Without it, every peer may do everything.
             own_login: The login of this queue manager at the peer that a link dialled, or None.
         """
@@ -89,7 +93,7 @@ class Peer:
         # The session id of the peer that dialled; the session is new, or resumed by its token.
         self.session_id = b""
         self._tokens = tokens
-        self._admit = admit
+        self._admit, self._admit_user = admit, admit_user
         self._login = login
         self._own_login = own_login
         self._intake = intake
@@ -230,7 +234,8 @@ class Peer:
         token = hello.session
         session_id = self._tokens.session_id(token, identity.user)
         self.session_id = session_id
-        refusal = self._admit(hello)
+        refusal = None if session_id else self._admit_user(identity.user)
+        refusal = refusal or self._admit(hello)
         if refusal is not None:
             return self._leave(refusal)
         self._pending.is_link = hello.role == "queue-manager"

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
 from qmgrd.core.access.user_limits import UNLIMITED, reached_error
@@ -147,6 +149,14 @@ class Access:
         limit: int = getattr(self.limits, name)
         if limit and used >= limit:
             raise reached_error(self.user, name, used, limit)
+
+    def connection_refusal(self) -> m.Goaway | None:
+        """Returns the reason for which the user may open no further connection, or None."""
+        try:
+            self.check_use("connections_max", len(self.sessions))
+        except RequestError as error:
+            return m.Goaway(error.code, error.text, error.retry_after_ms)
+        return None
 
     @property
     def streams(self) -> int:

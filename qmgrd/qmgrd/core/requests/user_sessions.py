@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from qmgr_protocol.errors import RequestError
 from qmgrd.core.access.access import Access
 from qmgrd.core.context.context import Context
 from qmgrd.core.requests.rights import Guard
@@ -18,14 +17,10 @@ class UserSessions:
 
     def admits(self, access: Access | None, connection: int) -> bool:
         """Returns whether a user may open another connection. Otherwise closes *connection*."""
-        if access is None:
-            return True
-        try:
-            access.check_use("connections_max", len(access.sessions))
-        except RequestError as error:
-            self._context.close(connection, error.code, error.text, error.retry_after_ms)
-            return False
-        return True
+        refusal = None if access is None else access.connection_refusal()
+        if refusal is not None:
+            self._context.close(connection, *refusal)
+        return refusal is None
 
     def join(self, session: Session) -> None:
         """Applies the rights and the limits of its user to *session*."""
