@@ -25,6 +25,7 @@ from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.section import Section
 from qmgr_config.tls import TlsConfig as TlsConfig
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
+from qmgr_config.user_defaults import UserDefaults
 
 LISTEN_TCP_MAX = 16
 # Space in a frame that is reserved in addition to the largest message.
@@ -321,6 +322,7 @@ class Config(Section):
     listen: ListenConfig = ListenConfig()
     tls: TlsConfig = TlsConfig()
     auth: AuthConfig = AuthConfig()
+    user_defaults: UserDefaults = UserDefaults()
     store: StoreConfig = StoreConfig()
     limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()

@@ -260,7 +260,7 @@ class Daemon:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due_ms = self._turns.broker.next_timer_ms()
+        due_ms = self._turns.next_timer_ms()
         if due_ms is not None:
             wait_s = max(due_ms - self._now().ms, 0) / 1000
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
@@ -295,9 +295,14 @@ class Daemon:
             self.now_ms(),
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
+            admit_user=self._admit_user,
             login=None if dial else self._login(session),
             own_login=own_login,
         )
+
+    def _admit_user(self, user: str) -> m.Goaway | None:
+        access = self._turns.broker.users.accesses.get(user)
+        return None if access is None else access.connection_refusal()
 
     def _login(self, session: SocketSession) -> Login:
         origin = Origin(session.origin, is_of_this_machine(session.origin), session.is_owner)

@@ -10,7 +10,6 @@ and the state of open connections. After any failure, a new Broker starts from t
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, get_args
 
 from qmgr_config.model import Config
@@ -45,6 +44,7 @@ from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.template_pass import TemplatePass
+from qmgrd.core.requests.user_sessions import UserSessions
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
 from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
@@ -106,14 +106,15 @@ class Broker:
         self.streams = Streams(
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
-        self.streams.producer_count = boot_.producers
         self.admin = QueueAdmin(
             context, self.catalogue, self.jobs, self.delivery, self.streams, self.users, facts
         )
+        self._user_sessions = UserSessions(context, self._guard)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._room = StoreRoom(context)
         load(context, self.catalogue, self.jobs, self.users, unclean=boot_.unclean)
+        self.streams.load(boot_.producers, has_users=not self.users.is_open)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
@@ -171,6 +172,8 @@ class Broker:
             self._close_for_error(min(other, connection), SessionFenced())
             if other > connection:
                 return
+        if not self._user_sessions.admits(access, connection):
+            return
         self._resumable[session_id] = connection
         session = self.sessions[connection] = Session(
             connection,
@@ -184,9 +187,7 @@ class Broker:
             access,
             self._rights.is_enforced,
         )
-        if access is not None:
-            own = session.subscriptions
-            session.check_right = partial(self._guard.check_right, access, own)
+        self._user_sessions.join(session)
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Registers a connection that a link dialled."""
@@ -223,6 +224,7 @@ class Broker:
         if session is None:
             return
         self._resumable.pop(session.numbers.session_id, None)
+        self._user_sessions.leave(session)
         if session.path is not None and session.path.connection == connection:
             session.path.link.lost(session.path, why)
         self.delivery.close(session)
@@ -332,8 +334,7 @@ class Broker:
         # starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         context.working = None
-        self.streams.producer_count -= self.jobs.producers_gone
-        self.jobs.producers_gone = 0
+        self.streams.forget_producers(self.jobs.take_producers_gone())
         self.streams.end_turn()
         # Putting events changes queues and must precede the last refresh. Later events wait for the
         # next turn.

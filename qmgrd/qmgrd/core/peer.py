@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
+AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
+NEVER_MS = 1 << 62
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
 JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
 _OWN = frozenset({m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway, m.Ping, m.Pong})
@@ -65,6 +67,7 @@ class Peer:
         *,
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
+        admit_user: AdmitUser = lambda user: None,
         login: Login | None = None,
         own_login: ClientLogin | None = None,
     ) -> None:
@@ -77,6 +80,8 @@ class Peer:
             dial: The reason why a link dialled, or None if the peer dialled.
             admit: A function that returns the refusal of a peer with this hello, or None. It is
                 called once the peer has logged in.
+            admit_user: A function that returns the refusal of a further connection of a user, or
+                None. It is not called for a resumed session, which may replace its connection.
             login: The login of the peer. Without it, every peer may do everything.
             own_login: The login of this queue manager at the peer that a link dialled, or None.
         """
@@ -88,7 +93,7 @@ class Peer:
         # The session id of the peer that dialled; the session is new, or resumed by its token.
         self.session_id = b""
         self._tokens = tokens
-        self._admit = admit
+        self._admit, self._admit_user = admit, admit_user
         self._login = login
         self._own_login = own_login
         self._intake = intake
@@ -234,7 +239,8 @@ class Peer:
         token = hello.session
         session_id = self._tokens.session_id(token, identity.user)
         self.session_id = session_id
-        refusal = self._admit(hello)
+        refusal = None if session_id else self._admit_user(identity.user)
+        refusal = refusal or self._admit(hello)
         if refusal is not None:
             return self._leave(refusal)
         self._pending.is_link = hello.role == "queue-manager"
@@ -294,6 +300,11 @@ class Peer:
         return self._intake.is_ahead(self._pending)
 
     @property
+    def is_delayed(self) -> bool:
+        """Whether the next request waits because the user puts faster than its limits allow."""
+        return self._pending.is_delayed
+
+    @property
     def frame_bytes(self) -> int:
         """The length of the incomplete frame, or 0 if it is unknown."""
         return self._connection.frame_bytes
@@ -321,7 +332,9 @@ class Peer:
         # The listener's intervals apply to both ends. A link uses its own until it knows them.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
-        return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+        # The daemon may not read a delayed connection, so its silence has no meaning.
+        liveness_ms = NEVER_MS if self.is_delayed else limits.liveness_ms
+        return self._connection.poll(now_ms, limits.heartbeat_ms, liveness_ms)
 
     def closed(self, why: str) -> None:
         """Reports once to the broker that the connection is closed."""

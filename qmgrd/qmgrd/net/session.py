@@ -343,7 +343,7 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def poll(self, now_ms: int) -> None:
         """Sends a heartbeat if one is due. Cuts off a silent peer."""
-        if not self.is_reading:
+        if not (self.is_reading or self.peer.is_delayed):
             return  # Silence has no meaning while the session does not read.
         try:
             ping = self.peer.poll(now_ms)

@@ -14,6 +14,7 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.limits.budget import Budget, ClockNs, frozen_clock
+from qmgrd.core.limits.put_rates import PutRates
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES, UnreadReplies
@@ -99,6 +100,7 @@ class Context:
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
+        self.put_rates = PutRates()
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.
         self.store_full = ""  # the reason for refusing puts, or ""

@@ -75,7 +75,7 @@ class Jobs:
         self._watching: dict[int, Job] = {}  # jobs by the id of the queue that they examine
         # Producers that are kept regardless of their age.
         self.producers_in_use: dict[bytes, int] = {}
-        self.producers_gone = 0  # the number of rows that retention removed in this turn
+        self._producers_gone: list[bytes] = []  # producers that retention removed in this turn
 
     def load(self) -> None:
         """Reads the jobs that were unfinished at the last stop, and the jobs that had ended."""
@@ -236,10 +236,12 @@ class Jobs:
         if kind != "retention":
             return _WORK[kind](self._context, self._catalogue, job)
         self._forget_ended()
-        before = job.row["done"]
-        step = retention.step(self._context, job, self.producers_in_use)
-        self.producers_gone += job.row["done"] - before
-        return step
+        return retention.step(self._context, job, self.producers_in_use, self._producers_gone)
+
+    def take_producers_gone(self) -> list[bytes]:
+        """Returns the producers that retention removed since the last call."""
+        found, self._producers_gone = self._producers_gone, []
+        return found
 
     def _settle(self, job: Job, step: JobStep) -> None:
         """Records the state of *job* after a slice."""
