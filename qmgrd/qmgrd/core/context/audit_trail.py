@@ -5,7 +5,7 @@
                                     │ no           │ once a minute
                                     └─▶ counts ────┘
 
-1. A change has a record in the transaction of its own turn (returns/audit.py).
+1. A record of a change is stored in the same transaction as the change (returns/audit.py).
 2. Anybody can cause logins and refusals. The first one has a record in its turn. Equal ones are
    counted, and have one record together a minute later. A crash loses these counts.
 3. The number of different ones in a minute is limited for each user at each address, and for all

@@ -11,7 +11,7 @@ def write_turn(context: Context, unused: Unused, producers: int) -> None:
 
     Args:
         context: The context of the turn.
-        unused: The queues that may expire, which are told when their last lease has ended.
+        unused: The queues that may expire. Their time begins when their last lease ends.
         producers: The number of producers in the store.
     """
     for queue in context.dirty_queues.values():
