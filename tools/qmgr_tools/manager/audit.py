@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.5
 PAGE_MESSAGES = 1_000
+SECONDS_CHARS = 19  # characters of a time before the fraction of its seconds
 COLUMNS = (
     output.text("time"),
     output.text("who"),
@@ -216,6 +217,7 @@ def _show_one(call: Call, row: dict[str, Any]) -> None:
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **row,
+        "time": f"{row['time'][:SECONDS_CHARS]}Z",
         "who": row["user"] or row["method"],
         "from": row["address"],
         "object": " ".join(filter(None, (row["kind"], row["object"]))),
