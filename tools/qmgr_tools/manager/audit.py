@@ -25,7 +25,7 @@ POLL_S = 0.5
 PAGE_MESSAGES = 1_000
 SECONDS_CHARS = 19  # characters of a time before the fraction of its seconds
 COLUMNS = (
-    output.text("time"),
+    output.whole("time"),
     output.text("who"),
     output.text("from"),
     output.text("action"),

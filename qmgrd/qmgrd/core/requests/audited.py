@@ -33,6 +33,12 @@ NEEDS: dict[type[Arrived], tuple[Need, ...]] = {
     if (found := tuple(need for need in needs if audited(need.right) is not Audited.NO))
 }
 AUDITED = frozenset(NEEDS)
+# Requests that only operators have recorded. Most of them come from applications.
+READS = frozenset(
+    kind
+    for kind, needs in NEEDS.items()
+    if all(audited(need.right) is Audited.READS for need in needs)
+)
 
 
 class Auditor:
@@ -60,6 +66,8 @@ class Auditor:
             session: The session of the connection.
             message: A request of a kind in AUDITED.
         """
+        if type(message) in READS and not (self._trail.is_on and _is_operator(session)):
+            return None
         needs = NEEDS[type(message)]
         how, first = Audited.NO, None
         for need in needs:
@@ -94,9 +102,7 @@ class Auditor:
     def _is_read_by_operator(self, session: Session, needed: Needed) -> bool:
         """Returns whether a session reads messages without a grant that names them."""
         access = session.access
-        if access is None:
-            return session.identity == OWNER
-        return access.is_administrator and access.deciding(*needed[:3]) is None
+        return _is_operator(session) and (access is None or access.deciding(*needed[:3]) is None)
 
     def refused(self, session: Session, message: Arrived) -> None:
         """Records a request that was refused because its user lacks a right."""
@@ -179,6 +185,12 @@ class Auditor:
             OK,
             detail=detail or {},
         )
+
+
+def _is_operator(session: Session) -> bool:
+    """Returns whether a session may read messages without a grant."""
+    access = session.access
+    return session.identity == OWNER if access is None else access.is_administrator
 
 
 def details(message: Any, needs: tuple[Need, ...]) -> dict[str, Any]:
