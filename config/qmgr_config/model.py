@@ -278,6 +278,22 @@ class AccountingConfig(Section):
     """The maximum age of the history, in ms, even if an export cursor still needs it."""
 
 
+class AuditConfig(Section):
+    """[audit]"""
+
+    record: Literal["users", "always", "never"] = "users"
+    """Whether requests and logins are recorded while users exist ("users"), always or never."""
+
+    log: bool = True
+    """Whether each record is also a line in the log."""
+
+    bytes_max: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 256 * MIB
+    """The maximum size of the records, in bytes, at most an eighth of store.map_bytes."""
+
+    age_max_ms: Annotated[int, in_ms("1 min", "3650 d")] = 90 * DAY_MS
+    """The maximum age of a record, in ms."""
+
+
 class SnapshotsConfig(Section):
     """[snapshots]"""
 
@@ -330,6 +346,7 @@ class Config(Section):
     unit: UnitConfig = UnitConfig()
     link: LinkConfig = LinkConfig()
     accounting: AccountingConfig = AccountingConfig()
+    audit: AuditConfig = AuditConfig()
     snapshots: SnapshotsConfig = SnapshotsConfig()
     log: LogConfig = LogConfig()
 

@@ -6,12 +6,17 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
+from qmgrd.core import broker
 from qmgrd.core.access.access import Access
 from qmgrd.core.arrivals.delayed_puts import DelayedPuts
+from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
+from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import owner
+from qmgrd.core.requests.audited import AUDITED
 from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.user_sessions import UserSessions
+from qmgrd.core.returns.audit import put_audit
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.units import Units
@@ -35,8 +40,8 @@ def law(seed: int) -> str:
     return ""
 
 
-def assert_caught(expected: str = "let_in_nothing") -> None:
-    assert any(law(seed) == expected for seed in range(SEEDS))
+def assert_caught(by: str = "let_in_nothing") -> None:
+    assert any(law(seed) == by for seed in range(SEEDS))
 
 
 def test_worlds_with_users_have_no_hostile_clients() -> None:
@@ -50,7 +55,13 @@ def test_users_do_only_what_their_rights_allow(seed: int) -> None:
     world = world_of(seed, 1_000)
     assert world.is_guarded
     world.run()
-    for feature in ("users put", "users get", "users with a rate put"):
+    for feature in (
+        "users put",
+        "users get",
+        "users with a rate put",
+        "audit GrantCreate OK",
+        "audit Get NOT_AUTHORIZED",
+    ):
         assert world.watch.happened[feature] > 0, feature
 
 
@@ -115,3 +126,39 @@ def test_accepted_put_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(Streams, "_store", unless_of_bob)
     assert_caught("keeps_limits")
+
+
+def test_request_that_is_not_recorded_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(broker, "AUDITED", AUDITED - {m.GrantDelete})
+    assert_caught("recorded_once")
+
+
+def test_request_that_is_recorded_twice_is_found(monkeypatch: Patch) -> None:
+    def twice(self: AuditTrail, record: AuditRecord) -> None:
+        self.pending += [record, record]
+
+    monkeypatch.setattr(AuditTrail, "record", twice)
+    assert_caught("recorded_once")
+
+
+def test_record_of_a_later_turn_is_found(monkeypatch: Patch) -> None:
+    put, late = put_audit, list[AuditRecord]()
+
+    def later(context: Context, *others: object) -> None:
+        trail = context.audit
+        trail.pending, late[:] = list(late), trail.pending
+        put(context, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(broker, "put_audit", later)
+    assert_caught("recorded_once")
+
+
+def test_job_whose_end_is_not_recorded_is_found(monkeypatch: Patch) -> None:
+    record = AuditTrail.record
+
+    def unless_end(self: AuditTrail, found: AuditRecord) -> None:
+        if found.action != "JobEnd":
+            record(self, found)
+
+    monkeypatch.setattr(AuditTrail, "record", unless_end)
+    assert_caught("recorded_once")

@@ -20,6 +20,7 @@ from qmgrd.core.context.context import Outcome
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
+from tests.sim.audit_law import AuditLaw
 from tests.sim.ledger import HOSTILE, require
 from tests.sim.store import Change
 
@@ -56,12 +57,14 @@ class Law:
         self._puts: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         self._put_tags: set[tuple[str, bytes]] = set()  # those stored on the queue of the put
         self._boot = 0
+        self._audit = AuditLaw(world)
 
     def durable(self, node: "Node", changes: list[Change]) -> None:
         """Reads the rights and the new messages of a transaction."""
         if node.name != self._where:
             return
         self._before, self._entered = dict(self._rights), []
+        self._audit.durable(node, changes)
         for key, _, new in changes:
             if key.startswith(keys.SPACE_USER):
                 self._read_user(key, new)
@@ -97,6 +100,7 @@ class Law:
         """Checks the messages that entered in a durable turn, and those that it delivers."""
         if node.name != self._where:
             return
+        self._audit.released(outcome)
         granted: dict[str, set[str]] = defaultdict(set)
         for note in outcome.notes:
             if note.event == "rights granted" and note.facts.get("user"):

@@ -22,7 +22,7 @@ from qmgr_tools.link import allow as link_allow
 from qmgr_tools.link import link
 from qmgr_tools.link import show as link_show
 from qmgr_tools.link.doctor import doctor as link_doctor
-from qmgr_tools.manager import apply, aside, connection, events, explain, status
+from qmgr_tools.manager import apply, aside, audit, connection, events, explain, status
 from qmgr_tools.message import browse, message
 from qmgr_tools.queue import alter as queue_alter
 from qmgr_tools.queue import move, queue, template
@@ -190,6 +190,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "status": status.status,
         "top": top.top,
         "events": events.events,
+        "audit": audit.audit,
         "history": group(
             "The history of messages, and its export cursors",
             aliases={"forget": "delete"},

@@ -20,7 +20,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
-from qmgrd.core.access.login import OWNER, Decision, Login, Tls, Welcomed
+from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Tls, Welcomed
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -52,8 +52,8 @@ class Peer:
     """One connection, dialled by a peer or by a link.
 
     Invariant: the broker receives ``opened`` (or ``dialled``) once, before any message, and
-        ``closed`` once, after the last message. The broker receives no event for a connection that
-        never opened.
+        ``closed`` once, after the last message. For a connection that never opened, the broker
+        receives at most ``login_refused`` or ``dial_failed``.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class Peer:
         self._tokens = tokens
         self._admit, self._admit_user = admit, admit_user
         self._login = login
+        self._address = login.address if login is not None else ""
         self._own_login = own_login
         self._intake = intake
         self._limits = limits
@@ -226,8 +227,20 @@ class Peer:
         if isinstance(decision, m.AuthChallenge):
             return self._connection.send(decision)
         if isinstance(decision, m.Goaway):
-            return self._leave(decision)
+            assert self._login is not None
+            identity = Identity(self._login.claimed, hello.auth_method)
+            return self._refuse_login(hello, identity, decision)
         return self._welcome_peer(hello, decision)
+
+    def _refuse_login(self, hello: m.Hello, identity: Identity, goaway: m.Goaway) -> bytes:
+        """Refuses a connection. The broker records that, unless no login was required."""
+        if self._login is None:
+            return self._leave(goaway)
+        address, name, code = self._address, hello.name, goaway.code
+        self._intake.event(
+            self.number, lambda broker: broker.auditor.login_refused(identity, address, name, code)
+        )
+        return self._leave(goaway)
 
     def _leave(self, goaway: m.Goaway) -> bytes:
         self.goaway = goaway
@@ -242,12 +255,15 @@ class Peer:
         refusal = None if session_id else self._admit_user(identity.user)
         refusal = refusal or self._admit(hello)
         if refusal is not None:
-            return self._leave(refusal)
+            return self._refuse_login(hello, identity, refusal)
+        address = self._address
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
             token = self._tokens.new(self.number, identity.user)
             self.session_id = session_id = self._tokens.session_id(token, identity.user)
-        self._report(lambda broker: broker.opened(self.number, hello, session_id, identity))
+        self._report(
+            lambda broker: broker.opened(self.number, hello, session_id, identity, address)
+        )
         welcome = self._welcome._replace(session=token, auth_data=welcomed.auth_data)
         return self._connection.send(welcome)
 

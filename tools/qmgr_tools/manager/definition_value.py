@@ -36,7 +36,7 @@ def attribute_fault(owner: str, name: str, value: Any) -> str:
     if known.quantity == "choice":
         is_one = type(value) is str and value in known.choices
         return "" if is_one else f"{_shown(value)} is not one of {', '.join(known.choices)}"
-    if value in (system.EVENTS, system.PUBLICATIONS):
+    if value in (system.AUDIT, system.EVENTS, system.PUBLICATIONS):
         return f"{value} is reserved"
     return "" if value == "" else queue_fault(owner, value)
 

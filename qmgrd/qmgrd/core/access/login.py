@@ -87,7 +87,11 @@ class Logins:
 class Login:
     """The login of one connection. It ends with its first Welcomed or Goaway."""
 
+    address = ""  # the host at the other end, or "unix"
+    claimed = ""  # the user that the other end claims to be, or "" if it claims none
+
     def __init__(self, logins: Logins, origin: Origin, nonce: str) -> None:
+        self.address = origin.address
         self._logins = logins
         self._origin = origin
         self._nonce = nonce
@@ -119,6 +123,7 @@ class Login:
             challenge = server.challenge(first)
         except ScramFailed as error:
             return m.Goaway(ErrorCode.FIELD_INVALID, f"Hello.auth_data: {error}")
+        self.claimed = server.user
         delayed = self._delayed(server.user, now_ms)
         if delayed is not None:
             return delayed

@@ -75,7 +75,8 @@ class Catalogue:
             gets: Whether the caller receives messages. An alias can have its own get inhibit.
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE, GET_INHIBITED, or
+                QUEUE_IS_SYSTEM for a get of audit records.
         """
         known = self.named(name)
         found = self._resolved(known)
@@ -87,8 +88,10 @@ class Catalogue:
                 f"{found.name} is a remote queue: its messages are on "
                 f"{route.link_to(self, found.manager).queue.name}; consume them at {found.manager}",
             )
-        if gets and isinstance(known, Alias) and known.get_inhibit:
-            raise attributes.get_inhibited_error(name)
+        if gets:
+            system.check_unlocked(found.name, "get messages from")
+            if isinstance(known, Alias) and known.get_inhibit:
+                raise attributes.get_inhibited_error(name)
         return found
 
     def named(self, name: str) -> Queue | Remote | Alias | ProxySubscription:
@@ -331,12 +334,15 @@ class Catalogue:
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Returns the bounds of the queue with *row*, and remembers its template."""
-        if row["kind"] == "local":
+        if row["kind"] == "local" and name != system.AUDIT:
             self.templates.apply(name)
         return attributes.bounds(self._context.config, self._full(name, row))
 
     def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the *row* of a queue, completed by its template."""
+        if name == system.AUDIT:
+            config = self._context.config
+            return row | system.audit_attributes(config.audit, config.store.map_bytes)
         found = self.templates.applied(name)
         return row if found is None else found.attributes | row
 
@@ -358,8 +364,9 @@ class Catalogue:
         """Changes attributes of a queue permanently. Returns [old, new] for each changed attribute.
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN or VALUE_INVALID.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID or QUEUE_IS_SYSTEM.
         """
+        system.check_unlocked(name, "alter")
         known, old, config = self.named(name), self._rows[name], self._context.config
         row = attributes.altered(name, old, changes)
         if row == old:

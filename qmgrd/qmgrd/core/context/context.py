@@ -7,6 +7,7 @@ from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.aside import Aside
+from qmgrd.core.context.audit_trail import AuditTrail
 from qmgrd.core.context.peers import LinkPeers
 from qmgrd.core.layout.entry import VALUE_MAX_BYTES
 from qmgrd.core.layout.ids import Ids
@@ -93,6 +94,7 @@ class Context:
         self.schedule = Schedule()
         self.peers = LinkPeers(self)
         self.journal = Journal(config.accounting.bytes_max, config.accounting.age_max_ms)
+        self.audit = AuditTrail()
         self.totals = Totals()
         self.dials = 0
         self.turn_number = 0

@@ -38,6 +38,7 @@ from qmgrd.core.jobs.job import (
     JobStep,
     new_row,
     read_row,
+    record_of,
 )
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -150,6 +151,13 @@ class Jobs:
         self._store(job)
         self._run(job)
         return job
+
+    def start_hourly(self) -> None:
+        """Begins the jobs of each hour, unless they run already."""
+        running = {job.row["kind"] for job in self.running.values()}
+        for kind in ("retention", "origins"):
+            if kind not in running:
+                self.start(kind)
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
         """Starts to remove a group from *queue*.
@@ -308,6 +316,8 @@ class Jobs:
         job.wanted = None
         while len(self.ended) > ENDED_MAX:
             self._forget(next(iter(self.ended)))
+        if job.row["kind"] in CANCELLABLE:
+            self._context.audit.record(record_of(job))
         if job.waiting is not None:
             self._answer(job, *job.waiting)
 

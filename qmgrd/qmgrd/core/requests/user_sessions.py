@@ -4,6 +4,7 @@ from functools import partial
 
 from qmgrd.core.access.access import Access
 from qmgrd.core.context.context import Context
+from qmgrd.core.requests.audited import Auditor
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.sessions.session import Session
 
@@ -11,9 +12,10 @@ from qmgrd.core.sessions.session import Session
 class UserSessions:
     """Adds connections to their users. Connections without a user are not affected."""
 
-    def __init__(self, context: Context, guard: Guard) -> None:
+    def __init__(self, context: Context, guard: Guard, auditor: Auditor) -> None:
         self._context = context
         self._guard = guard
+        self._auditor = auditor
 
     def admits(self, access: Access | None, connection: int) -> bool:
         """Returns whether a user may open another connection. Otherwise closes *connection*."""
@@ -27,7 +29,12 @@ class UserSessions:
         access = session.access
         if access is None:
             return
-        session.check_right = partial(self._guard.check_right, access, session.subscriptions)
+        session.check_right = partial(
+            self._guard.check_right,
+            access,
+            session.subscriptions,
+            partial(self._auditor.refused_right, session),
+        )
         access.sessions[session.connection] = session
         self._context.put_rates.watch(session.connection, access.put_rate)
 

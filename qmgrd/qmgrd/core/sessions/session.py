@@ -77,6 +77,7 @@ class Session:
     software: str = ""
     opened_ms: int = 0  # store clock time at which the connection opened
     identity: Identity = OPEN
+    address: str = ""  # the host at the other end, or "unix"
     access: Access | None = None  # rights of the user; None if everything is allowed
     is_enforced: bool = True  # whether rights limit lists, and are not only checked for the log
     # Checks that the user has a right on a queue, topic or subscription. Raises RequestError if it
