@@ -77,15 +77,16 @@ Limit = Annotated[
 @command("""
 \b
 JSON: an array of objects (with --follow one object per line) with
-  time                      time of the record
-  action                    a request, or Login, Logout, JobEnd, SnapshotEnd, AuditDropped
-  user, method              the user, and how it logged in; "" without a user
-  address, client           the host and the name of the other end
-  connection                number of the connection; 0 if the record counts several
-  kind, object              kind and name of the object; "" if there is none
-  result                    OK, or an error code
-  count, since              number of equal actions; time of the first, or null
-  manager, detail           the queue manager; an object with the fields of the request
+  time              time of the record
+  action            a request, or Login, Logout, JobEnd, SnapshotEnd or
+                    AuditDropped
+  user, method      user, and how it logged in; "" without a user
+  address, client   host and name of the other end
+  connection        number of the connection; 0 for several
+  kind, object      kind and name of the object, or ""
+  result            OK, or an error code
+  count, since      number of equal actions; time of the first, or null
+  manager, detail   queue manager; object with fields of the request
 """)
 def audit(
     call: Call,
