@@ -30,7 +30,7 @@ COLUMNS = (
     output.text("from"),
     output.text("action"),
     output.text("object"),
-    output.text("result"),
+    output.whole("result"),
     output.count("count"),
     output.long_text("detail"),
 )
@@ -216,12 +216,13 @@ def _show_one(call: Call, row: dict[str, Any]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    kind = "" if row["kind"] == "queue" else row["kind"]  # Most records are about queues.
     return {
         **row,
         "time": f"{row['time'][:SECONDS_CHARS]}Z",
         "who": row["user"] or row["method"],
         "from": row["address"],
-        "object": " ".join(filter(None, (row["kind"], row["object"]))),
+        "object": " ".join(filter(None, (kind, row["object"]))),
         "detail": ", ".join(f"{key}={one_line(_text(x))}" for key, x in row["detail"].items()),
     }
 
