@@ -991,7 +991,8 @@ class JobCancel(NamedTuple):
 class UserCreate(NamedTuple):
     """Creates a user. OK value: its row.
 
-    attributes: verifier (text: see section 17), roles (array of names), enabled (flag).
+    attributes: verifier (text: see section 17), roles (array of names), enabled (flag),
+    queue_manager (the name to which the user is bound; empty for none).
     """
 
     request_id: Id

@@ -340,7 +340,9 @@ class Daemon:
     async def _connect(self, effect: Dial) -> str:
         """Connects to the peer of a link. Returns the reason for a failure, or ""."""
         try:
-            login = link_login(self.config.link.logins, effect.link)
+            login = link_login(
+                self.config.link.logins, effect.link, is_required=self.config.link.require_login
+            )
         except ValueError as error:
             return f"{effect.address}: {error}"
         return await dial(

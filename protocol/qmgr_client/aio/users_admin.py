@@ -23,6 +23,7 @@ class UsersAdmin(Asker):
         verifier: str = "",
         roles: Sequence[str] = (),
         enabled: bool = True,
+        queue_manager: str = "",
     ) -> UserRow:
         """Creates a user and returns its row.
 
@@ -36,6 +37,8 @@ class UsersAdmin(Asker):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of the user's roles.
             enabled: Whether the user may log in.
+            queue_manager: The only queue manager as which the user may open links. No other user
+                may act as it.
 
         Raises:
             RequestError: USER_EXISTS, NAME_INVALID, ROLE_UNKNOWN, USERS_EXHAUSTED,
@@ -46,6 +49,7 @@ class UsersAdmin(Asker):
         attributes |= {"verifier": _verifier(password)} if password else {}
         attributes |= {"roles": _listed("roles", roles)} if roles else {}
         attributes |= {} if enabled else {"enabled": False}
+        attributes |= {"queue_manager": queue_manager} if queue_manager else {}
         return await self._row(UserRow, m.UserCreate, user, attributes)
 
     async def user_alter(
@@ -56,6 +60,7 @@ class UsersAdmin(Asker):
         verifier: str | None = None,
         roles: Sequence[str] | None = None,
         enabled: bool | None = None,
+        queue_manager: str | None = None,
     ) -> UserChanged:
         """Changes attributes of a user. None keeps the value of an attribute.
 
@@ -68,6 +73,7 @@ class UsersAdmin(Asker):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of all roles that the user has from now on.
             enabled: Whether the user may log in.
+            queue_manager: As in :meth:`user_create`. ``""`` unbinds the user.
 
         Returns:
             The row of the user. Its ``connections`` is the number of closed connections.
@@ -80,6 +86,7 @@ class UsersAdmin(Asker):
             "verifier": verifier if password is None else _verifier(password),
             "roles": None if roles is None else _listed("roles", roles),
             "enabled": enabled,
+            "queue_manager": queue_manager,
         }
         changes = {key: value for key, value in attributes.items() if value is not None}
         return await self._row(UserChanged, m.UserAlter, user, changes)

@@ -22,6 +22,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         verifier: str = "",
         roles: Sequence[str] = (),
         enabled: bool = True,
+        queue_manager: str = "",
     ) -> UserRow:
         """Creates a user and returns its row.
 
@@ -35,6 +36,8 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of the user's roles.
             enabled: Whether the user may log in.
+            queue_manager: The only queue manager as which the user may open links. No other user
+                may act as it.
 
         Raises:
             RequestError: USER_EXISTS, NAME_INVALID, ROLE_UNKNOWN, USERS_EXHAUSTED,
@@ -42,7 +45,14 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
                 allowed.
         """
         return self._call(
-            self._aio.user_create(user, password, verifier=verifier, roles=roles, enabled=enabled)
+            self._aio.user_create(
+                user,
+                password,
+                verifier=verifier,
+                roles=roles,
+                enabled=enabled,
+                queue_manager=queue_manager,
+            )
         )
 
     def user_alter(
@@ -53,6 +63,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         verifier: str | None = None,
         roles: Sequence[str] | None = None,
         enabled: bool | None = None,
+        queue_manager: str | None = None,
     ) -> UserChanged:
         """Changes attributes of a user. None keeps the value of an attribute.
 
@@ -65,6 +76,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of all roles that the user has from now on.
             enabled: Whether the user may log in.
+            queue_manager: As in :meth:`user_create`. ``""`` unbinds the user.
 
         Returns:
             The row of the user. Its ``connections`` is the number of closed connections.
@@ -75,7 +87,12 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         """
         return self._call(
             self._aio.user_alter(
-                user, password=password, verifier=verifier, roles=roles, enabled=enabled
+                user,
+                password=password,
+                verifier=verifier,
+                roles=roles,
+                enabled=enabled,
+                queue_manager=queue_manager,
             )
         )
 

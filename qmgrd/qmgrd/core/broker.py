@@ -166,6 +166,8 @@ class Broker:
             self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")
             return
         access = self.users.accesses.get(identity.user)
+        if not self.users.bindings.admit(connection, hello, identity):
+            return
         other = self._resumable.get(session_id)
         if other is not None:
             self._close_for_error(min(other, connection), SessionFenced())
@@ -185,8 +187,7 @@ class Broker:
             self._rights.is_enforced,
         )
         if access is not None:
-            own = session.subscriptions
-            session.check_right = partial(self._guard.check_right, access, own)
+            session.check_right = partial(self._guard.check_right, access, session.subscriptions)
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Registers a connection that a link dialled."""
@@ -206,6 +207,7 @@ class Broker:
             welcome.software,
             self.context.now.ms,
             DIALLED,
+            check_right=partial(self._guard.check_fetched, welcome.name),
         )
         self.sessions[connection] = session
         found.dialled(path, connection, welcome)
@@ -426,9 +428,8 @@ class Broker:
             # A shutdown does not count as a failed delivery.
             self.units.close(session, CONNECTION_LOST)
             self.streams.links.report_commits(session)
-            self.context.close(
-                connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
-            )
+            why = "the queue manager stops"
+            self.context.close(connection, ErrorCode.SHUTTING_DOWN, why, 1_000)
             self.closed(connection, "shutdown")
 
     def mark_clean(self) -> None:

@@ -9,13 +9,27 @@ from qmgr_protocol.scram import ClientLogin, ScramFailed
 NONCE_BYTES = 18
 
 
-def link_login(logins: Sequence[LoginConfig], link: str) -> ClientLogin | None:
+def link_login(
+    logins: Sequence[LoginConfig], link: str, *, is_required: bool = False
+) -> ClientLogin | None:
     """Returns a new login for one connection of *link*, or None if the link has no login.
 
+    Args:
+        logins: The configured logins.
+        link: The queue manager at the other end.
+        is_required: Whether a link without a login must not dial. Without a login, nothing proves
+            which queue manager answers.
+
     Raises:
-        ValueError: The password file cannot be read, or the password is not valid.
+        ValueError: The password file cannot be read, or the password is not valid. Or the link has
+            no login, but needs one.
     """
     config = next((login for login in logins if login.manager == link), None)
+    if config is None and is_required:
+        raise ValueError(
+            f"link.require_login is set, but no login for {link} is configured: add it to "
+            "[[link.logins]]"
+        )
     if config is None:
         return None
     path = config.password_file

@@ -21,6 +21,13 @@ def test_link_without_a_login_does_not_log_in(tmp_path: Path) -> None:
     assert link_login([config(tmp_path, b"secret")], "FRA") is None
 
 
+def test_link_without_a_login_does_not_dial_if_a_login_is_required(tmp_path: Path) -> None:
+    found = [config(tmp_path, b"secret")]
+    with pytest.raises(ValueError, match=r"no login for FRA is configured: add it to \[\[link"):
+        link_login(found, "FRA", is_required=True)
+    assert link_login(found, "NYC", is_required=True) is not None
+
+
 @pytest.mark.parametrize("password", [b"secret", b"secret\n"])
 def test_login_proves_the_password_of_the_file(tmp_path: Path, password: bytes) -> None:
     login = link_login([config(tmp_path, password)], "NYC")

@@ -4,6 +4,7 @@
 * ``role``: named sets of grants, and the built-in roles
 * ``user``: the stored row of a user
 * ``users``: all users and roles, and the access of each user
+* ``bindings``: the users that are bound to queue managers
 * ``access``: the rights of one user, decided once for each object
 * ``rights``: decides about the objects that names reach
 * ``login``: the login of one connection

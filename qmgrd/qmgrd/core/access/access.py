@@ -15,11 +15,17 @@ class Access:
         contains only requests that the user may send, given the present grants and aliases.
     """
 
-    __slots__ = ("_tables", "allowed", "decided", "is_administrator", "user")
+    __slots__ = ("_tables", "allowed", "decided", "is_administrator", "owner", "user")
 
-    def __init__(self, user: str) -> None:
-        """Starts without any right."""
+    def __init__(self, user: str, owner: str = "") -> None:
+        """Starts without any right.
+
+        Args:
+            user: The name of the user.
+            owner: The text by which the jobs and subscriptions of the user refer to it.
+        """
         self.user = user
+        self.owner = owner or user
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
         self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name

@@ -84,6 +84,11 @@ class Login:
         self._server: ServerLogin | None = None  # set while a challenge is unanswered
         self._verifier: Verifier | None = None  # the verifier of that challenge
 
+    def owner(self, identity: Identity) -> str:
+        """Returns the text that stands for the user of *identity* in session tokens."""
+        user = self._logins.users().users.get(identity.user)
+        return user.owner if user is not None else identity.user
+
     def begin(self, hello: m.Hello, now_ms: int) -> Decision:
         """Decides on a connection that sent *hello*."""
         if hello.auth_method == scram.METHOD:

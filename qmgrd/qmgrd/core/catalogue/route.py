@@ -102,6 +102,15 @@ def reached(name: str, own: str) -> str:
     return (target or name) if topics.is_topic(name) or manager == own else name
 
 
+def passed(name: str, own: str) -> str:
+    """Returns the transmission queue over which a publication to *name* only passes *own*, or "".
+
+    A topic has no queue manager, so its name does not show the right to pass.
+    """
+    manager = name.partition("@")[2] if topics.is_topic(name) else ""
+    return f"@{manager}" if manager not in ("", own) else ""
+
+
 def may_forward(name: str, own: str) -> bool:
     """Returns whether the queue manager *own* may forward a message to *name*.
 

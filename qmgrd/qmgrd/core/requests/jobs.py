@@ -28,7 +28,7 @@ class JobAdmin:
         queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
         job = self._jobs.start(
             "purge",
-            user=session.identity.user,
+            user=session.owner,
             **_facts(queue, queue.counters.delayed),
             where=message.where,
             messages_max=message.messages_max,
@@ -49,7 +49,7 @@ class JobAdmin:
             self._check_target(queue, message.target)
         job = self._jobs.start(
             kind,
-            user=session.identity.user,
+            user=session.owner,
             **_facts(queue),
             target=message.target,
             where=message.where,
