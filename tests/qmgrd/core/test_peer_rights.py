@@ -308,3 +308,16 @@ def test_new_user_of_the_same_name_does_not_inherit(guarded: Guarded) -> None:
     guarded.manager.restart()
     found = guarded.manager.turns.broker.catalogue.topics.subscriptions[":S"]
     assert found.is_refused
+
+
+def test_job_of_a_deleted_user_fails_although_a_new_user_has_its_name(guarded: Guarded) -> None:
+    grants = ("move queue Q", "put queue SECRET")
+    for _ in range(5):
+        guarded.owner.put("Q", b"1")
+    bob = guarded.user("bob", *grants)
+    job = bob.ask(m.QueueMove, "Q", "SECRET", "", 0, 1)["job"]
+    guarded.owner.ask(m.UserDelete, "bob")
+    guarded.user("bob", *grants)
+    guarded.manager.turn(60_000)
+    found = guarded.job(job)
+    assert (found["state"], "NOT_AUTHORIZED" in found["text"]) == ("failed", True)
