@@ -192,11 +192,8 @@ class Daemon:
     async def _serve(self, listeners: list[Listener]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            beats = [
-                tasks.create_task(self._heartbeat()),
-                tasks.create_task(self._look()),
-                tasks.create_task(self._tls.refresh()),
-            ]
+            regular = self._heartbeat(), self._look(), self._tls.refresh()
+            beats = [tasks.create_task(work) for work in regular]
             if not self._is_maintenance:
                 self._snapshots.look()
             self.want_turn()
@@ -353,8 +350,8 @@ class Daemon:
 
     async def _connect(self, effect: Dial) -> str:
         """Connects to the peer of a link. Returns the reason for a failure, or ""."""
-        config = login_of(self.config.link.logins, effect.link)
         try:
+            config = login_of(self.config.link, effect.link)
             login = link_login(config)
         except ValueError as error:
             return f"{effect.address}: {error}"

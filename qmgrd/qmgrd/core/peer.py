@@ -250,7 +250,8 @@ class Peer:
         """Opens the connection, unless the shell does not admit it."""
         identity = welcomed.identity
         token = hello.session
-        session_id = self._tokens.session_id(token, identity.user)
+        owner = self._login.owner(identity) if self._login is not None else ""
+        session_id = self._tokens.session_id(token, owner)
         self.session_id = session_id
         refusal = None if session_id else self._admit_user(identity.user)
         refusal = refusal or self._admit(hello)
@@ -259,8 +260,8 @@ class Peer:
         address = self._address
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
-            token = self._tokens.new(self.number, identity.user)
-            self.session_id = session_id = self._tokens.session_id(token, identity.user)
+            token = self._tokens.new(self.number, owner)
+            self.session_id = session_id = self._tokens.session_id(token, owner)
         self._report(
             lambda broker: broker.opened(self.number, hello, session_id, identity, address)
         )

@@ -102,6 +102,11 @@ class Login:
         """Takes the facts that TLS proved about the other end, before the hello."""
         self._origin = self._origin._replace(tls=tls)
 
+    def owner(self, identity: Identity) -> str:
+        """Returns the text that stands for the user of *identity* in session tokens."""
+        user = self._logins.users().users.get(identity.user)
+        return user.owner if user is not None else identity.user
+
     def begin(self, hello: m.Hello, now_ms: int) -> Decision:
         """Decides on a connection that sent *hello*."""
         if hello.auth_method == scram.METHOD:
