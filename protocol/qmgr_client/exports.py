@@ -21,6 +21,7 @@ from qmgr_client.errors import (
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Group, Outgoing, PutResult
 from qmgr_protocol.record import Uid
+from qmgr_protocol.tls import TlsOptions
 
 __all__ = [
     "AddressInvalid",
@@ -43,6 +44,7 @@ __all__ = [
     "QueueUnknown",
     "RequestError",
     "RequestTimeout",
+    "TlsOptions",
     "Uid",
     "UnknownOutcome",
 ]
