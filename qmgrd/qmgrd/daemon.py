@@ -16,8 +16,8 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgr_protocol.scram import ClientLogin
-from qmgrd.core.access.login import Login, Logins, Origin
+from qmgrd.core.access.login import Login, Logins
+from qmgrd.core.access.origin import Origin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Dial, Outcome
@@ -28,7 +28,7 @@ from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
 from qmgrd.net.dialler import dial
 from qmgrd.net.large_frames import LargeFrames
-from qmgrd.net.link_login import link_login
+from qmgrd.net.link_login import NewLogin, link_login
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import SocketSession, write_all
@@ -273,7 +273,7 @@ class Daemon:
                 self._snapshots.take(effect)
 
     def _make_peer(
-        self, session: SocketSession, dial: Dial | None = None, own_login: ClientLogin | None = None
+        self, session: SocketSession, dial: Dial | None = None, new_login: NewLogin | None = None
     ) -> Peer:
         self._connections += 1
         return Peer(
@@ -286,7 +286,8 @@ class Daemon:
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
             login=None if dial else self._login(session),
-            own_login=own_login,
+            # Over TLS, the hash of the peer's certificate binds the login to the connection.
+            own_login=new_login(b"") if new_login is not None else None,
         )
 
     def _login(self, session: SocketSession) -> Login:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
-from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import (
     CreditExceeded,
@@ -129,7 +128,7 @@ class Peer:
             own.frame_max_bytes,
         )
         if login is not None:
-            hello = hello._replace(auth_method=scram.METHOD, auth_data=login.first())
+            hello = hello._replace(auth_method=login.method, auth_data=login.first())
         return self._connection.send(hello)
 
     def receive(self, data: bytes, now_ms: int) -> bytes:

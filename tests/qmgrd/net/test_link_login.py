@@ -23,8 +23,9 @@ def test_link_without_a_login_does_not_log_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("password", [b"secret", b"secret\n"])
 def test_login_proves_the_password_of_the_file(tmp_path: Path, password: bytes) -> None:
-    login = link_login([config(tmp_path, password)], "NYC")
-    assert login is not None
+    new_login = link_login([config(tmp_path, password)], "NYC")
+    assert new_login is not None
+    login = new_login(b"")
     server = ServerLogin(lambda user: VERIFIER, "nonceOfTheServer")
     login.check(server.finish(login.answer(server.challenge(login.first()))))
     assert server.user == "QM1"
@@ -33,7 +34,7 @@ def test_login_proves_the_password_of_the_file(tmp_path: Path, password: bytes) 
 def test_each_connection_has_its_own_nonce_and_reads_the_file(tmp_path: Path) -> None:
     found = config(tmp_path, b"old")
     firsts = {
-        one.first()
+        one(b"").first()
         for one in (link_login([found], "NYC"), link_login([found], "NYC"))
         if one is not None
     }

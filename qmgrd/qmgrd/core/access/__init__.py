@@ -6,6 +6,7 @@
 * ``users``: all users and roles, and the access of each user
 * ``access``: the rights of one user, decided once for each object
 * ``rights``: decides about the objects that names reach
+* ``origin``: the other end of a connection, before its login
 * ``login``: the login of one connection
 * ``login_delays``: delays after failed logins
 """

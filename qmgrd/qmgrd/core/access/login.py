@@ -2,7 +2,8 @@
 
 unix socket, the daemon's user or root     administrator, without a password
 no user exists, unix socket or loopback    anybody: may do everything
-SCRAM-SHA-256                              the user who proves the password
+SCRAM-SHA-256, also bound to the TLS       the user who proves the password
+certificate (PLUS)
 everything else                            refused
 """
 
@@ -16,17 +17,10 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.scram import ScramFailed, ServerLogin
 from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access.login_delays import LoginDelays
+from qmgrd.core.access.origin import Origin
 from qmgrd.core.access.user import User
 
 NO_METHOD = "none"
-
-
-class Origin(NamedTuple):
-    """The other end of a connection, as the operating system reports it."""
-
-    address: str  # host without the port, or "unix"
-    is_trusted: bool = True  # whether anybody may use this address while no user exists
-    is_owner: bool = False  # whether a process of the daemon's user or root opened a unix socket
 
 
 class Identity(NamedTuple):
@@ -81,13 +75,14 @@ class Login:
         self._logins = logins
         self._origin = origin
         self._nonce = nonce
+        self._method = ""
         self._server: ServerLogin | None = None  # set while a challenge is unanswered
         self._verifier: Verifier | None = None  # the verifier of that challenge
 
     def begin(self, hello: m.Hello, now_ms: int) -> Decision:
         """Decides on a connection that sent *hello*."""
-        if hello.auth_method == scram.METHOD:
-            return self._challenge(hello.auth_data, now_ms)
+        if hello.auth_method in (scram.METHOD, scram.PLUS_METHOD):
+            return self._challenge(hello, now_ms)
         if hello.auth_method != NO_METHOD:
             return m.Goaway(
                 ErrorCode.LOGIN_REQUIRED,
@@ -99,16 +94,18 @@ class Login:
             return Welcomed(OPEN)
         return m.Goaway(ErrorCode.LOGIN_REQUIRED, "log in with a user and a password")
 
-    def _challenge(self, first: bytes, now_ms: int) -> Decision:
-        server = ServerLogin(self._verifier_of, self._nonce)
+    def _challenge(self, hello: m.Hello, now_ms: int) -> Decision:
+        tls = self._origin.tls
+        server_hash = tls.server_hash if tls is not None else b""
         try:
-            challenge = server.challenge(first)
+            server = ServerLogin(self._verifier_of, self._nonce, server_hash, hello.auth_method)
+            challenge = server.challenge(hello.auth_data)
         except ScramFailed as error:
             return m.Goaway(ErrorCode.FIELD_INVALID, f"Hello.auth_data: {error}")
         delayed = self._delayed(server.user, now_ms)
         if delayed is not None:
             return delayed
-        self._server = server
+        self._server, self._method = server, hello.auth_method
         return m.AuthChallenge(challenge)
 
     def _delayed(self, name: str, now_ms: int) -> m.Goaway | None:
@@ -146,4 +143,4 @@ class Login:
             why = f"the user {name[:80]} does not exist, is disabled, or has another password"
             return m.Goaway(ErrorCode.LOGIN_FAILED, why)
         delays.succeeded(address, name)
-        return Welcomed(Identity(name, scram.METHOD, used), proof)
+        return Welcomed(Identity(name, self._method, used), proof)

@@ -17,8 +17,9 @@ from qmgr_protocol.layout import to_array
 from qmgr_protocol.scram import ClientLogin, make_verifier
 from qmgr_protocol.states import Side
 from qmgr_protocol.verifier import Verifier
-from qmgrd.core.access.login import OPEN, OWNER, Identity, Login, Logins, Origin
+from qmgrd.core.access.login import OPEN, OWNER, Identity, Login, Logins
 from qmgrd.core.access.login_delays import DELAY_MIN_MS, FREE_FAILURES
+from qmgrd.core.access.origin import Origin, Tls
 from qmgrd.core.access.user import User
 from qmgrd.core.intake import Intake
 from qmgrd.core.peer import Peer, goodbye
@@ -244,6 +245,39 @@ def test_challenges_cannot_be_collected_for_many_guesses() -> None:
     ]
     assert codes.count(ErrorCode.LOGIN_FAILED) == FREE_FAILURES
     assert codes.count(ErrorCode.LOGINS_DELAYED) == 2 * FREE_FAILURES
+
+
+ENCRYPTED = Origin("10.0.0.1", False, tls=Tls(b"hash of our certificate"))
+
+
+def _log_in_over_tls(server_hash: bytes) -> Any:
+    dialled = Door().dial(ENCRYPTED)
+    login = ClientLogin("app", PASSWORD, NONCE, server_hash)
+    hello = HELLO._replace(auth_method=login.method, auth_data=login.first())
+    challenge = dialled.say(hello)
+    return dialled.say(m.AuthAnswer(login.answer(challenge.data)))
+
+
+def test_login_over_tls_is_bound_to_the_certificate() -> None:
+    assert type(_log_in_over_tls(b"hash of our certificate")) is m.Welcome
+
+
+def test_login_through_a_proxy_with_another_certificate_is_refused() -> None:
+    assert code_of(_log_in_over_tls(b"hash of the certificate of a proxy")) == (
+        ErrorCode.LOGIN_FAILED
+    )
+
+
+def test_binding_that_was_removed_is_refused() -> None:
+    first = b"y,,n=app,r=" + NONCE.encode()
+    answer = Door().dial(ENCRYPTED).say(HELLO._replace(auth_method=scram.METHOD, auth_data=first))
+    assert code_of(answer) == ErrorCode.FIELD_INVALID
+
+
+def test_bound_login_without_tls_is_refused() -> None:
+    login = ClientLogin("app", PASSWORD, NONCE, b"hash")
+    answer = Door().dial().say(HELLO._replace(auth_method=login.method, auth_data=login.first()))
+    assert code_of(answer) == ErrorCode.FIELD_INVALID
 
 
 HOSTILE = st.one_of(
