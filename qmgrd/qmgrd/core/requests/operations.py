@@ -9,6 +9,7 @@ from qmgrd.core.requests.groups import GroupAdmin
 from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
+from qmgrd.core.requests.logins import LoginAdmin
 from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
@@ -48,6 +49,7 @@ def _rows(parts: Services) -> Iterator[_Row]:
     yield from _of_links(parts)
     yield from _of_operators(parts)
     yield from _of_users(UserAdmin(parts.context, parts.users, parts.connections, parts.guard))
+    yield from _of_logins(LoginAdmin(parts.context))
 
 
 def _of_messages(parts: Services) -> Iterator[_Row]:
@@ -157,3 +159,8 @@ def _of_users(admin: UserAdmin) -> Iterator[_Row]:
     yield row(m.GrantCreate, admin.grant_create)
     yield row(m.GrantDelete, admin.grant_delete)
     yield row(m.AccessExplain, admin.access_explain)
+
+
+def _of_logins(admin: LoginAdmin) -> Iterator[_Row]:
+    yield row(m.AccessRules, admin.access_rules)
+    yield row(m.AccessTest, admin.access_test)
