@@ -1,4 +1,6 @@
-# docker build -t qmgrd . && docker run -p 127.0.0.1:7470:7470 -v qmgrd:/var/lib/qmgrd qmgrd
+# docker build -t qmgrd . && docker run --name qmgrd -v qmgrd:/var/lib/qmgrd qmgrd
+# Programs in the container may connect: docker exec qmgrd qmctl status. To serve other machines, see
+# config/examples/container.toml.
 # The volume must be on a local file system, because LMDB maps its file into memory. The root may be
 # read-only (--read-only): the daemon writes only to the volume.
 ARG PYTHON=3.11
@@ -31,7 +33,7 @@ COPY --from=build /opt/qmgrd /opt/qmgrd
 COPY config/examples/container.toml /etc/qmgrd/qmgrd.toml
 USER 7470:7470
 VOLUME /var/lib/qmgrd
-EXPOSE 7470
+EXPOSE 7471
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["qmctl", "status"]
 ENTRYPOINT ["qmgrd", "--config", "/etc/qmgrd/qmgrd.toml"]

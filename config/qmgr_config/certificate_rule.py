@@ -10,7 +10,7 @@ from qmgr_config.units import shown
 
 CERTIFICATES_MAX = 1_000
 MATCH_MAX = 1_000  # length of a pattern
-PLACE = "{1}"  # stands in user for the text that * matched
+PLACE = "{1}"  # in user: the text that * matched
 _MATCH = re.compile(r"(subject|dns|uri|email|ip):[^*\x00-\x1f]*\*?[^*\x00-\x1f]*")
 _USER = re.compile(r"[A-Za-z0-9._-]*(\{1\})?[A-Za-z0-9._-]*")
 

@@ -19,11 +19,16 @@ from pydantic import (
 )
 
 from qmgr_config.access_rule import RULES_MAX, AccessRule
-from qmgr_config.address import Address, parse_address
+from qmgr_config.address import parse_address
 from qmgr_config.certificate_rule import CERTIFICATES_MAX, CertificateRule
+from qmgr_config.check import checked_name, checked_path
+from qmgr_config.link import LinkConfig as LinkConfig
+from qmgr_config.link import LoginConfig as LoginConfig
 from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.section import Section
+from qmgr_config.tls import TlsConfig as TlsConfig
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
+from qmgr_config.user_defaults import UserDefaults
 
 LISTEN_TCP_MAX = 16
 # Space in a frame that is reserved in addition to the largest message.
@@ -31,19 +36,6 @@ FRAME_OVERHEAD_BYTES = 64 * KIB
 # Maximum number of extra connections over the unix socket, beyond listen.connections_max.
 UNIX_PLACES = 16
 UNIX_PATH_MAX_BYTES = 107  # maximum length of a path in sockaddr_un, without the final NUL
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-
-def _checked_name(value: str) -> str:
-    if _NAME.fullmatch(value):
-        return value
-    raise ValueError(f"{shown(value)} is not a name (1 to 64 letters, digits, '.', '_' and '-')")
-
-
-def _checked_path(value: Path) -> Path:
-    if value != Path() and "\0" not in str(value):
-        return value
-    raise ValueError(f"{shown(str(value))} is not the path of a directory")
 
 
 def _split_at_commas(value: object) -> object:
@@ -56,10 +48,10 @@ def _split_at_commas(value: object) -> object:
 class QueueManagerConfig(Section):
     """[queue_manager]"""
 
-    name: Annotated[str, AfterValidator(_checked_name)] = "QM1"
+    name: Annotated[str, AfterValidator(checked_name)] = "QM1"
     """The name of this queue manager for other queue managers. Fixed once the store exists."""
 
-    data_dir: Annotated[Path, AfterValidator(_checked_path)] = Path("/var/lib/qmgrd")
+    data_dir: Annotated[Path, AfterValidator(checked_path)] = Path("/var/lib/qmgrd")
     """The directory that holds the store and, by default, the unix socket."""
 
     downtime_max_ms: Annotated[int, in_ms(0, "3650 d")] = 30 * DAY_MS
@@ -69,11 +61,11 @@ class QueueManagerConfig(Section):
 class ListenConfig(Section):
     """[listen]"""
 
-    insecure_listen: bool = False
-    """Whether tcp may contain addresses that other machines can reach. No traffic is encrypted."""
-
     tcp: Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)] = ("127.0.0.1:7470",)
-    """The addresses to listen on, each host:port. Port 0 selects a free port."""
+    """The loopback addresses to listen on without TLS, each host:port. Port 0 selects a port."""
+
+    tls: Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)] = ()
+    """The addresses to listen on with TLS. They need tls.certificate and tls.key."""
 
     unix: str = ""
     """The path of the unix socket. "" means qmgrd.sock in the data directory. "off" disables it."""
@@ -93,21 +85,23 @@ class ListenConfig(Section):
     greetings_per_address_max: Annotated[int, count(1, 100_000)] = 32
     """The maximum number of unfinished handshakes from one address or over the unix socket."""
 
-    @property
-    def addresses(self) -> tuple[Address, ...]:
-        """The parsed addresses of tcp."""
-        return tuple(parse_address(text) for text in self.tcp)
+    @field_validator("tcp", "tls")
+    @classmethod
+    def _addresses_are_valid(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        if len(addresses) > LISTEN_TCP_MAX:
+            raise ValueError(f"{len(addresses)} addresses; the limit is {LISTEN_TCP_MAX}")
+        for text in addresses:
+            parse_address(text)
+        return addresses
 
     @field_validator("tcp")
     @classmethod
-    def _tcp_is_safe(cls, tcp: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if len(tcp) > LISTEN_TCP_MAX:
-            raise ValueError(f"{len(tcp)} addresses; the limit is {LISTEN_TCP_MAX}")
+    def _tcp_is_on_this_machine(cls, tcp: tuple[str, ...]) -> tuple[str, ...]:
         for text in tcp:
-            if not (parse_address(text).is_loopback or info.data.get("insecure_listen", True)):
+            if not parse_address(text).is_loopback:
                 raise ValueError(
-                    f"other machines can reach {text}, and no traffic is encrypted: to accept this "
-                    "risk, set listen.insecure_listen = true"
+                    f"other machines can reach {text}, and tcp is not encrypted: name the address "
+                    "in listen.tls instead"
                 )
         return tcp
 
@@ -283,69 +277,6 @@ class UnitConfig(Section):
     """The maximum number of open units of work of a connection."""
 
 
-class LoginConfig(Section):
-    """[[link.logins]]"""
-
-    manager: Annotated[str, AfterValidator(_checked_name)]
-    """The name of the other queue manager, which is also the name of the link."""
-
-    user: Annotated[str, AfterValidator(_checked_name)]
-    """The user as which this queue manager logs in at the other one."""
-
-    password_file: Path
-    """A file with the password of that user. The daemon reads it at each connection."""
-
-
-class LinkConfig(Section):
-    """[link]"""
-
-    logins: tuple[LoginConfig, ...] = ()
-    """The logins of links at other queue managers."""
-
-    inbound: Literal["defined", "any"] = "defined"
-    """Whether only queue managers defined with "qmctl link allow" may open links to this one."""
-
-    peers_max: Annotated[int, count(1, 10_000)] = 1_000
-    """The maximum number of queue managers that may open links to this one."""
-
-    window_messages: Annotated[int, count(1, 10_000)] = 4096
-    """The maximum number of messages in flight on a link."""
-
-    window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 8 * MIB
-    """The same limit in bytes."""
-
-    commit_messages: Annotated[int, count(1, 1_000_000)] = 500
-    """The maximum number of messages received before a commit id is sent."""
-
-    commit_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = MIB
-    """The same limit in bytes."""
-
-    commit_interval_ms: Annotated[int, in_ms(0, "1 min")] = 50
-    """The maximum wait before a commit id is sent, in ms. 0 sends a commit id every turn."""
-
-    redial_min_ms: Annotated[int, in_ms("1 ms", "1 h")] = 100
-    """The wait before a lost link is dialled again, in ms. Each failure doubles the wait."""
-
-    redial_max_ms: Annotated[int, in_ms("1 ms", "1 d")] = 30 * SECOND_MS
-    """The maximum wait before a lost link is dialled again, in ms, at least redial_min_ms."""
-
-    stall_ms: Annotated[int, in_ms("100 ms", "1 h")] = 10 * SECOND_MS
-    """The maximum time until sent messages are committed, in ms. After it, the link reconnects."""
-
-    deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
-    """The number of times that a receiver requests a message it cannot store. 0 is unlimited."""
-
-    @field_validator("redial_max_ms")
-    @classmethod
-    def _redial_waits_are_in_order(cls, redial_max_ms: int, info: ValidationInfo) -> int:
-        redial_min_ms = info.data.get("redial_min_ms")
-        if redial_min_ms is not None and redial_max_ms < redial_min_ms:
-            raise ValueError(
-                f"{ms_text(redial_max_ms)} is below link.redial_min_ms ({ms_text(redial_min_ms)})"
-            )
-        return redial_max_ms
-
-
 class AccountingConfig(Section):
     """[accounting]"""
 
@@ -354,6 +285,22 @@ class AccountingConfig(Section):
 
     age_max_ms: Annotated[int, in_ms("1 min", "3650 d")] = 7 * DAY_MS
     """The maximum age of the history, in ms, even if an export cursor still needs it."""
+
+
+class AuditConfig(Section):
+    """[audit]"""
+
+    record: Literal["users", "always", "never"] = "users"
+    """Whether requests and logins are recorded while users exist ("users"), always or never."""
+
+    log: bool = True
+    """Whether each record is also a line in the log."""
+
+    bytes_max: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 256 * MIB
+    """The maximum size of the records, in bytes, at most an eighth of store.map_bytes."""
+
+    age_max_ms: Annotated[int, in_ms("1 min", "3650 d")] = 90 * DAY_MS
+    """The maximum age of a record, in ms."""
 
 
 class SnapshotsConfig(Section):
@@ -398,7 +345,9 @@ class Config(Section):
 
     queue_manager: QueueManagerConfig = QueueManagerConfig()
     listen: ListenConfig = ListenConfig()
+    tls: TlsConfig = TlsConfig()
     auth: AuthConfig = AuthConfig()
+    user_defaults: UserDefaults = UserDefaults()
     store: StoreConfig = StoreConfig()
     limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()
@@ -406,6 +355,7 @@ class Config(Section):
     unit: UnitConfig = UnitConfig()
     link: LinkConfig = LinkConfig()
     accounting: AccountingConfig = AccountingConfig()
+    audit: AuditConfig = AuditConfig()
     snapshots: SnapshotsConfig = SnapshotsConfig()
     log: LogConfig = LogConfig()
 
@@ -415,6 +365,15 @@ class Config(Section):
         if self.listen.unix == "off":
             return None
         return Path(self.listen.unix or self.queue_manager.data_dir / "qmgrd.sock")
+
+    @model_validator(mode="after")
+    def _tls_has_a_certificate(self) -> "Config":
+        if self.listen.tls and not self.tls.certificate:
+            raise ValueError(
+                "listen.tls: TLS needs a certificate: set tls.certificate and tls.key, or make a "
+                "certificate for a trial with qmctl tls init"
+            )
+        return self
 
     @model_validator(mode="after")
     def _unix_path_fits_a_socket_address(self) -> "Config":

@@ -9,7 +9,7 @@
         ├── ConnectionEnded     the client has ended
         ├── MessageDamaged      the record of a message cannot be read
         ├── QueueUnknown        QUEUE_UNKNOWN
-        ├── QueueFull           QUEUE_FULL, QUEUE_BYTES_FULL
+        ├── QueueFull           QUEUE_FULL, QUEUE_BYTES_FULL, USER_BYTES_EXHAUSTED
         ├── Duplicate           DUPLICATE_MESSAGE
         ├── LeaseLost           LEASE_LOST
         └── NotAuthorized       NOT_AUTHORIZED
@@ -68,8 +68,11 @@ class QueueUnknown(RequestError, codes=[ErrorCode.QUEUE_UNKNOWN]):
     """The queue does not exist. Create it, or correct the name."""
 
 
-class QueueFull(RequestError, codes=[ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL]):
-    """The queue has reached its limit of messages or bytes. Wait, then put again."""
+class QueueFull(
+    RequestError,
+    codes=[ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL, ErrorCode.USER_BYTES_EXHAUSTED],
+):
+    """The queue has reached a limit of messages or bytes. Wait, then put again."""
 
 
 class Duplicate(RequestError, codes=[ErrorCode.DUPLICATE_MESSAGE]):

@@ -154,6 +154,15 @@ class SnapshotSchedule(TypedDict):
     why: str
 
 
+class CertificateRow(TypedDict):
+    """A certificate that listeners with TLS show."""
+
+    path: str
+    names: list[str]
+    ends: str  # in ISO 8601, such as "2027-03-08T10:17:31+00:00"
+    fingerprint: str  # its SHA-256 in hexadecimal digits
+
+
 class ManagerStatus(TypedDict):
     """The status of a queue manager."""
 
@@ -183,6 +192,7 @@ class ManagerStatus(TypedDict):
     listening: list[str]
     turn_longest_us: int
     turn_times_us: list[list[int]]
+    certificates: list[CertificateRow]
     snapshot: SnapshotUnderWay | None
     snapshots: SnapshotSchedule
 

@@ -305,6 +305,9 @@ class UserRow(TypedDict, total=False):
     created_us: Required[int]
     password_us: Required[int]  # time at which the password was set, or 0
     verifier: str  # only if secrets were requested; empty without a password
+    limits: Required[dict[str, int]]  # the limits in force, by name; 0 is unlimited
+    given: Required[list[str]]  # the limits that differ from the defaults of the configuration
+    use: dict[str, int]  # only from user_show: the present use, by name of the limit without _max
 
 
 class UserChanged(UserRow):

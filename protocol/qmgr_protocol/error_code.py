@@ -88,6 +88,14 @@ class ErrorCode(Coded):
         118, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
         "No rule of the queue manager allows this kind of login on this connection.",
         "Use TLS or another kind of login. An administrator can show the rules: qmctl access show.")
+    TLS_REQUIRED = (
+        120, _NEVER, "",
+        "The port requires TLS, and the peer does not use it.",
+        "Write tls: before the address, or dial a port without TLS.")
+    TLS_FAILED = (
+        121, _NEVER, "2393 MQRC_SSL_INITIALIZATION_ERROR",
+        "TLS failed: the two ends do not trust each other, or have no version in common.",
+        "The text names the reason. See docs/security.md for the certificates that each end needs.")
     # 200: any request
     OPERATION_UNKNOWN = (
         200, _NEVER, "", "This version does not know the operation.",
@@ -462,4 +470,36 @@ class ErrorCode(Coded):
         1507, _NEVER, "",
         "The change would leave no administrator who can log in.",
         "Make another user an administrator first, or delete all other users before this one.")
+    # 1510: the limits of one user
+    USER_CONNECTIONS_EXHAUSTED = (
+        1510, _LATER, "2025 MQRC_MAX_CONNS_LIMIT_REACHED",
+        "The user has reached its limit of open connections.",
+        "Close some connections of the user, or raise its limit: qmctl user alter USER "
+        "--connections-max NUMBER.")
+    USER_STREAMS_EXHAUSTED = (
+        1511, _LATER, "", "The user has reached its limit of open streams.",
+        "Close some producers of the user, or raise its limit: qmctl user alter USER "
+        "--streams-max NUMBER.")
+    USER_PRODUCERS_EXHAUSTED = (
+        1512, _LATER, "", "The user has reached its limit of producers, and none is idle.",
+        "Programs that keep their producer id need fewer producers. To raise the limit: qmctl user "
+        "alter USER --producers-max NUMBER.")
+    USER_CONSUMERS_EXHAUSTED = (
+        1513, _LATER, "2017 MQRC_HANDLE_NOT_AVAILABLE",
+        "The user has reached its limit of consumers and waiting gets.",
+        "Close some consumers of the user, or raise its limit: qmctl user alter USER "
+        "--consumers-max NUMBER.")
+    USER_QUEUES_EXHAUSTED = (
+        1514, _NEVER, "", "The user has reached its limit of queues that it created.",
+        "Delete some of these queues, or raise the limit: qmctl user alter USER "
+        "--queues-max NUMBER.")
+    USER_SUBSCRIPTIONS_EXHAUSTED = (
+        1515, _NEVER, "", "The user has reached its limit of subscriptions that it created.",
+        "End some of these subscriptions, or raise the limit: qmctl user alter USER "
+        "--subscriptions-max NUMBER.")
+    USER_BYTES_EXHAUSTED = (
+        1516, _LATER, "2056 MQRC_Q_SPACE_NOT_AVAILABLE",
+        "The put would exceed the stored bytes of the user that created the queue.",
+        "Get or purge messages of the queues of that user, or raise its limit: qmctl user alter "
+        "USER --stored-bytes-max SIZE.")
     # fmt: on

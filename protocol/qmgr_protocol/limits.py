@@ -89,6 +89,18 @@ TOPIC_ATTRIBUTES = {
     "republish_interval_ms": Attribute("ms", 1_000, 365 * _DAY_MS),
     "put_inhibit": Attribute("flag"),
 }
+# Limits of a user. 0 means unlimited. The same values limit the configured defaults.
+USER_LIMITS = {
+    "connections_max": Attribute("count", 0, 100_000),
+    "streams_max": Attribute("count", 0, 10_000_000),  # open producers and links
+    "producers_max": Attribute("count", 0, 10_000_000),  # remembered producers
+    "consumers_max": Attribute("count", 0, 10_000_000),  # consumers and waiting gets
+    "queues_max": Attribute("count", 0, 1_000_000),  # queues that the user created
+    "subscriptions_max": Attribute("count", 0, 1_000_000),  # the same for subscriptions
+    "stored_bytes_max": Attribute("bytes", 0, 2**44),  # on these queues and subscriptions
+    "puts_per_s_max": Attribute("count", 0, 10**9),  # messages in a second
+    "put_bytes_per_s_max": Attribute("bytes", 0, 2**40),  # bytes of puts in a second
+}
 QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
 }
@@ -101,10 +113,13 @@ PATTERN_MAX = 64  # maximum number of characters of a template's pattern
 
 
 def is_link_address(value: object) -> bool:
-    """Returns whether *value* is a valid address of a link: host:port or unix:/path."""
+    """Returns whether *value* is a valid address of a link.
+
+    It is host:port, tls:host:port or unix:/path.
+    """
     if type(value) is not str or len(value) > ADDRESS_MAX:
         return False
     if value.startswith("unix:/"):
         return True
-    host, _, port = value.rpartition(":")
+    host, _, port = value.removeprefix("tls:").rpartition(":")
     return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)

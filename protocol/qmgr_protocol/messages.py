@@ -991,7 +991,8 @@ class JobCancel(NamedTuple):
 class UserCreate(NamedTuple):
     """Creates a user. OK value: its row.
 
-    attributes: verifier (text: see section 17), roles (array of names), enabled (flag).
+    attributes: verifier (text: see section 17), roles (array of names), enabled (flag), and the
+    limits of the user (see section 17).
     """
 
     request_id: Id
@@ -1003,7 +1004,8 @@ class UserCreate(NamedTuple):
 class UserAlter(NamedTuple):
     """Changes attributes of a user. OK value: its row, and the number of *connections* closed.
 
-    The connections of the user close if its verifier changed or it was disabled.
+    The connections of the user close if its verifier changed or it was disabled. A limit that is
+    nil gets its default again. A lower limit closes and deletes nothing.
     """
 
     request_id: Id
@@ -1034,7 +1036,7 @@ class UserList(NamedTuple):
     is_long=True,
 )
 class UserShow(NamedTuple):
-    """Shows a user. OK value: its row, with its verifier if secrets is true."""
+    """Shows a user. OK value: its row with *use*, and with its verifier if secrets is true."""
 
     request_id: Id
     user: Name

@@ -58,6 +58,30 @@ class Kind(Enum):
     SOURCE = "source"
 
 
+class Audited(Enum):
+    """How the audit records the requests that need a right."""
+
+    NO = "no"  # not at all: they are too many, or they only show definitions
+    READS = "reads"  # only those of operators, counted as below
+    COUNTED = "counted"  # the first of a minute; equal ones are counted
+    EACH = "each"  # one record for each request
+
+
+# How the audit records requests, by the right that they need. Each request with any other right has
+# a record, so that a new right cannot be forgotten here.
+_AUDITED = {
+    **dict.fromkeys((Right.CONNECT, Right.PUT, Right.PUBLISH, Right.SUBSCRIBE), Audited.NO),
+    **dict.fromkeys((Right.SHOW, Right.LINK, Right.FETCH), Audited.NO),
+    **dict.fromkeys((Right.GET, Right.BROWSE), Audited.READS),
+    **dict.fromkeys((Right.HISTORY, Right.EXPORT), Audited.COUNTED),
+}
+
+
+def audited(right: Right) -> Audited:
+    """Returns how the audit records a request that needs *right*."""
+    return _AUDITED.get(right, Audited.EACH)
+
+
 EACH = "*"  # The request lists objects, and shows only those on which the user has the right.
 
 

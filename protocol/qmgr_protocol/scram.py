@@ -133,6 +133,18 @@ class ClientLogin:
         """
         if not password:
             raise ScramFailed("the password is empty")
+        self._values = user, password, nonce
+        self.bind(server_hash)
+
+    def bind(self, server_hash: bytes) -> None:
+        """Binds the login to the certificate with this hash, unless it is b"".
+
+        Call this method before :meth:`first`.
+
+        Raises:
+            ScramFailed: As the constructor.
+        """
+        user, password, nonce = self._values
         self.method = PLUS_METHOD if server_hash else METHOD  # for the hello
         mechanism, binding = MECHANISM, None
         if server_hash:

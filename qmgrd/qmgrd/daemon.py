@@ -16,6 +16,7 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.scram import ClientLogin
 from qmgrd.core.access.login import Login, Logins
 from qmgrd.core.access.origin import Origin
 from qmgrd.core.broker import Broker
@@ -26,13 +27,15 @@ from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
-from qmgrd.net.dialler import dial
+from qmgrd.net.dialler import TLS, dial
 from qmgrd.net.large_frames import LargeFrames
-from qmgrd.net.link_login import NewLogin, link_login
+from qmgrd.net.link_login import link_login, login_of
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.rule_log import log_unreachable
 from qmgrd.net.session import SocketSession, write_all
+from qmgrd.net.tls_files import TlsFiles
+from qmgrd.net.tls_service import TlsService
 from qmgrd.net.unsent import Unsent
 from qmgrd.net.welcome import SOFTWARE, welcome_of
 from qmgrd.process.notify import Notifier
@@ -63,6 +66,7 @@ class Daemon:
         config: Config,
         store: LmdbStore,
         notifier: Notifier | None = None,
+        tls: TlsFiles | None = None,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -82,6 +86,7 @@ class Daemon:
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
+        self._tls = TlsService(tls or TlsFiles(config.tls), self, self._in_turn)
         self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
         # Sessions that are not read until the turns have caught up.
@@ -143,6 +148,7 @@ class Daemon:
             "listening": self.addresses,
             "turn_longest_us": self._turn_times.take_longest_us(),
             "turn_times_us": self._turn_times.histogram(),
+            "certificates": self._tls.facts(),
         } | self._snapshots.facts()
 
     def _facts_of(self, connection: int) -> dict[str, Any]:
@@ -158,7 +164,11 @@ class Daemon:
         """
         self._loop = asyncio.get_running_loop()
         try:
-            listeners = await listen(self.config, lambda: SocketSession(self, self._make_peer))
+            listeners = await listen(
+                self.config,
+                lambda: SocketSession(self, self._make_peer),
+                lambda: self._tls.accept(self._make_peer),
+            )
         except ListenFailed:
             self._turns.stop(self._now())  # Nothing was delivered, so the stop is a clean one.
             raise
@@ -171,9 +181,6 @@ class Daemon:
             name=self.config.queue_manager.name,
         )
         log_unreachable(self._logins.rules)
-        for address in self.config.listen.addresses:
-            if not address.is_loopback:
-                log.warning("insecure listen: open to anybody who reaches it", address=str(address))
         self._notifier.ready(
             f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
             self.config.limits.liveness_ms,  # longer than any acceptable write of the store to disk
@@ -189,7 +196,11 @@ class Daemon:
     async def _serve(self, listeners: list[Listener]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            beats = [tasks.create_task(self._heartbeat()), tasks.create_task(self._look())]
+            beats = [
+                tasks.create_task(self._heartbeat()),
+                tasks.create_task(self._look()),
+                tasks.create_task(self._tls.refresh()),
+            ]
             if not self._is_maintenance:
                 self._snapshots.look()
             self.want_turn()
@@ -253,7 +264,7 @@ class Daemon:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due_ms = self._turns.broker.next_timer_ms()
+        due_ms = self._turns.next_timer_ms()
         if due_ms is not None:
             wait_s = max(due_ms - self._now().ms, 0) / 1000
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
@@ -276,7 +287,7 @@ class Daemon:
                 self._snapshots.take(effect)
 
     def _make_peer(
-        self, session: SocketSession, dial: Dial | None = None, new_login: NewLogin | None = None
+        self, session: SocketSession, dial: Dial | None = None, own_login: ClientLogin | None = None
     ) -> Peer:
         self._connections += 1
         return Peer(
@@ -288,14 +299,17 @@ class Daemon:
             self.now_ms(),
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
+            admit_user=self._admit_user,
             login=None if dial else self._login(session),
-            # Over TLS, the hash of the peer's certificate binds the login to the connection.
-            own_login=new_login(b"") if new_login is not None else None,
+            own_login=own_login,
         )
 
+    def _admit_user(self, user: str) -> m.Goaway | None:
+        access = self._turns.broker.users.accesses.get(user)
+        return None if access is None else access.connection_refusal()
+
     def _login(self, session: SocketSession) -> Login:
-        is_local = is_of_this_machine(session.origin) or self.config.listen.insecure_listen
-        origin = Origin(session.origin, is_local, session.is_owner)
+        origin = Origin(session.origin, is_of_this_machine(session.origin), session.is_owner)
         return Login(self._logins, origin, token_urlsafe(NONCE_BYTES))
 
     def session_entered(self, session: SocketSession) -> None:
@@ -343,14 +357,18 @@ class Daemon:
 
     async def _connect(self, effect: Dial) -> str:
         """Connects to the peer of a link. Returns the reason for a failure, or ""."""
+        config = login_of(self.config.link.logins, effect.link)
         try:
-            login = link_login(self.config.link.logins, effect.link)
+            login = link_login(config)
         except ValueError as error:
             return f"{effect.address}: {error}"
-        return await dial(
-            effect.address,
-            lambda: SocketSession(self, lambda new: self._make_peer(new, effect, login)),
-        )
+
+        def make_peer(session: SocketSession) -> Peer:
+            return self._make_peer(session, effect, login)
+
+        if effect.address.startswith(TLS):
+            return await self._tls.dial(effect.address, config, make_peer)
+        return await dial(effect.address, lambda: SocketSession(self, make_peer))
 
     def _in_turn(self, call: Callable[[Broker], None]) -> None:
         self._turns.intake.event(0, call)

@@ -14,6 +14,7 @@ import uvloop
 
 from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config, ListenConfig, QueueManagerConfig
+from qmgr_protocol.tls import TlsFailed
 from qmgrd.core.catalogue.boot import StoreForeign
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.layout.row import RowDamaged
@@ -21,6 +22,7 @@ from qmgrd.core.limits.room import MAP_LEAST_BYTES
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed
+from qmgrd.net.tls_files import TlsFiles
 from qmgrd.net.welcome import SOFTWARE
 from qmgrd.process import descriptors
 from qmgrd.process import log as logs
@@ -82,6 +84,11 @@ def run(arguments: list[str]) -> int:
     except ConfigError as error:
         print(f"qmgrd: configuration:\n{error}", file=sys.stderr)
         return EXIT_CONFIG
+    try:
+        tls = TlsFiles(config.tls)
+    except TlsFailed as error:
+        print(f"qmgrd: configuration:\ntls: {error}", file=sys.stderr)
+        return EXIT_CONFIG
     if options.check:
         print("the configuration is valid")
         return EXIT_OK
@@ -97,11 +104,16 @@ def run(arguments: list[str]) -> int:
         return EXIT_STORE
     loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
     with closing(store), closing(Notifier(os.environ)) as notifier:
-        return _serve(config, store, notifier, loop_factory, is_maintenance=options.maintenance)
+        return _serve(config, store, tls, notifier, loop_factory, options)
 
 
 def _serve(
-    config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any, *, is_maintenance: bool
+    config: Config,
+    store: LmdbStore,
+    tls: TlsFiles,
+    notifier: Notifier,
+    loop_factory: Any,
+    options: argparse.Namespace,
 ) -> int:
     space = store.space()
     if space.used_bytes >= space.map_bytes:  # LMDB could not even delete rows.
@@ -116,8 +128,8 @@ def _serve(
             "store.map_bytes",
         )
     try:
-        daemon = Daemon(config, store, notifier, is_maintenance=is_maintenance)
-        if is_maintenance:
+        daemon = Daemon(config, store, notifier, tls, is_maintenance=options.maintenance)
+        if options.maintenance:
             log.warning("in maintenance: no timers, jobs, links or scheduled snapshots")
     except (StoreForeign, StoreFailed, RowDamaged) as error:
         log.error("cannot use the store", why=str(error))

@@ -391,7 +391,7 @@ def test_port_in_use_is_reported(make: Make) -> None:
     ("section", "values", "words"),
     [
         ("limits", {"frame_max": 1}, "limits.frame_max: unknown key, did you mean limits.frame_"),
-        ("listen", {"tcp": ["0.0.0.0:0"]}, "set listen.insecure_listen = true"),
+        ("listen", {"tcp": ["0.0.0.0:0"]}, "name the address in listen.tls instead"),
         ("queue_defaults", {"depth_max": -1}, "queue_defaults.depth_max: -1 is not positive"),
         ("queue_manager", {"name": "a/b"}, 'queue_manager.name: "a/b" is not a name'),
     ],
@@ -403,11 +403,6 @@ def test_invalid_configuration_is_reported_and_nothing_is_created(
     assert daemon.launch().exit_code() == 2
     assert words in daemon.said
     assert not daemon.data_dir.exists()
-
-
-def test_address_of_all_interfaces_is_accepted_if_intended(make: Make) -> None:
-    daemon = make(listen={"tcp": ["0.0.0.0:0"], "insecure_listen": True}).start()
-    assert daemon.wait_for("insecure listen")["level"] == "warning"
 
 
 # -- the end

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from qmgr_bench.commands import bars
-from tests.qmgr_tools.conftest import Qmctl
+from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 SHORT = ["--count", "300", "--size", "64"]
@@ -24,6 +26,38 @@ def test_bench_measures_and_leaves_nothing(mode: str, qm: Qmctl) -> None:
     said = qm("bench", mode, "--help").out
     assert [key for key in row if key not in said] == []
     assert qm("queue", "show", "qmctl.bench").code == 3
+
+
+@pytest.mark.parametrize("way", ["options", "context", "environment"])
+def test_bench_logs_in_as_every_command_does(
+    way: str, qmctl: Qmctl, own_daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The port needs a login, so a login that is ignored fails."""
+    password = tmp_path / "bench.password"
+    password.write_text("a long password for the benchmark\n")
+    password.chmod(0o600)
+    at = ("-c", own_daemon.unix)
+    for words in (
+        "user create admin --role administrator --generate",
+        f"user create bench --role operator --role consumer --password-file {password}",
+    ):
+        assert qmctl(*at, *words.split()).code == 0
+    assert qmctl("bench", "put", *SHORT, "-c", own_daemon.tcp).code != 0
+    login = ["--user", "bench", "--password-file", str(password)]
+    where = ["-c", own_daemon.tcp]
+    if way == "options":
+        where += login
+    elif way == "context":
+        assert qmctl("context", "create", "own", own_daemon.tcp).code == 0
+        assert qmctl("login", "--context", "own", *login).code == 0
+        where = ["--context", "own"]
+    else:
+        monkeypatch.setenv("QMGR_USER", "bench")
+        monkeypatch.setenv("QMGR_PASSWORD_FILE", str(password))
+    for mode in ("put", "get", "putget"):
+        ended = qmctl("bench", mode, *SHORT, "-o", "json", *where)
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.json["messages"] == 300
 
 
 def test_bench_in_words(qm: Qmctl) -> None:

@@ -12,6 +12,8 @@ from qmgr_client.errors import AddressInvalid
         ("127.0.0.1:7470", Address("127.0.0.1", 7470)),
         ("[::1]:7470", Address("::1", 7470)),
         ("broker.example:1", Address("broker.example", 1)),
+        ("tls:nyc.example.org:7471", Address("nyc.example.org", 7471, is_tls=True)),
+        ("tls:[::1]:7471", Address("::1", 7471, is_tls=True)),
         ("unix:/run/qmgrd.sock", Address(path="/run/qmgrd.sock")),
     ],
 )
@@ -23,10 +25,12 @@ def test_address_is_taken_apart_and_put_together(text: str, address: Address) ->
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", '"" is not host:port or unix:/path'),
+        ("", '"" is not host:port, tls:host:port or unix:/path'),
         ("localhost", '"localhost" is not host:port'),
         ("::1:7470", "is not host:port"),
         ("unix:", "is not host:port"),
+        ("tls:", "is not host:port"),
+        ("tls:unix:/a", "is not host:port"),
         ("host:0", "port 0 of .* is out of range"),
         ("host:65536", "port 65536 of .* is out of range"),
         ("host:http", "is not host:port"),

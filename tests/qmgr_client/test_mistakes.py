@@ -177,7 +177,7 @@ async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> Non
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
-        (lambda: connect(""), AddressInvalid, "is not host:port or unix:/path"),
+        (lambda: connect(""), AddressInvalid, "is not host:port, tls:host:port or unix:/path"),
         (lambda: connect(None), AddressInvalid, "an address must be a str"),  # type: ignore[arg-type]
         (lambda: connect("h:1", name=7), ValueError, "the name 7 is not valid UTF-8"),  # type: ignore[arg-type]
         (lambda: connect("h:1", wait_ms="5"), RequestError, "wait_ms is of type str"),  # type: ignore[arg-type]

@@ -58,13 +58,13 @@ def test_the_later_source_wins_option_by_option(
 
 def test_the_environment_names_every_kind_of_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QMGRD_QUEUE_MANAGER__DATA_DIR", "/data")
-    monkeypatch.setenv("QMGRD_LISTEN__TCP", "127.0.0.1:1,[::]:2")
-    monkeypatch.setenv("QMGRD_LISTEN__INSECURE_LISTEN", "true")
+    monkeypatch.setenv("QMGRD_LISTEN__TCP", "127.0.0.1:1,[::1]:2")
+    monkeypatch.setenv("QMGRD_TLS__CLIENT_CERTIFICATES", "verify")
     monkeypatch.setenv("QMGRD_QUEUE_DEFAULTS__DEPTH_MAX", "10_000")
     monkeypatch.setenv("QMGRD_LOG__LEVEL", "debug")
     config = load()
     assert config.queue_manager.data_dir == Path("/data")
-    assert config.listen.tcp == ("127.0.0.1:1", "[::]:2")
+    assert config.listen.tcp == ("127.0.0.1:1", "[::1]:2")
     assert config.queue_defaults.depth_max == 10_000
     assert config.log.level == "debug"
 
@@ -98,13 +98,11 @@ def test_every_fault_is_reported_with_its_path(file: Path) -> None:
         [listen]
         unix = 4
         tcp = 5
-        insecure_listen = "maybe"
         [log]
         level = "loud"
     """)
     assert faults(file) == [
         "queue_manager.name: \"a b\" is not a name (1 to 64 letters, digits, '.', '_' and '-')",
-        'listen.insecure_listen: "maybe" is not true or false',
         "listen.tcp: 5 is not a list",
         "listen.unix: 4 is not text",
         "limits.message_max_bytes: 4 MiB is not below limits.frame_max_bytes less 64 KiB (64 KiB)",

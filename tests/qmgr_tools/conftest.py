@@ -21,7 +21,7 @@ from qmgr_tools.cli import connect_retry
 from qmgr_tools.main import run
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")
-LOGIN = "QMGR_USER", "QMGR_PASSWORD", "QMGR_PASSWORD_FILE"
+LOGIN = "QMGR_USER", "QMGR_PASSWORD", "QMGR_PASSWORD_FILE", "QMGR_CA_FILE", "QMGR_FINGERPRINT"
 numbers = itertools.count(1)
 
 

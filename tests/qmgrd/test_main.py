@@ -96,7 +96,7 @@ def test_check_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         ("[limits]\nframe_max = 1\n", "limits.frame_max: unknown key, did you mean"),
         ("[queue_defaults]\ndepth_max = -1\n", "queue_defaults.depth_max: -1 is not positive"),
-        ('[listen]\ntcp = ["0.0.0.0:7470"]\n', "listen.insecure_listen = true"),
+        ('[listen]\ntcp = ["0.0.0.0:7470"]\n', "name the address in listen.tls instead"),
         ("nonsense", "invalid TOML"),
     ],
 )

@@ -15,6 +15,7 @@ from qmgr_protocol.record import Fields, Uid
 SERIAL = struct.Struct(">4sQ")
 MAGIC = b"SIM:"
 DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT"
+OWN = (EVENTS, "SYSTEM.AUDIT")  # queues of messages that the queue manager itself puts
 HOSTILE = "H."  # prefix of the hostile clients' own queues
 GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # queues on which groups are put
 KINDS = ("a", "b", "c")  # values that selectors test
@@ -40,7 +41,7 @@ def require(holds: object, law: str, fact: str) -> None:
 
 def is_watched(queue: str) -> bool:
     """Returns whether the ledger tracks the messages on *queue*."""
-    return queue != EVENTS and not queue.startswith(HOSTILE)
+    return queue not in OWN and not queue.startswith(HOSTILE)
 
 
 def body_at(record: bytes) -> int:

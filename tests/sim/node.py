@@ -207,14 +207,14 @@ class Node:
             return False
         if self._kick or self.turns.has_work:
             return True
-        due_ms = self.turns.broker.next_timer_ms()
+        due_ms = self.turns.next_timer_ms()
         return due_ms is not None and due_ms <= self.now().ms
 
     def next_ms(self) -> int | None:
         """Returns the simulated time at which a timer needs a turn or a heartbeat is due."""
         if not self.up:
             return None
-        due_ms = self.turns.broker.next_timer_ms()
+        due_ms = self.turns.next_timer_ms()
         beat_ms = self.poll_ms + self.config.limits.heartbeat_ms // 4
         if due_ms is None:
             return beat_ms

@@ -1,12 +1,24 @@
 """Tests that users do only what their rights allow, and that the law finds planted bugs."""
 
+from typing import Any
+
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
+from qmgrd.core import broker
 from qmgrd.core.access.access import Access
+from qmgrd.core.arrivals.delayed_puts import DelayedPuts
+from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
+from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import owner
+from qmgrd.core.requests.audited import AUDITED
 from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
+from qmgrd.core.requests.user_sessions import UserSessions
+from qmgrd.core.returns.audit import put_audit
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.units import Units
 from tests.sim.broken import Patch
 from tests.sim.ledger import Violated
@@ -28,8 +40,8 @@ def law(seed: int) -> str:
     return ""
 
 
-def assert_caught() -> None:
-    assert any(law(seed) == "let_in_nothing" for seed in range(SEEDS))
+def assert_caught(by: str = "let_in_nothing") -> None:
+    assert any(law(seed) == by for seed in range(SEEDS))
 
 
 def test_worlds_with_users_have_no_hostile_clients() -> None:
@@ -38,12 +50,18 @@ def test_worlds_with_users_have_no_hostile_clients() -> None:
     assert not any(world.is_guarded and world.is_besieged for world in worlds)
 
 
-@pytest.mark.parametrize("seed", [3, 9, 15, 21])  # worlds, a world of topics, and nets
+@pytest.mark.parametrize("seed", [3, 9, 15, 27])  # worlds, a world of topics, and nets
 def test_users_do_only_what_their_rights_allow(seed: int) -> None:
     world = world_of(seed, 1_000)
     assert world.is_guarded
     world.run()
-    for feature in ("users put", "users get"):
+    for feature in (
+        "users put",
+        "users get",
+        "users with a rate put",
+        "audit GrantCreate OK",
+        "audit Get NOT_AUTHORIZED",
+    ):
         assert world.watch.happened[feature] > 0, feature
 
 
@@ -83,3 +101,64 @@ def test_put_that_is_not_checked_is_found(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(Guard, "check", unless_put)
     assert_caught()
+
+
+def test_put_above_a_rate_that_is_not_delayed_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(DelayedPuts, "delays", lambda self, pending, arrival: False)
+    assert_caught("keeps_limits")
+
+
+def test_connection_above_the_limit_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(UserSessions, "admits", lambda self, access, connection: True)
+    assert_caught("keeps_limits")
+
+
+def test_consumer_above_the_limit_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Session, "check_consumers", lambda self: None)
+    assert_caught("keeps_limits")
+
+
+def test_accepted_put_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
+    store = Streams._store
+
+    def unless_of_bob(self: Streams, *put: Any) -> list[tuple[int, RequestError]]:
+        return [] if put[2].user == "bob" else store(self, *put)
+
+    monkeypatch.setattr(Streams, "_store", unless_of_bob)
+    assert_caught("keeps_limits")
+
+
+def test_request_that_is_not_recorded_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(broker, "AUDITED", AUDITED - {m.GrantDelete})
+    assert_caught("recorded_once")
+
+
+def test_request_that_is_recorded_twice_is_found(monkeypatch: Patch) -> None:
+    def twice(self: AuditTrail, record: AuditRecord) -> None:
+        self.pending += [record, record]
+
+    monkeypatch.setattr(AuditTrail, "record", twice)
+    assert_caught("recorded_once")
+
+
+def test_record_of_a_later_turn_is_found(monkeypatch: Patch) -> None:
+    put, late = put_audit, list[AuditRecord]()
+
+    def later(context: Context, *others: object) -> None:
+        trail = context.audit
+        trail.pending, late[:] = list(late), trail.pending
+        put(context, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(broker, "put_audit", later)
+    assert_caught("recorded_once")
+
+
+def test_job_whose_end_is_not_recorded_is_found(monkeypatch: Patch) -> None:
+    record = AuditTrail.record
+
+    def unless_end(self: AuditTrail, found: AuditRecord) -> None:
+        if found.action != "JobEnd":
+            record(self, found)
+
+    monkeypatch.setattr(AuditTrail, "record", unless_end)
+    assert_caught("recorded_once")

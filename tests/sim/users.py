@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 NAMES = ("bob", "eve", "mover")
 ALIAS = f"{HOSTILE}USERS.A"  # an alias of the first queue
 GRANTS = tuple(f"{right} queue {queue}" for right in ("put", "get", "move") for queue in QUEUES)
-BODY = b"USER:%s:%s"
+BODY = b"USER:%s:%s:%s:"
+PUTS_AHEAD_MAX = 4  # unanswered puts of a user
+# The limits of some users. Connections: a lost one may still be open when the user connects again.
+LIMITS = {
+    "bob": {"puts_per_s_max": 4, "connections_max": 1, "consumers_max": 1, "streams_max": 1},
+    "eve": {"put_bytes_per_s_max": 400, "connections_max": 2, "consumers_max": 2},
+}
 VERIFIER = str(verifier.of_nobody(b"a secret of 32 bytes for worlds.", "admin"))
 ACTS = 0.3  # fraction of the steps in which each user acts
 CHANGES = 0.3  # fraction of the steps in which the operator changes a right
@@ -35,9 +41,11 @@ ROUNDS = 1_000  # rounds without faults at the end, in which the users still act
 class UserClient(Client):
     """A client of one user. It does at random what its user may do, and what it may not do."""
 
-    def __init__(self, world: "Chance", chances: Random, user: str, where: str) -> None:
+    def __init__(
+        self, world: "Chance", chances: Random, user: str, where: str, number: int
+    ) -> None:
         super().__init__(world, USER + user, where)
-        self._user, self._chances, self._lives = user, chances, 0
+        self._user, self._chances, self._lives = user, chances, number * 1_000
         self._forget()
 
     def _forget(self) -> None:
@@ -45,6 +53,7 @@ class UserClient(Client):
         self._opening = self._consumer = self._get = self._unit = self._unit_request = 0
         self._is_filled = False  # whether the open unit has a put
         self._held: list[tuple[int, bytes]] = []
+        self._tags: dict[int, bytes] = {}  # tags of unanswered puts, by id
 
     def act(self) -> None:
         """Acts in some of the steps."""
@@ -65,9 +74,13 @@ class UserClient(Client):
             )
             self._chances.choice(deeds)()
 
-    def _body(self, queue: str) -> bytes:
-        reached = QUEUES[0] if queue == ALIAS else queue
-        return records.encode(Fields(BODY % (self._user.encode(), reached.encode()) + b":"))
+    def _body(self, queue: str, number: int = 0) -> bytes:
+        """Returns a record that names the user, the queue, and the id *number* of a put."""
+        reached, tag = QUEUES[0] if queue == ALIAS else queue, b""
+        if number:
+            tag = b"%d.%d" % (self._lives, number)
+            self._tags[number] = tag
+        return records.encode(Fields(BODY % (self._user.encode(), reached.encode(), tag)))
 
     def _any_queue(self) -> str:
         return self._chances.choice((*QUEUES, ALIAS))
@@ -82,9 +95,11 @@ class UserClient(Client):
         return self._commit_id < self._next_id - 1
 
     def _put(self) -> None:
-        if not self._is_waiting:
-            queue, seen = self._any_queue(), self._commit_id
-            self.send(m.Put(self._stream, self._take_id(), seen, queue, [self._body(queue)]))
+        while self._next_id - 1 - self._commit_id < PUTS_AHEAD_MAX:
+            queue, seen, number = self._any_queue(), self._commit_id, self._take_id()
+            self.send(m.Put(self._stream, number, seen, queue, [self._body(queue, number)]))
+            if self._chances.random() < 0.5:
+                return
 
     def _consume(self) -> None:
         if not self._consumer:
@@ -141,7 +156,7 @@ class UserClient(Client):
                 self._held.append((message.queue_id, m.HANDLE.pack(priority, arrival, lease)))
             self._get = 0 if of == self._get else self._get
         elif kind is m.Committed:
-            self._commit_id = message.commit_id
+            self._committed(message)
         elif kind is m.Ok and of == self._opening:
             self._stream, self._commit_id = message.value[:2]
             self._next_id = self._commit_id + 1
@@ -158,6 +173,15 @@ class UserClient(Client):
         elif kind in (m.Ok, m.Error) and of == self._get:
             self._get = 0
 
+    def _committed(self, message: m.Committed) -> None:
+        """Checks that the puts up to the commit id were stored, unless they were refused."""
+        self._commit_id = message.commit_id
+        for seq_id, *_ in message.refused:
+            self._tags.pop(seq_id, None)
+        for seq_id in [x for x in self._tags if x <= message.commit_id]:
+            assert self.lab.user_law is not None
+            self.lab.user_law.answered(self._user, self._tags.pop(seq_id))
+
     def disconnected(self) -> None:
         self._forget()
 
@@ -169,7 +193,11 @@ class Users:
         self._chances = Random(f"users/{world.seed}")
         world.user_law = Law(world, where)
         self._operator = Asker(world, "operator-users", where)
-        self._clients = [UserClient(world, self._chances, name, where) for name in NAMES]
+        # The second client of bob competes for the only connection that bob may open.
+        self._clients = [
+            UserClient(world, self._chances, name, where, number)
+            for number, name in enumerate((*NAMES, "bob"))
+        ]
         self._rounds = ROUNDS
         self._granted: set[tuple[str, str]] = set()
         for queue in QUEUES:
@@ -178,7 +206,7 @@ class Users:
         roles = {"verifier": VERIFIER, "roles": ["administrator"]}
         self._want(m.UserCreate(0, "admin", roles))
         for name in NAMES:
-            self._want(m.UserCreate(0, name, {"verifier": VERIFIER}))
+            self._want(m.UserCreate(0, name, {"verifier": VERIFIER} | LIMITS.get(name, {})))
         self._operator.dial()
         world.settle()  # Later faults may delay the changes of rights, but not the users.
 

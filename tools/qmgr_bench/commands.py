@@ -243,11 +243,11 @@ def _measure(call: Call, **given: Any) -> None:
 
     doing = f"measure {given['mode']}"
     call.check(doing)
-    address = call.address()
+    address, login = call.address(), call.credentials(doing)
     if sys.stderr.isatty():
         output.note("measuring; press Ctrl-C to stop")
     with _failing(doing, address):
-        row = measure(address, Work(**given))
+        row = measure(address, Work(**given), login)
     if call.is_json:
         output.document(row)
     else:

@@ -306,7 +306,7 @@ def _read(sock: socket.socket) -> bytes:
 
 
 def dial(address: str) -> socket.socket:
-    """Returns a socket that is connected to *address* (HOST:PORT or unix:/PATH).
+    """Returns a socket that is connected to *address* (HOST:PORT, tls:HOST:PORT or unix:/PATH).
 
     Raises:
         OSError: The connection failed.

@@ -1,14 +1,16 @@
 """One measurement of qmctl bench: queue, connections, run and figures."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from qmgr_bench.load import NS_PER_MS, Latency, Load, Outcome, Plan, Sender
 from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_bench.unit_sender import UnitSender
 from qmgr_client.client_name import client_name
+from qmgr_client.credentials import Credentials
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.cli import humanize as humanize
@@ -16,6 +18,7 @@ from qmgr_tools.cli.failure import Exit, Failure, usage
 
 NAME = client_name("qmctl.bench")
 FOREVER_S = float("inf")
+Dial: TypeAlias = Callable[[str], Wire]  # opens a connection as the client of this name
 PRELOAD_INFLIGHT = 1_024
 PRELOAD_BYTES = 1 << 20
 
@@ -45,31 +48,34 @@ class Work:
         return self.inflight // self.unit * self.unit if self.unit else self.inflight
 
 
-def measure(address: str, work: Work) -> dict[str, Any]:
+def measure(address: str, work: Work, login: Credentials | None = None) -> dict[str, Any]:
     """Does *work* with the queue manager at *address* and returns the figures.
+
+    Each connection logs in with *login*, if any.
 
     Raises:
         OSError: The connection to *address* failed.
         RequestError, LoadFailed: The queue manager refused a request or did not finish the work.
         Failure: The queue has other messages, or the work exceeds a window.
     """
-    with _empty_queue(address, work), ExitStack() as sockets:
+    dial = partial(Wire, address, login=login)
+    with _empty_queue(dial, work), ExitStack() as sockets:
         pool = records(bodies(work.size, vary=not work.same), work.priority)
         if not work.producers:
-            _preload(address, work, pool)
+            _preload(dial, work, pool)
 
         def wire(role: str) -> Wire:
-            return sockets.enter_context(Wire(address, f"{NAME}.{role}"))
+            return sockets.enter_context(dial(f"{NAME}.{role}"))
 
         senders = [_sender(wire(f"producer.{i}"), work, pool) for i in range(work.producers)]
         receivers = [
             QmgrReceiver(wire(f"consumer.{i}"), work.queue, work.prefetch)
             for i in range(work.consumers)
         ]
-        before_ms = _cpu_ms(address)
+        before_ms = _cpu_ms(dial)
         plan = Plan(work.window, work.seconds, work.count or 0, work.rate or 0)
         outcome = Load(plan, senders, *receivers).run()
-        return _measured(work, outcome, _cpu_ms(address) - before_ms)
+        return _measured(work, outcome, _cpu_ms(dial) - before_ms)
 
 
 def _sender(wire: Wire, work: Work, pool: list[bytes]) -> Sender:
@@ -79,13 +85,13 @@ def _sender(wire: Wire, work: Work, pool: list[bytes]) -> Sender:
 
 
 @contextmanager
-def _empty_queue(address: str, work: Work) -> Iterator[None]:
+def _empty_queue(dial: Dial, work: Work) -> Iterator[None]:
     """Provides an empty queue, and restores its previous state afterwards.
 
     Raises:
         Failure: REFUSED if the queue has messages, USAGE if the windows are too large.
     """
-    with Wire(address, NAME) as control:
+    with dial(NAME) as control:
         _check_unit(work)
         _check_window(control.welcome, work)
         try:
@@ -100,7 +106,7 @@ def _empty_queue(address: str, work: Work) -> Iterator[None]:
         yield
     finally:
         # The daemon may have closed the first connection, which was silent during the measurement.
-        with Wire(address, NAME) as control:
+        with dial(NAME) as control:
             if existed:
                 control.ask(m.QueuePurge, work.queue)
             else:
@@ -144,15 +150,15 @@ def _check_window(welcome: m.Welcome, work: Work) -> None:
         )
 
 
-def _preload(address: str, work: Work, pool: list[bytes]) -> None:
+def _preload(dial: Dial, work: Work, pool: list[bytes]) -> None:
     window = max(min(PRELOAD_INFLIGHT, PRELOAD_BYTES // max(work.size, 1)), 1)
-    with Wire(address, f"{NAME}.preload") as wire:
+    with dial(f"{NAME}.preload") as wire:
         sender = QmgrSender(wire, work.queue, pool, coalesce=True)
         Load(Plan(window, FOREVER_S, work.count or 0), [sender]).run()
 
 
-def _cpu_ms(address: str) -> int:
-    with Wire(address, NAME) as control:
+def _cpu_ms(dial: Dial) -> int:
+    with dial(NAME) as control:
         return control.cpu_ms()
 
 

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from qmgr_bench.load import READ_BYTES, LoadFailed, dial
+from qmgr_client.credentials import Credentials
 from qmgr_protocol import messages as m
+from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
+from qmgr_protocol.scram import ClientLogin
 from qmgr_protocol.states import Side
 
 POOL = 4_096  # number of different messages
@@ -42,11 +45,12 @@ def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[byt
 class Wire:
     """A blocking connection to a queue manager: a handshake, then one request at a time."""
 
-    def __init__(self, address: str, name: str) -> None:
-        """Connects to *address* as the client *name*.
+    def __init__(self, address: str, name: str, login: Credentials | None = None) -> None:
+        """Connects to *address* as the client *name*, and logs in with *login*, if any.
 
         Raises:
             OSError: The connection to *address* failed.
+            ValueError: The password cannot be read.
             LoadFailed: The server is not a queue manager or refuses the connection.
         """
         self.sock: socket.socket = dial(address)
@@ -54,7 +58,7 @@ class Wire:
         self._requests = 0
         self._heard: deque[Any] = deque()
         try:
-            self.welcome = self._greet(name)
+            self.welcome = self._greet(name, login.login() if login is not None else None)
         except BaseException:
             self.sock.close()
             raise
@@ -65,11 +69,22 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
-    def _greet(self, name: str) -> m.Welcome:
-        self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name))
+    def _greet(self, name: str, login: ClientLogin | None) -> m.Welcome:
+        hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name)
+        if login is not None:
+            hello = hello._replace(auth_method=scram.METHOD, auth_data=login.first())
+        self.send(hello)
         welcome = self.next()
-        if type(welcome) is not m.Welcome:
-            raise LoadFailed(f"the queue manager refused the connection: {welcome}")
+        try:
+            if login is not None and type(welcome) is m.AuthChallenge:
+                self.send(m.AuthAnswer(login.answer(welcome.data)))
+                welcome = self.next()
+            if type(welcome) is not m.Welcome:
+                raise LoadFailed(f"the queue manager refused the connection: {welcome}")
+            if login is not None:
+                login.check(welcome.auth_data)
+        except scram.ScramFailed as error:
+            raise LoadFailed(f"the login failed: {error}") from error
         return welcome
 
     def send(self, message: Any) -> None:

@@ -24,7 +24,7 @@ from qmgr_tools.link import allow as link_allow
 from qmgr_tools.link import link
 from qmgr_tools.link import show as link_show
 from qmgr_tools.link.doctor import doctor as link_doctor
-from qmgr_tools.manager import apply, aside, connection, events, explain, status
+from qmgr_tools.manager import apply, aside, audit, connection, events, explain, status
 from qmgr_tools.message import browse, message
 from qmgr_tools.queue import alter as queue_alter
 from qmgr_tools.queue import move, queue, template
@@ -35,6 +35,8 @@ from qmgr_tools.store import export, history, report, snapshot, snapshot_list, s
 from qmgr_tools.subscription import alter as subscription_alter
 from qmgr_tools.subscription import consume as subscription_consume
 from qmgr_tools.subscription import subscription
+from qmgr_tools.tls import init as tls_init
+from qmgr_tools.tls import show as tls_show
 from qmgr_tools.top import top
 from qmgr_tools.topic import publish, topic
 from qmgr_tools.topic import unconsumed as topic_unconsumed
@@ -185,11 +187,13 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         ),
         "access": group("Rules for logins", show=access_show.show, test=access_verdict.verdict),
         "auth": group("Authorization of requests", explain=auth_explain.explain),
+        "tls": group("Certificates for TLS", init=tls_init.init, show=tls_show.show),
     },
     "The queue manager": {
         "status": status.status,
         "top": top.top,
         "events": events.events,
+        "audit": audit.audit,
         "history": group(
             "The history of messages, and its export cursors",
             aliases={"forget": "delete"},

@@ -129,7 +129,12 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
         return await self._row(QueueRow, m.QueueShow, queue, origins_after)
 
     async def browse_arrivals(
-        self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20
+        self,
+        queue: str,
+        after: int = 0,
+        messages_max: int = 1_000,
+        bytes_max: int = 2**20,
+        where: str = "",
     ) -> dict[str, Any]:
         """Returns a page of a queue in the order of arrival, including delayed messages.
 
@@ -142,6 +147,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
                 that arrive from now on, use the ``arrived`` of the queue's row.
             messages_max: The maximum number of messages to return.
             bytes_max: The maximum number of bytes to return.
+            where: A selector. Only messages that match are returned, so a page may be empty
+                although ``next`` is not None.
 
         Returns:
             A dictionary. ``items`` has the messages in the format of deliveries. ``next`` is the
@@ -151,7 +158,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
             RequestError: QUEUE_UNKNOWN or QUEUE_IS_REMOTE.
         """
         place = [0, after, 0, m.ARRIVAL]
-        wanted = m.Browse(1, queue, place, messages_max, bytes_max, order=m.ARRIVAL)
+        wanted = m.Browse(1, queue, place, messages_max, bytes_max, where, order=m.ARRIVAL)
         return await self._row(dict[str, Any], m.Browse, *wanted[1:])
 
     async def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:

@@ -6,16 +6,22 @@ import os
 import random
 import re
 import socket
+import ssl
 from dataclasses import dataclass
 
 from qmgr_client.address import Address
 from qmgr_client.aio.session import Session, Wire
 from qmgr_client.errors import GOODBYE, ConnectFailed
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.tls import TlsFailed, TlsOptions
+from qmgr_protocol.tls import explained as tls_explained
 
 BACK_OFF_MIN_MS = 100
 BACK_OFF_MAX_MS = 10_000
 DIAL_MAX_MS = 10_000  # maximum time in which to connect and receive the welcome
+TLS_HANDSHAKE_MAX_S = 10  # The default of asyncio, a minute, exceeds DIAL_MAX_MS.
+TLS_SHUTDOWN_MAX_S = 3  # maximum time for the other end to end TLS at the end of a connection
+TLS_HINT = "are the address and the certificates right?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,16 @@ class Dialler:
     Invariant: the dialler connects only while the session has no connection.
     """
 
-    def __init__(self, session: Session, address: Address, patience: ConnectTimes) -> None:
+    def __init__(
+        self,
+        session: Session,
+        address: Address,
+        patience: ConnectTimes,
+        tls: TlsOptions | None = None,
+    ) -> None:
         self._session = session
         self._address = address
+        self._tls = tls
         self._patience = patience
         self._loop = asyncio.get_running_loop()
 
@@ -71,6 +84,7 @@ class Dialler:
         failures, until_ms = 0, self._deadline(self._patience.wait_ms)
         while session.core.failed is None:
             session.loss_reason, session.retry_after_ms = "", 0
+            session.is_untrusted = False
             hint = await self._dial(until_ms)
             if hint:
                 failures += 1
@@ -124,6 +138,9 @@ class Dialler:
             session.drop()
             session.loss_reason = f"no answer within {limit_ms} ms"
             return "is it reachable, and is it a qmgrd?"
+        except TlsFailed as error:
+            session.loss_reason = str(error)
+            return TLS_HINT
         except OSError as error:
             session.loss_reason, hint = explained(error)
             return hint
@@ -132,19 +149,33 @@ class Dialler:
             return "is the name right?"
         if session.loss_reason.startswith(GOODBYE):  # Only a queue manager sends a goodbye.
             return "check the log of the queue manager"
+        if session.is_untrusted:
+            return TLS_HINT
         return "is it a qmgrd? check its log" if session.loss_reason else ""
 
     async def _connect(self) -> None:
-        host, port, path = self._address
-        session, loop = self._session, self._loop
+        host, port, path, _ = self._address
+        session, loop, tls = self._session, self._loop, self._tls
         if path:
             await loop.create_unix_connection(lambda: Wire(session), path)
-        else:
+        elif tls is None:
             await loop.create_connection(lambda: Wire(session), host, port)
+        else:
+            await loop.create_connection(
+                lambda: Wire(session, tls),
+                host,
+                port,
+                ssl=tls.context(),
+                server_hostname=tls.server_name or host,
+                ssl_handshake_timeout=TLS_HANDSHAKE_MAX_S,
+                ssl_shutdown_timeout=TLS_SHUTDOWN_MAX_S,
+            )
 
 
 def explained(error: OSError) -> tuple[str, str]:
     """Returns the reason why a connection failed, and a hint."""
+    if isinstance(error, ssl.SSLError):
+        return tls_explained(error), TLS_HINT
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error), "is the name right?"
     number = error.errno

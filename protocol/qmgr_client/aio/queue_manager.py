@@ -17,7 +17,10 @@ from qmgr_client.client_name import checked, client_name
 from qmgr_client.credentials import credentials
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.login import CertificateLogin, NewLogin
+from qmgr_client.tls import tls_options
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.tls import TlsOptions
 
 CLOSE_MAX_MS = 5_000
 
@@ -34,13 +37,14 @@ def connect(
     user: str = "",
     password: str = "",
     password_file: str = "",
+    tls: TlsOptions | None = None,
 ) -> "QueueManager":
     """Returns a client of the queue manager at *address*. The client is not connected yet.
 
     To connect, open the client with ``async with`` or ``await open()``.
 
     Args:
-        address: ``"host:port"`` or ``"unix:/path"``.
+        address: ``"host:port"``, ``"tls:host:port"`` or ``"unix:/path"``.
         name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
             to refuse a client whose request triggered a bug. Default: program, host and process id,
             such as ``"billing.host7.4711"``.
@@ -55,34 +59,45 @@ def connect(
         coalesce: Whether to send puts in one frame if they are made at about the same time.
         user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
             the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given
-            there either, the client does not log in.
+            there either, the client logs in by the certificate that it shows, or not at all.
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.
+        tls: For an address that begins with ``tls:``, how the client checks the queue manager, and
+            which certificate it shows. Default: the environment variables QMGR_CA_FILE,
+            QMGR_CERTIFICATE_FILE, QMGR_KEY_FILE, QMGR_SERVER_NAME and QMGR_FINGERPRINT. If none is
+            set either, the certificate of the queue manager must be signed by a CA of the system.
 
     Raises:
         AddressInvalid: *address* is not a valid address. This error is also a ValueError.
         ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
-            not 16 bytes, a time is negative, or the user or the password is missing.
+            not 16 bytes, a time is negative, the user or the password is missing, or *tls* is given
+            for an address without TLS.
         RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
         raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
     found = credentials(user, password, password_file)
+    where = addresses.parse(address)
+    options = tls_options(where, tls)
+    new_login: NewLogin | None = found.login if found is not None else None
+    if new_login is None and options is not None and options.certificate_file:
+        new_login = lambda server_hash: CertificateLogin()  # noqa: E731
     return QueueManager(
-        addresses.parse(address),
+        where,
         ClientCore(
             checked(name) or client_name(),
             producer_id,
             instance=secrets.randbits(63),
             coalesce=coalesce,
-            new_login=found.login if found is not None else None,
+            new_login=new_login,
         ),
         ConnectTimes(
             in_ms_or_none("wait_ms", wait_ms),
             in_ms_or_none("give_up_ms", give_up_ms) if reconnect else 0,
         ),
+        options,
     )
 
 
@@ -94,9 +109,14 @@ class QueueManager(Groups, Replies, Settling, Work):
     """
 
     def __init__(
-        self, address: addresses.Address, core: ClientCore, patience: ConnectTimes
+        self,
+        address: addresses.Address,
+        core: ClientCore,
+        patience: ConnectTimes,
+        tls: TlsOptions | None = None,
     ) -> None:
         super().__init__(core)
+        self._tls = tls
         self._address = address
         self._patience = patience
         self._task: asyncio.Task[None] | None = None
@@ -135,7 +155,7 @@ class QueueManager(Groups, Replies, Settling, Work):
             raise RuntimeError("the client is already open: open it once, or connect another one")
         self._session = Session(self._core)
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        dialler = Dialler(self._session, self._address, self._patience)
+        dialler = Dialler(self._session, self._address, self._patience, self._tls)
         self._task = asyncio.create_task(dialler.run(opened))
         try:
             await opened

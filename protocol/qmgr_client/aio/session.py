@@ -8,6 +8,7 @@ All requests of one turn of the loop are sent together at the end of the turn.
 
 import asyncio
 import os
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from qmgr_client.sansio.units import Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
+from qmgr_protocol.tls import TlsFailed, TlsOptions, end_point, explained
 
 # The default low-water mark of uvloop is 16 bytes, which would pause writing too often.
 WRITE_HIGH_BYTES = 1024 * 1024
@@ -33,16 +35,31 @@ CLOSE_MAX_MS = 1_000  # maximum time to send the last bytes of a connection
 class Wire(asyncio.Protocol):
     """One connection. Data that arrives after the connection was dropped is ignored."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", tls: TlsOptions | None = None) -> None:
         self.transport: asyncio.Transport | None = None
         self.is_paused = False
         self._session = session
+        self._tls = tls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Starts the connection."""
+        """Starts the connection. Nothing is sent to an untrusted queue manager."""
         self.transport = cast(asyncio.Transport, transport)
+        if self._tls is not None:
+            try:
+                self._tls.check(transport.get_extra_info("ssl_object"))
+            except TlsFailed as error:
+                self._session.distrusted(str(error))
+                self.transport.abort()
+                return
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._session.connected(self)
+
+    @property
+    def server_hash(self) -> bytes:
+        """The hash of the queue manager's certificate, which binds a login, or b"" without TLS."""
+        assert self.transport is not None, "the connection is open"
+        channel = self.transport.get_extra_info("ssl_object")
+        return b"" if channel is None else end_point(channel.getpeercert(binary_form=True))
 
     def data_received(self, data: bytes) -> None:
         """Passes data to the session."""
@@ -95,6 +112,7 @@ class Session:
         self.greeted: asyncio.Future[str] | None = None
         self.over: asyncio.Future[None] | None = None  # done when the connection has ended
         self.loss_reason = ""  # reason why the last connection was lost
+        self.is_untrusted = False  # whether TLS ended the last connection
         self.retry_after_ms = 0  # pause before a reconnect that the queue manager requested
         # The keys of the leases that the end of a processing block will settle.
         self.processing: set[tuple[int, bytes]] = set()
@@ -279,8 +297,13 @@ class Session:
         self._wire = wire
         self.over = self._loop.create_future()
         if self.core.failed is None:
-            self.core.connected(self.now_ms())
+            self.core.connected(self.now_ms(), wire.server_hash)
             self._write()
+
+    def distrusted(self, reason: str) -> None:
+        """Ends an attempt to connect to a queue manager that TLS shows to be another one."""
+        self.is_untrusted = True
+        self._answer_greeting(reason)
 
     def received(self, wire: Wire, data: bytes) -> None:
         """Handles data from the queue manager."""
@@ -296,8 +319,9 @@ class Session:
             return
         self._wire = None
         self.loss_reason = self.loss_reason or (
-            str(error) if error else "the queue manager closed the connection"
+            explained(error) if error else "the queue manager closed the connection"
         )
+        self.is_untrusted = isinstance(error, ssl.SSLError)
         self.core.connection_lost()
         self._dispatch()
         self._answer_greeting(self.loss_reason)

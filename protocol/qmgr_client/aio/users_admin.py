@@ -31,6 +31,7 @@ class UsersAdmin(Asker):
         verifier: str = "",
         roles: Sequence[str] = (),
         enabled: bool = True,
+        limits: Mapping[str, int] | None = None,
     ) -> UserRow:
         """Creates a user and returns its row.
 
@@ -44,6 +45,8 @@ class UsersAdmin(Asker):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of the user's roles.
             enabled: Whether the user may log in.
+            limits: The limits of the user by name, such as ``{"connections_max": 10}``. 0 is
+                unlimited. The other limits have the defaults of ``[user_defaults]``.
 
         Raises:
             RequestError: USER_EXISTS, NAME_INVALID, ROLE_UNKNOWN, USERS_EXHAUSTED,
@@ -54,6 +57,7 @@ class UsersAdmin(Asker):
         attributes |= {"verifier": _verifier(password)} if password else {}
         attributes |= {"roles": _listed("roles", roles)} if roles else {}
         attributes |= {} if enabled else {"enabled": False}
+        attributes |= limits or {}
         return await self._row(UserRow, m.UserCreate, user, attributes)
 
     async def user_alter(
@@ -64,6 +68,7 @@ class UsersAdmin(Asker):
         verifier: str | None = None,
         roles: Sequence[str] | None = None,
         enabled: bool | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> UserChanged:
         """Changes attributes of a user. None keeps the value of an attribute.
 
@@ -76,6 +81,8 @@ class UsersAdmin(Asker):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of all roles that the user has from now on.
             enabled: Whether the user may log in.
+            limits: The limits to change, by name. None restores the default of
+                ``[user_defaults]``. A limit below the present use closes and deletes nothing.
 
         Returns:
             The row of the user. Its ``connections`` is the number of closed connections.
@@ -90,7 +97,7 @@ class UsersAdmin(Asker):
             "enabled": enabled,
         }
         changes = {key: value for key, value in attributes.items() if value is not None}
-        return await self._row(UserChanged, m.UserAlter, user, changes)
+        return await self._row(UserChanged, m.UserAlter, user, changes | dict(limits or {}))
 
     async def user_delete(self, user: str) -> UserChanged:
         """Deletes a user and closes its connections.

@@ -114,7 +114,12 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
         return self._call(self._aio.queue_show(queue, origins_after))
 
     def browse_arrivals(
-        self, queue: str, after: int = 0, messages_max: int = 1000, bytes_max: int = 2**20
+        self,
+        queue: str,
+        after: int = 0,
+        messages_max: int = 1000,
+        bytes_max: int = 2**20,
+        where: str = "",
     ) -> dict[str, Any]:
         """Returns a page of a queue in the order of arrival, including delayed messages.
 
@@ -127,6 +132,8 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
                 that arrive from now on, use the ``arrived`` of the queue's row.
             messages_max: The maximum number of messages to return.
             bytes_max: The maximum number of bytes to return.
+            where: A selector. Only messages that match are returned, so a page may be empty
+                although ``next`` is not None.
 
         Returns:
             A dictionary. ``items`` has the messages in the format of deliveries. ``next`` is the
@@ -135,7 +142,7 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
         Raises:
             RequestError: QUEUE_UNKNOWN or QUEUE_IS_REMOTE.
         """
-        return self._call(self._aio.browse_arrivals(queue, after, messages_max, bytes_max))
+        return self._call(self._aio.browse_arrivals(queue, after, messages_max, bytes_max, where))
 
     def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:
         """Deletes the messages that are now on a queue and are not leased.

@@ -14,6 +14,7 @@ from qmgr_client.blocking.replies import Replies
 from qmgr_client.blocking.settle import Settling
 from qmgr_client.blocking.work import Work
 from qmgr_client.duration import Duration
+from qmgr_protocol.tls import TlsOptions
 
 
 def connect(
@@ -28,13 +29,14 @@ def connect(
     user: str = "",
     password: str = "",
     password_file: str = "",
+    tls: TlsOptions | None = None,
 ) -> "Client":
     """Returns a client of the queue manager at *address*. The client is not connected yet.
 
     To connect, open the client with ``with`` or ``open()``.
 
     Args:
-        address: ``"host:port"`` or ``"unix:/path"``.
+        address: ``"host:port"``, ``"tls:host:port"`` or ``"unix:/path"``.
         name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
             to refuse a client whose request triggered a bug. Default: program, host and process id,
             such as ``"billing.host7.4711"``.
@@ -53,11 +55,16 @@ def connect(
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.
+        tls: For an address that begins with ``tls:``, how the client checks the queue manager, and
+            which certificate it shows. Default: the environment variables QMGR_CA_FILE,
+            QMGR_CERTIFICATE_FILE, QMGR_KEY_FILE, QMGR_SERVER_NAME and QMGR_FINGERPRINT. If none is
+            set either, the certificate of the queue manager must be signed by a CA of the system.
 
     Raises:
         AddressInvalid: *address* is not a valid address. This error is also a ValueError.
         ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
-            not 16 bytes, a time is negative, or the user or the password is missing.
+            not 16 bytes, a time is negative, the user or the password is missing, or *tls* is given
+            for an address without TLS.
         RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     return Client(
@@ -73,6 +80,7 @@ def connect(
             user=user,
             password=password,
             password_file=password_file,
+            tls=tls,
         ),
     )
 

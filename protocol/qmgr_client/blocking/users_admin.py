@@ -30,6 +30,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         verifier: str = "",
         roles: Sequence[str] = (),
         enabled: bool = True,
+        limits: Mapping[str, int] | None = None,
     ) -> UserRow:
         """Creates a user and returns its row.
 
@@ -43,6 +44,8 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of the user's roles.
             enabled: Whether the user may log in.
+            limits: The limits of the user by name, such as ``{"connections_max": 10}``. 0 is
+                unlimited. The other limits have the defaults of ``[user_defaults]``.
 
         Raises:
             RequestError: USER_EXISTS, NAME_INVALID, ROLE_UNKNOWN, USERS_EXHAUSTED,
@@ -50,7 +53,9 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
                 allowed.
         """
         return self._call(
-            self._aio.user_create(user, password, verifier=verifier, roles=roles, enabled=enabled)
+            self._aio.user_create(
+                user, password, verifier=verifier, roles=roles, enabled=enabled, limits=limits
+            )
         )
 
     def user_alter(
@@ -61,6 +66,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         verifier: str | None = None,
         roles: Sequence[str] | None = None,
         enabled: bool | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> UserChanged:
         """Changes attributes of a user. None keeps the value of an attribute.
 
@@ -73,6 +79,8 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             verifier: A verifier from :meth:`user_show`, instead of a password.
             roles: The names of all roles that the user has from now on.
             enabled: Whether the user may log in.
+            limits: The limits to change, by name. None restores the default of
+                ``[user_defaults]``. A limit below the present use closes and deletes nothing.
 
         Returns:
             The row of the user. Its ``connections`` is the number of closed connections.
@@ -83,7 +91,12 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         """
         return self._call(
             self._aio.user_alter(
-                user, password=password, verifier=verifier, roles=roles, enabled=enabled
+                user,
+                password=password,
+                verifier=verifier,
+                roles=roles,
+                enabled=enabled,
+                limits=limits,
             )
         )
 

@@ -9,9 +9,33 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 if TYPE_CHECKING:
     from qmgr_protocol.scram import ClientLogin
 
+EXTERNAL = "external"
+
+
+class CertificateLogin:
+    """The login of a client that shows a certificate. TLS proves who both ends are."""
+
+    method = EXTERNAL
+
+    def first(self) -> bytes:
+        """Returns the data for the hello: none."""
+        return b""
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Refuses a challenge.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError("it asks for a password, but this client logs in by its certificate")
+
+    def check(self, proof: bytes) -> None:
+        """Accepts a welcome, because TLS has checked the certificate of the queue manager."""
+
+
 # A function that returns a new login for one connection. Its argument is the hash of the queue
 # manager's certificate (tls-server-end-point of RFC 5929), or b"" if the connection has no TLS.
-NewLogin: TypeAlias = Callable[[bytes], "ClientLogin"]
+NewLogin: TypeAlias = Callable[[bytes], "ClientLogin | CertificateLogin"]
 
 
 def hello_of(name: str, software: str, frame_max_bytes: int) -> m.Hello:
@@ -37,7 +61,7 @@ class ClientProof:
 
     def __init__(self, new_login: NewLogin | None) -> None:
         self._new_login = new_login
-        self._login: ClientLogin | None = None  # login on the present connection
+        self._login: ClientLogin | CertificateLogin | None = None  # login on the present connection
 
     def begin(self, hello: m.Hello, server_hash: bytes) -> m.Hello:
         """Begins a new login. Returns *hello* with its first message.

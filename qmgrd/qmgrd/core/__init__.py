@@ -8,6 +8,7 @@ shells drive it: the daemon and the simulator in `tests/sim`.
   definitions at a start. `growth.py` refuses operations for which a full store has no room.
 * Subpackages, each with a guide in its `__init__.py`:
 
+    arrivals     the waiting requests of each connection
     requests     replies to operators, and the table from each message to its handler
     sessions     connections: consumers, producers, units of work, settlements, subscriptions
     puts         incoming messages: puts of clients, publications and their fan-out

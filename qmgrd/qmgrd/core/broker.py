@@ -10,7 +10,6 @@ and the state of open connections. After any failure, a new Broker starts from t
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, get_args
 
 from qmgr_config.model import Config
@@ -38,6 +37,7 @@ from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.store_room import StoreRoom
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
+from qmgrd.core.requests.audited import AUDITED, Auditor
 from qmgrd.core.requests.operations import operations
 from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.requests.reads import READS, SELECTING
@@ -45,6 +45,8 @@ from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.template_pass import TemplatePass
+from qmgrd.core.requests.user_sessions import UserSessions
+from qmgrd.core.returns.audit import end_audit, put_audit, trim_audit
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.events import put_events
 from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
@@ -56,6 +58,7 @@ from qmgrd.core.sessions.settle_part import Arrived
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.subscriptions import Subscriptions
+from qmgrd.core.sessions.turn_end import write_turn
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.sessions.unused import Unused
 
@@ -93,6 +96,7 @@ class Broker:
         self.users = Users(context)
         self._rights = Rights(context, self.catalogue, self.users)
         self._guard = Guard(self.catalogue, self._rights)
+        self.auditor = Auditor(context, self.users, self._rights)
         self.jobs = Jobs(context, self.catalogue, self._rights)
         self.dead_letters = DeadLetters(context, self.catalogue)
         returns = Returns(context, self.dead_letters)
@@ -106,14 +110,15 @@ class Broker:
         self.streams = Streams(
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
-        self.streams.producer_count = boot_.producers
         self.admin = QueueAdmin(
             context, self.catalogue, self.jobs, self.delivery, self.streams, self.users, facts
         )
+        self._user_sessions = UserSessions(context, self._guard, self.auditor)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._room = StoreRoom(context)
         load(context, self.catalogue, self.jobs, self.users, unclean=boot_.unclean)
+        self.streams.load(boot_.producers, has_users=not self.users.is_open)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
@@ -152,18 +157,25 @@ class Broker:
         context.working = None
         context.turns += 1
         self._room.divide(space)
+        self.auditor.begin_turn()
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
     def opened(
-        self, connection: int, hello: m.Hello, session_id: bytes, identity: Identity = OPEN
+        self,
+        connection: int,
+        hello: m.Hello,
+        session_id: bytes,
+        identity: Identity = OPEN,
+        address: str = "",
     ) -> None:
-        """Registers a connection that a peer opened.
+        """Registers a connection that a peer opened from *address*.
 
         A session has one connection, the one with the highest number. An older connection is
         closed, and its leased messages return to their queues.
         """
         if not self.users.knows(identity):  # The users have changed since the login.
             self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")
+            self.auditor.login_refused(identity, address, hello.name, ErrorCode.LOGIN_REQUIRED)
             return
         access = self.users.accesses.get(identity.user)
         other = self._resumable.get(session_id)
@@ -171,6 +183,8 @@ class Broker:
             self._close_for_error(min(other, connection), SessionFenced())
             if other > connection:
                 return
+        if not self._user_sessions.admits(access, connection):
+            return
         self._resumable[session_id] = connection
         session = self.sessions[connection] = Session(
             connection,
@@ -181,12 +195,12 @@ class Broker:
             hello.software,
             self.context.now.ms,
             identity,
+            address,
             access,
             self._rights.is_enforced,
         )
-        if access is not None:
-            own = session.subscriptions
-            session.check_right = partial(self._guard.check_right, access, own)
+        self._user_sessions.join(session)
+        self.auditor.opened(session)
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Registers a connection that a link dialled."""
@@ -222,7 +236,9 @@ class Broker:
         session = self.sessions.pop(connection, None)
         if session is None:
             return
+        self.auditor.closed(session)
         self._resumable.pop(session.numbers.session_id, None)
+        self._user_sessions.leave(session)
         if session.path is not None and session.path.connection == connection:
             session.path.link.lost(session.path, why)
         self.delivery.close(session)
@@ -257,16 +273,22 @@ class Broker:
             try:
                 self._guard.check(session, message)
             except RequestError as error:
+                self.auditor.refused(session, message)
                 self._refuse_unauthorized(session, message, error)
                 return
         self.context.gives_hints = access is None or access.is_administrator
+        begun = self.auditor.begin(session, message) if type(message) in AUDITED else None
+        code = 0
         try:
             self._handle_allowed(session, message)
         except RequestError as error:
             assert isinstance(message, m.MessageWithId), message
+            code = error.code
             self.context.send(session.connection, error_of(message.request_id, error))
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
+        if begun is not None:
+            self.auditor.end(begun, code)
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         if isinstance(message, m.MessageWithId):
@@ -301,6 +323,7 @@ class Broker:
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:
         """Answers a snapshot request with a manifest or a RequestError."""
+        self.auditor.snapshot_ended(self.sessions.get(connection), result)
         if connection not in self.sessions:
             return
         is_error = isinstance(result, RequestError)
@@ -332,17 +355,17 @@ class Broker:
         # starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         context.working = None
-        self.streams.producer_count -= self.jobs.producers_gone
-        self.jobs.producers_gone = 0
+        self.streams.forget_producers(self.jobs.take_producers_gone())
         self.streams.end_turn()
         # Putting events changes queues and must precede the last refresh. Later events wait for the
         # next turn.
         put_events(context, self.catalogue, self.dead_letters)
         self.publications.count()
+        put_audit(context, self.catalogue, self.dead_letters)
         refresh_groups(context, self.jobs)
         context.working = None
         self._answer_all()
-        self._write()
+        write_turn(context, self.unused, self.streams.producer_count)
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
         return outcome
@@ -350,7 +373,7 @@ class Broker:
     def write_changes(self) -> Outcome:
         """Writes changes without any other work. Returns the notes to log."""
         refresh_groups(self.context, self.jobs)
-        self._write()
+        write_turn(self.context, self.unused, self.streams.producer_count)
         return Outcome([], [], [], self.take_notes())
 
     def take_notes(self) -> list[Note]:
@@ -368,31 +391,6 @@ class Broker:
             if session.settled_id and (settled := session.settled()) is not None:
                 self.context.send(connection, settled)
         self._answering.clear()
-
-    def _write(self) -> None:
-        context = self.context
-        for queue in context.dirty_queues.values():
-            queue.flush(context.tx)
-            was_leased = context.totals.had_leases(queue)
-            context.totals.count(queue)
-            if was_leased and not queue.leases:
-                self.unused.used(queue)
-        if context.dirty_queues or context.wrote or context.journal.is_due:
-            context.dirty_queues.clear()
-            context.turn_number += 1
-            if context.begin_work("history"):
-                context.journal.write(context)
-            else:
-                context.journal.forget_pending()
-            context.working = None
-            row = keys.CLOCK_ROW.pack(
-                context.now.ms,
-                context.now.wall_us,
-                context.stamper.last_us,
-                context.turn_number,
-                self.streams.producer_count,
-            )
-            rows.put(context.tx, keys.CLOCK, row)
 
     @property
     def busy(self) -> bool:
@@ -417,7 +415,8 @@ class Broker:
         context = self.context
         if context.is_maintenance:
             return context.journal.due_ms
-        due = context.timers.next_ms(), context.schedule.next_ms, context.journal.due_ms
+        timer_ms, schedule_ms = context.timers.next_ms(), context.schedule.next_ms
+        due = timer_ms, schedule_ms, context.journal.due_ms, context.audit.due_ms
         return min((ms for ms in due if ms is not None), default=None)
 
     def shutdown(self) -> None:
@@ -430,6 +429,7 @@ class Broker:
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
             )
             self.closed(connection, "shutdown")
+        end_audit(self.context.audit)
 
     def mark_clean(self) -> None:
         """Records, in this last turn, that no lease is open."""
@@ -442,8 +442,6 @@ class Broker:
         self.context.wrote = True
 
     def _retention(self) -> None:
-        running = {job.row["kind"] for job in self.jobs.running.values()}
-        for kind in ("retention", "origins"):
-            if kind not in running:
-                self.jobs.start(kind)
+        trim_audit(self.context, self.catalogue)
+        self.jobs.start_hourly()
         self.context.timers.at(self.context.now.ms + RETENTION_PERIOD_MS, self._retention)

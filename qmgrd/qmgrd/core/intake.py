@@ -18,78 +18,39 @@ time. A flood of expensive requests delays only its sender.
 4. A connection is held, and is in no line, while its peer has too many unread answers
    (unread_replies.py). A connection whose next request may have a long answer is also held while
    the answer does not fit in the room.
-5. When a connection is lost, its read-only requests are dropped (reads.py). Other requests are
-   served.
+5. A connection is delayed, and is in no line, while its next request is a put and its user has put
+   more than its limits allow (put_rates.py). If it is lost meanwhile, its requests are dropped as
+   if they had not arrived: their sender has no answer, and sends the puts again.
+6. When another connection is lost, its read-only requests are dropped (reads.py). Other requests
+   are served.
 """
 
 from collections import deque
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from qmgr_protocol import messages as m
+from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals, counts
+from qmgrd.core.arrivals.delayed_puts import DelayedPuts
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
+from qmgrd.core.limits.put_rates import PutRates
 from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.requests.reads import DROPPED, LONG
-from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived, SettlePart
+from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived
 
 # Limit in bytes for the waiting messages of one connection. Above it, reading pauses.
 AHEAD_MAX_BYTES = 4 * 1024 * 1024
+DELAYED_MAX_BYTES = 256 * 1024  # the same limit for a connection whose puts are delayed
 SLOT_SHIFT = 20  # the length of a slot as a power of two: 2**20 ns, about a millisecond
-
-
-class Arrival(NamedTuple):
-    """A message from a peer, or an event from the shell for the broker."""
-
-    message: Arrived | None  # the message, or None if ``event`` is set
-    event: Callable[[Broker], None] | None
-    size_bytes: int
-
-
-class ConnectionArrivals:
-    """The waiting arrivals of one connection. The peer's credit limits their number."""
-
-    __slots__ = (
-        "arrivals",
-        "bytes",
-        "closed",
-        "connection",
-        "is_link",
-        "messages",
-        "put_bytes",
-        "put_messages",
-        "used_ns",
-    )
-
-    def __init__(self, connection: int) -> None:
-        self.connection = connection
-        self.arrivals: deque[Arrival] = deque()
-        self.closed = False
-        self.is_link = False  # Puts and answers of a link are served even while the link is held.
-        self.bytes = 0
-        self.messages = 0  # the number of messages of all kinds except puts
-        self.put_messages = 0
-        self.put_bytes = 0
-        self.used_ns = 0  # the connection's clock
-
-    def drop_reads(self) -> int:
-        """Removes the read-only requests. Returns their size in bytes."""
-        reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
-        if reads:
-            self.arrivals = deque(
-                x for x in self.arrivals if x.event is not None or type(x.message) not in DROPPED
-            )
-        size_bytes = sum(arrival.size_bytes for arrival in reads)
-        self.bytes -= size_bytes
-        return size_bytes
 
 
 class Intake:
     """All waiting arrivals.
 
-    Invariant: between turns each connection with arrivals is exactly once in ``_lines``, ``_held``
-        or ``_waiting``, and no line is empty. ``_slots`` is a heap of the slots of all lines.
+    Invariant: between turns each connection with arrivals is exactly once in ``_lines``, ``_held``,
+        ``_waiting`` or ``_delayed``, and no line is empty. ``_slots`` is a heap of the slots of all
+        lines.
     """
 
     def __init__(
@@ -97,6 +58,7 @@ class Intake:
         handles_max: int = SETTLE_HANDLES,
         unread_replies: UnreadReplies | None = None,
         bytes_max: int = 64 * 1024 * 1024,
+        put_rates: PutRates | None = None,
     ) -> None:
         """Creates an empty intake.
 
@@ -106,7 +68,9 @@ class Intake:
                 for long answers.
             bytes_max: The limit in bytes for waiting messages of all connections. Above it, the
                 daemon reads only from connections without waiting arrivals.
+            put_rates: The rates of connections whose users have a limit.
         """
+        self._delayed = DelayedPuts(put_rates or PutRates())
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._unread_replies = unread_replies or UnreadReplies()
         self._bytes_max = bytes_max
@@ -127,7 +91,8 @@ class Intake:
     def is_ahead(self, pending: ConnectionArrivals) -> bool:
         """Returns whether reading from the connection should pause because too many bytes wait."""
         waiting = pending.bytes
-        return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
+        limit = DELAYED_MAX_BYTES if pending.is_delayed else AHEAD_MAX_BYTES
+        return waiting > 0 and (waiting > limit or self.bytes > self._bytes_max)
 
     @property
     def is_full(self) -> bool:
@@ -153,7 +118,7 @@ class Intake:
             pending.put_messages += len(message.records) or 1
             pending.put_bytes += size_bytes
         else:
-            pending.messages += _counts(message)
+            pending.messages += counts(message)
         self._add(pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: Callable[[Broker], None]) -> None:
@@ -220,6 +185,27 @@ class Intake:
             for connection in list(self._waiting)[: self._unread_replies.long_answers]:
                 self._add_to_rotation(self._waiting.pop(connection))
 
+    def begin_turn(self, now_ms: int) -> None:
+        """Continues with as many delayed connections as their users have tokens for."""
+        for pending in self._delayed.ready(now_ms):
+            self._add_to_rotation(pending)
+
+    def next_put_ms(self) -> int | None:
+        """Returns the store clock time at which a delayed connection can continue, or None."""
+        return self._delayed.next_ms()
+
+    def _drop_requests(self, pending: ConnectionArrivals) -> None:
+        """Drops all requests of the lost connection *pending*, which is in no line.
+
+        Its events are served.
+        """
+        self._delayed.forget(pending)
+        self.bytes -= pending.drop_requests()
+        if pending.arrivals:
+            self._add_to_rotation(pending)
+        else:
+            del self._pending[pending.connection]
+
     def end_turn(self) -> None:
         """Continues with connections that were held for this turn, or that now have room."""
         for connection in self._unread_replies.end_turn():
@@ -236,6 +222,9 @@ class Intake:
         if pending is None:
             return
         pending.closed = True
+        if pending.is_delayed:
+            self._drop_requests(pending)
+            return
         is_separate = (
             self._held.pop(connection, None) or self._waiting.pop(connection, None)
         ) is not None
@@ -261,7 +250,7 @@ class Intake:
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
         unread_replies = self._unread_replies
-        held = unread_replies.held
+        held, limited = unread_replies.held, self._delayed.limited
         now_ns = clock_ns()
         try:
             while slots and requests_max > 0 and bytes_max > 0:
@@ -271,7 +260,10 @@ class Intake:
                     del lines[heappop(slots)]
                     continue
                 pending = line.popleft()
-                if (held or unread_replies.is_room_short) and self._holds_back(pending):
+                number = pending.connection
+                if (held or unread_replies.is_room_short or number in limited) and self._holds_back(
+                    pending
+                ):
                     continue
                 arrival = pending.arrivals.popleft()
                 message, _, size_bytes = arrival
@@ -284,14 +276,14 @@ class Intake:
                         pending.put_messages -= len(message.records) or 1
                         pending.put_bytes -= size_bytes
                     else:
-                        pending.messages -= _counts(message)
+                        pending.messages -= counts(message)
                     pending.bytes -= size_bytes
                     self.bytes -= size_bytes
                     bytes_max -= size_bytes
                 requests_max -= 1
                 before_ns = now_ns
                 try:
-                    yield pending.connection, arrival
+                    yield number, arrival
                 finally:
                     now_ns = clock_ns()
                     pending.used_ns += now_ns - before_ns
@@ -315,7 +307,11 @@ class Intake:
         if unread_replies.is_room_short and kind in LONG:
             self._waiting[pending.connection] = pending
             return True
-        return False
+        if not self._delayed.delays(pending, arrival):
+            return False
+        if pending.closed:  # Otherwise, a user who closes each connection would never wait.
+            self._drop_requests(pending)
+        return True
 
     def _move(self, pending: ConnectionArrivals, slot: int, share: int) -> None:
         """Moves *pending* from *slot* to a later slot unless it has used its share of this turn."""
@@ -339,8 +335,3 @@ class Intake:
 
 def _nothing(broker: Broker) -> None:
     """Does nothing."""
-
-
-def _counts(message: Arrived) -> bool:
-    """Returns whether *message* counts toward the limit of waiting messages."""
-    return type(message) is not SettlePart or message.is_last

@@ -19,7 +19,8 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
-from qmgrd.core.access.login import OWNER, Decision, Login, Welcomed
+from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Welcomed
+from qmgrd.core.access.origin import Tls
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
+AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
+NEVER_MS = 1 << 62
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
 JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
 _OWN = frozenset({m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway, m.Ping, m.Pong})
@@ -49,8 +52,8 @@ class Peer:
     """One connection, dialled by a peer or by a link.
 
     Invariant: the broker receives ``opened`` (or ``dialled``) once, before any message, and
-        ``closed`` once, after the last message. The broker receives no event for a connection that
-        never opened.
+        ``closed`` once, after the last message. For a connection that never opened, the broker
+        receives at most ``login_refused`` or ``dial_failed``.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Peer:
         *,
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
+        admit_user: AdmitUser = lambda user: None,
         login: Login | None = None,
         own_login: ClientLogin | None = None,
     ) -> None:
@@ -76,6 +80,8 @@ class Peer:
             dial: The reason why a link dialled, or None if the peer dialled.
             admit: A function that returns the refusal of a peer with this hello, or None. It is
                 called once the peer has logged in.
+            admit_user: A function that returns the refusal of a further connection of a user, or
+                None. It is not called for a resumed session, which may replace its connection.
             login: The login of the peer. Without it, every peer may do everything.
             own_login: The login of this queue manager at the peer that a link dialled, or None.
         """
@@ -87,8 +93,9 @@ class Peer:
         # The session id of the peer that dialled; the session is new, or resumed by its token.
         self.session_id = b""
         self._tokens = tokens
-        self._admit = admit
+        self._admit, self._admit_user = admit, admit_user
         self._login = login
+        self._address = login.address if login is not None else ""
         self._own_login = own_login
         self._intake = intake
         self._limits = limits
@@ -116,6 +123,13 @@ class Peer:
     def refusal(self) -> str:
         """The reason of a refused login, for operators only, or ""."""
         return self._login.reason if self._login is not None else ""
+
+    def secured(self, tls: Tls) -> None:
+        """Gives the login the facts that TLS proved about the connection, before the hello."""
+        if self._login is not None:
+            self._login.secured(tls)
+        elif self._own_login is not None:
+            self._own_login.bind(tls.server_hash)
 
     def hello(self) -> bytes:
         """Returns the first bytes that a link sends."""
@@ -224,8 +238,20 @@ class Peer:
         if isinstance(decision, m.AuthChallenge):
             return self._connection.send(decision)
         if isinstance(decision, m.Goaway):
-            return self._leave(decision)
+            assert self._login is not None
+            identity = Identity(self._login.claimed, hello.auth_method)
+            return self._refuse_login(hello, identity, decision)
         return self._welcome_peer(hello, decision)
+
+    def _refuse_login(self, hello: m.Hello, identity: Identity, goaway: m.Goaway) -> bytes:
+        """Refuses a connection. The broker records that, unless no login was required."""
+        if self._login is None:
+            return self._leave(goaway)
+        address, name, code = self._address, hello.name, goaway.code
+        self._intake.event(
+            self.number, lambda broker: broker.auditor.login_refused(identity, address, name, code)
+        )
+        return self._leave(goaway)
 
     def _leave(self, goaway: m.Goaway) -> bytes:
         self.goaway = goaway
@@ -237,14 +263,18 @@ class Peer:
         token = hello.session
         session_id = self._tokens.session_id(token, identity.user)
         self.session_id = session_id
-        refusal = self._admit(hello)
+        refusal = None if session_id else self._admit_user(identity.user)
+        refusal = refusal or self._admit(hello)
         if refusal is not None:
-            return self._leave(refusal)
+            return self._refuse_login(hello, identity, refusal)
+        address = self._address
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
             token = self._tokens.new(self.number, identity.user)
             self.session_id = session_id = self._tokens.session_id(token, identity.user)
-        self._report(lambda broker: broker.opened(self.number, hello, session_id, identity))
+        self._report(
+            lambda broker: broker.opened(self.number, hello, session_id, identity, address)
+        )
         welcome = self._welcome._replace(session=token, auth_data=welcomed.auth_data)
         return self._connection.send(welcome)
 
@@ -297,6 +327,11 @@ class Peer:
         return self._intake.is_ahead(self._pending)
 
     @property
+    def is_delayed(self) -> bool:
+        """Whether the next request waits because the user puts faster than its limits allow."""
+        return self._pending.is_delayed
+
+    @property
     def frame_bytes(self) -> int:
         """The length of the incomplete frame, or 0 if it is unknown."""
         return self._connection.frame_bytes
@@ -324,7 +359,9 @@ class Peer:
         # The listener's intervals apply to both ends. A link uses its own until it knows them.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
-        return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+        # The daemon may not read a delayed connection, so its silence has no meaning.
+        liveness_ms = NEVER_MS if self.is_delayed else limits.liveness_ms
+        return self._connection.poll(now_ms, limits.heartbeat_ms, liveness_ms)
 
     def closed(self, why: str) -> None:
         """Reports once to the broker that the connection is closed."""

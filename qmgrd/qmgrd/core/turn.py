@@ -105,6 +105,7 @@ class Turns:
             settle_handles(config.store),
             self.broker.context.unread_replies,
             config.limits.buffers_max_bytes // 2,
+            self.broker.context.put_rates,
         )
         self.notes = self.broker.take_notes()  # the notes of the start, for the log
 
@@ -112,6 +113,11 @@ class Turns:
     def has_work(self) -> bool:
         """Whether there is work for a turn now."""
         return bool(self.intake) or self.broker.busy
+
+    def next_timer_ms(self) -> int | None:
+        """Returns the store clock time at which the next turn is due, or None."""
+        due = self.broker.next_timer_ms(), self.intake.next_put_ms()
+        return min((ms for ms in due if ms is not None), default=None)
 
     def run(self, now: Now) -> Outcome:
         """Runs one turn.
@@ -131,6 +137,7 @@ class Turns:
         broker, connection = self.broker, 0
         limits, budget = self._limits, broker.context.budget
         budget.begin()
+        self.intake.begin_turn(now.ms)
         tx = self._store.begin()
         try:
             broker.begin(tx, now, self._store.space())

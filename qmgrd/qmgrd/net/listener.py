@@ -13,16 +13,18 @@ import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import structlog
 
-from qmgr_config.address import Address
+from qmgr_config.address import Address, parse_address
 from qmgr_config.model import Config
 
 BACKLOG = 1024
 LISTENING_FILE = "listening.json"
 ACCEPTS_MAX = 8  # number of connections accepted in a row before existing connections are served
 RETRY_S = 0.5  # time before accept() is tried again after a failure
+Protocol: TypeAlias = Callable[[], asyncio.BaseProtocol]
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 
 log = structlog.get_logger()
@@ -38,8 +40,9 @@ class Listener:
     Invariant: ``_retry`` is set while accepting is paused because the system refused a connection.
     """
 
-    def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+    def __init__(self, sock: socket.socket, protocol: Protocol, *, is_tls: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
+        self._is_tls = is_tls
         self._socket = sock
         self._protocol = protocol
         self._retry: asyncio.TimerHandle | None = None
@@ -53,7 +56,8 @@ class Listener:
         """The address in the form that a client would use."""
         if self._socket.family == socket.AF_UNIX:
             return f"unix:{self._socket.getsockname()}"
-        return str(Address(*self._socket.getsockname()[:2]))
+        address = str(Address(*self._socket.getsockname()[:2]))
+        return f"tls:{address}" if self._is_tls else address
 
     def close(self) -> None:
         """Stops listening. Accepted connections stay open."""
@@ -102,24 +106,36 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
 
-async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -> list[Listener]:
+async def listen(
+    config: Config, protocol: Protocol, tls_protocol: Protocol | None = None
+) -> list[Listener]:
     """Returns a listener for each address.
+
+    Args:
+        config: The addresses.
+        protocol: Creates the session of a connection without TLS.
+        tls_protocol: Creates the session of a connection with TLS. Required if an address uses TLS.
 
     Raises:
         ListenFailed: The error message states the address, the reason and the remedy.
     """
-    sockets: list[socket.socket] = []
+    sockets: list[tuple[socket.socket, bool]] = []
+    tcp = [(text, False) for text in config.listen.tcp]
+    tls = [(text, True) for text in config.listen.tls]
     try:
-        for address in config.listen.addresses:
-            for family, where in await _resolve(address):
-                sockets.append(_bind(family, where, str(address)))
+        for text, is_tls in tcp + tls:
+            for family, where in await _resolve(parse_address(text)):
+                sockets.append((_bind(family, where, text), is_tls))
         if config.unix_path is not None:
-            sockets.append(_bind_unix(config.unix_path))
+            sockets.append((_bind_unix(config.unix_path), False))
     except ListenFailed:
-        for sock in sockets:
+        for sock, _ in sockets:
             sock.close()
         raise
-    return [Listener(sock, protocol) for sock in sockets]
+    secure = tls_protocol or protocol
+    return [
+        Listener(sock, secure if is_tls else protocol, is_tls=is_tls) for sock, is_tls in sockets
+    ]
 
 
 def write_addresses(data_dir: Path, addresses: list[str]) -> None:

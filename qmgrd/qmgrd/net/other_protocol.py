@@ -43,9 +43,8 @@ class Other(NamedTuple):
 
 HTTP = Other("this looks like HTTP, but this port uses the protocol of qmgrd", _HTTP_ANSWER)
 TLS = Other(
-    "this looks like TLS, which qmgrd does not support: connect without TLS, or through a proxy "
-    "that "
-    "terminates it",
+    "this looks like TLS, but this port does not use it: dial an address of listen.tls, or leave "
+    "out tls:",
     b"",
 )
 

@@ -94,8 +94,12 @@ class SocketSession(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self.set_marks(is_room_short=self._host.unsent.is_room_short)
         self._host.session_entered(self)
+        self._begin(self._transport)
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        """Sends the hello of a link."""
         if self.peer.dial:
-            self._transport.write(self.peer.hello())
+            transport.write(self._encoded(self.peer.hello()))
 
     def set_marks(self, *, is_room_short: bool) -> None:
         """Sets the amount of unread data above which the peer is blocked."""
@@ -116,10 +120,11 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Splits received bytes into messages, for the next turn."""
-        if self._open_transport() is None:
-            return
+        if self._open_transport() is not None:
+            self._received(self._frames.last[:nbytes].tobytes())
+
+    def _received(self, data: bytes) -> None:
         peer = self.peer
-        data = self._frames.last[:nbytes].tobytes()
         try:
             answers = peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
@@ -135,7 +140,7 @@ class SocketSession(asyncio.BufferedProtocol):
         held_bytes, before = peer.partial_bytes, self._partial_bytes
         if held_bytes or before:
             self._partial_bytes = held_bytes
-            is_new = held_bytes != before + nbytes
+            is_new = held_bytes != before + len(data)
             self._frames.holds(self, held_bytes, peer.frame_bytes, is_new=is_new)
         if peer.is_ahead and self._open_transport() is not None:
             self._pause("turns")
@@ -217,11 +222,13 @@ class SocketSession(asyncio.BufferedProtocol):
         transport = self._open_transport()
         if transport is None:
             return
-        unsent_bytes, size_bytes = transport.get_write_buffer_size(), len(data)
+        unsent_bytes = transport.get_write_buffer_size()
         if unsent_bytes > self._host.unsent.bytes_max:
             why = f"the peer left more than {self._host.unsent.bytes_max} bytes of replies unread"
             self.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
             return
+        data = self._encoded(data)
+        size_bytes = len(data)
         self._written_bytes += size_bytes
         if not unsent_bytes or size_bytes > self._longest_bytes:
             self._longest_bytes = size_bytes
@@ -261,7 +268,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """
         transport = self._open_transport()
         assert transport is not None
-        transport.write(last_words)
+        transport.write(self._encoded(last_words) + self._farewell())
         transport.write_eof()
         if not transport.is_reading():
             transport.resume_reading()
@@ -276,10 +283,20 @@ class SocketSession(asyncio.BufferedProtocol):
         """
         transport = self._transport
         assert transport is not None
+        if farewell := self._farewell():
+            transport.write(farewell)
         transport.close()
         loop = asyncio.get_running_loop()
         self._lingering = loop.call_later(FETCH_S, transport.abort)
         self.peer.closed(self._why)
+
+    def _encoded(self, data: bytes) -> bytes:
+        """Returns *data* as the bytes that the socket carries."""
+        return data
+
+    def _farewell(self) -> bytes:
+        """Returns the last bytes of this direction of the connection."""
+        return b""
 
     def _open_transport(self) -> asyncio.Transport | None:
         """Returns the transport, unless the connection is closing or closed."""
@@ -326,7 +343,7 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def poll(self, now_ms: int) -> None:
         """Sends a heartbeat if one is due. Cuts off a silent peer."""
-        if not self.is_reading:
+        if not (self.is_reading or self.peer.is_delayed):
             return  # Silence has no meaning while the session does not read.
         try:
             ping = self.peer.poll(now_ms)

@@ -1,6 +1,7 @@
 """The tables, by name."""
 
 from qmgr_tables.table import Table
+from qmgr_tables.tables.audit import AUDIT_TABLE
 from qmgr_tables.tables.deadletters import DEAD_LETTERS
 from qmgr_tables.tables.duplicates import DUPLICATES
 from qmgr_tables.tables.events import EVENTS_TABLE
@@ -27,6 +28,7 @@ TABLES: dict[str, Table] = {
         REPUBLISH,
         DEAD_LETTERS,
         EVENTS_TABLE,
+        AUDIT_TABLE,
         HISTORY,
         SNAPSHOTS,
     )

@@ -75,7 +75,10 @@ def test_snapshots_take_no_cursor() -> None:
         ({"url": "a:1"}, "option cursor is missing; name a separate cursor for each stream"),
         ({**URL, "path": "/x"}, "options url and path: a stream reads only one of them; omit one"),
         ({**URL, "cursor": "a b"}, "option cursor: 'a b' is not a valid name; use 1 to 64 of"),
-        ({**URL, "url": "nowhere"}, 'option url: "nowhere" is not host:port or unix:/path; write'),
+        (
+            {**URL, "url": "nowhere"},
+            'option url: "nowhere" is not host:port, tls:host:port or unix:/path; write',
+        ),
         ({**URL, "url": "a:1,a:1"}, "option url: a:1 is listed twice; list it once"),
         ({**URL, "startingOffsets": "new"}, "'new' is not a valid value; use earliest or latest"),
         (

@@ -12,7 +12,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgr_protocol.scram import ClientLogin
 from qmgr_tools.cli import remedy
-from qmgrd.core.access import rights
+from qmgrd.core.access import rights, user_limits
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.login import Login, Logins
 from qmgrd.core.access.origin import Origin
@@ -229,6 +229,19 @@ def too_many_grants(app: Client) -> RequestError:
     return refusal(app, m.GrantCreate, "admin", "", ["put"], "queue", "LAST")
 
 
+def reached(name: str) -> RequestError:
+    """Returns the error for a user that has reached a limit."""
+    return user_limits.reached_error("bob", name, 3, 3)
+
+
+def stored_bytes_reached(app: Client) -> RequestError:
+    app.ask(m.UserCreate, "admin", ADMIN | {"stored_bytes_max": 100})
+    admin = app.manager.connect(user="admin")
+    admin.ask(m.QueueCreate, "Q")
+    (refused,) = admin.put_records("Q", record(bytes(1_000)))
+    return RequestError(refused.code, refused.text)
+
+
 def login_refused(app: Client, hello: m.Hello) -> RequestError:
     """Returns the reason for which a connection of another machine is closed."""
     app.ask(m.UserCreate, "admin", ADMIN)
@@ -313,6 +326,34 @@ CASES = [
     Case(
         lambda app: administered(app, m.UserCreate, "bob", {}),
         "alter it with: qmctl user alter bob",
+    ),
+    Case(
+        reached("connections_max"),
+        "an administrator can raise the limit with: qmctl user alter bob --connections-max N",
+    ),
+    Case(
+        reached("streams_max"),
+        "an administrator can raise the limit with: qmctl user alter bob --streams-max N",
+    ),
+    Case(
+        reached("producers_max"),
+        "an administrator can raise the limit with: qmctl user alter bob --producers-max N",
+    ),
+    Case(
+        reached("consumers_max"),
+        "an administrator can raise the limit with: qmctl user alter bob --consumers-max N",
+    ),
+    Case(
+        reached("queues_max"),
+        "an administrator can raise the limit with: qmctl user alter bob --queues-max N",
+    ),
+    Case(
+        reached("subscriptions_max"),
+        "an administrator can raise the limit with: qmctl user alter bob --subscriptions-max N",
+    ),
+    Case(
+        stored_bytes_reached,
+        "an administrator can raise the limit with: qmctl user alter admin --stored-bytes-max SIZE",
     ),
     Case(too_many_grants, "grant rights to a role: qmctl role create ROLE"),
     Case(

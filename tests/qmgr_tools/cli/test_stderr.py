@@ -90,6 +90,7 @@ def test_every_list_is_an_array(qm: Qmctl, queue: str) -> None:
         "republish ls",
         "context ls",
         "events",
+        "audit",
         "history ls",
         "dlq ls",
         f"browse {queue}",

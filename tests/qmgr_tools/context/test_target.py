@@ -58,7 +58,10 @@ def test_unix_socket_is_an_address() -> None:
 )
 def test_invalid_address_is_refused(text: str, why: str) -> None:
     found = failure(connect=text)
-    assert str(found) == f"--connect is not a valid address -- {why} -- use HOST:PORT or unix:/PATH"
+    assert (
+        str(found) == f"--connect is not a valid address -- {why} -- "
+        "use HOST:PORT, tls:HOST:PORT or unix:/PATH"
+    )
     assert found.exit_code is Exit.USAGE
 
 
@@ -125,7 +128,7 @@ def test_order_is_option_then_address_then_context_of_the_environment(
     [
         ("nyc", {}, "if you mean the context: --context nyc"),
         (None, {ENVIRONMENT: "nyc"}, "if you mean the context: --context nyc"),
-        ("jfk", {}, "use HOST:PORT or unix:/PATH"),
+        ("jfk", {}, "use HOST:PORT, tls:HOST:PORT or unix:/PATH"),
     ],
 )
 def test_context_given_as_an_address_is_known(

@@ -54,6 +54,8 @@ def test_password_comes_from_a_file_standard_input_or_nowhere(
         "has_password",
         "created_us",
         "password_us",
+        "limits",
+        "given",
     }
     assert works(own_daemon, "a", "of file")
     at("user", "create", "b", "--password-file", "-", stdin=b"piped\n")

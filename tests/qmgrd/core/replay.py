@@ -23,6 +23,7 @@ from qmgr_config.model import Config
 from qmgr_protocol import history
 from qmgr_protocol.codec import unpack
 from qmgrd.core.catalogue.attributes import bounds
+from qmgrd.core.catalogue.system import AUDIT
 from qmgrd.core.catalogue.templates import Template, Templates
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -174,11 +175,13 @@ class Replay:
             return
         accounts = self._is_kept(name, new)
         self.queues[new["queue_id"]] = Known(name, new["kind"], accounts, row=new)
-        self.is_whole = self.is_whole and accounts
+        self.is_whole = self.is_whole and (accounts or name == AUDIT)
         if old is not None and (old == new or old.get("accounting") != new.get("accounting")):
             anew.add(new["queue_id"])  # The setting may have changed twice in between.
 
     def _is_kept(self, name: str, row: dict[str, Any]) -> bool:
+        if name == AUDIT:
+            return False  # No default and no template applies to it.
         found = self.templates.of(name) if row["kind"] == "local" else None
         held = row if found is None else found.attributes | row
         is_on: bool = bounds(self.config, held).accounting == "on"

@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_config.model import LoginConfig
 from qmgr_protocol.scram import ServerLogin, make_verifier
-from qmgrd.net.link_login import link_login
+from qmgrd.net.link_login import link_login, login_of
 
 VERIFIER = make_verifier("secret", bytes(16))
 
@@ -18,14 +18,13 @@ def config(directory: Path, password: bytes) -> LoginConfig:
 
 
 def test_link_without_a_login_does_not_log_in(tmp_path: Path) -> None:
-    assert link_login([config(tmp_path, b"secret")], "FRA") is None
+    assert link_login(login_of([config(tmp_path, b"secret")], "FRA")) is None
 
 
 @pytest.mark.parametrize("password", [b"secret", b"secret\n"])
 def test_login_proves_the_password_of_the_file(tmp_path: Path, password: bytes) -> None:
-    new_login = link_login([config(tmp_path, password)], "NYC")
-    assert new_login is not None
-    login = new_login(b"")
+    login = link_login(config(tmp_path, password))
+    assert login is not None
     server = ServerLogin(lambda user: VERIFIER, "nonceOfTheServer")
     login.check(server.finish(login.answer(server.challenge(login.first()))))
     assert server.user == "QM1"
@@ -33,11 +32,7 @@ def test_login_proves_the_password_of_the_file(tmp_path: Path, password: bytes) 
 
 def test_each_connection_has_its_own_nonce_and_reads_the_file(tmp_path: Path) -> None:
     found = config(tmp_path, b"old")
-    firsts = {
-        one(b"").first()
-        for one in (link_login([found], "NYC"), link_login([found], "NYC"))
-        if one is not None
-    }
+    firsts = {one.first() for one in (link_login(found), link_login(found)) if one is not None}
     assert len(firsts) == 2
     config(tmp_path, b"secret")
     test_login_proves_the_password_of_the_file(tmp_path, b"secret")
@@ -49,13 +44,11 @@ def test_file_without_a_valid_password_is_an_error_that_does_not_show_it(
 ) -> None:
     found = config(tmp_path, password)
     with pytest.raises(ValueError, match=r"cannot .*password") as caught:
-        link_login([found], "NYC")
+        link_login(found)
     assert str(found.password_file) in str(caught.value)
     assert "a\x00b" not in str(caught.value)
 
 
 def test_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot read the password file .*missing: No such file"):
-        link_login(
-            [LoginConfig(manager="NYC", user="QM1", password_file=tmp_path / "missing")], "NYC"
-        )
+        link_login(LoginConfig(manager="NYC", user="QM1", password_file=tmp_path / "missing"))

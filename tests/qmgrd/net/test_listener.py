@@ -90,7 +90,8 @@ async def test_port_in_use_is_reported_with_what_to_do(tmp_path: Path) -> None:
 async def test_address_of_another_machine_is_reported(tmp_path: Path) -> None:
     sections: dict[str, Any] = {
         "queue_manager": {"data_dir": tmp_path},
-        "listen": {"tcp": ["192.0.2.1:0"], "unix": "off", "insecure_listen": True},
+        "listen": {"tcp": [], "tls": ["192.0.2.1:0"], "unix": "off"},
+        "tls": {"certificate": "/tls.crt", "key": "/tls.key"},
     }
     with pytest.raises(ListenFailed, match=r"on 192\.0\.2\.1:0: Cannot assign"):
         await listen(Config.model_validate(sections), Closing)
@@ -213,7 +214,8 @@ async def test_host_that_can_have_no_name_is_reported(tmp_path: Path) -> None:
             Config.model_validate(
                 {
                     "queue_manager": {"data_dir": tmp_path},
-                    "listen": {"tcp": ["a..b:7470"], "insecure_listen": True, "unix": "off"},
+                    "listen": {"tcp": [], "tls": ["a..b:7470"], "unix": "off"},
+                    "tls": {"certificate": "/tls.crt", "key": "/tls.key"},
                 }
             ),
             Closing,

@@ -13,8 +13,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
+from qmgrd.core.arrivals.arrival import Arrival
 from qmgrd.core.context.context import Dial
-from qmgrd.core.intake import AHEAD_MAX_BYTES, Arrival, Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
 from qmgrd.core.peer import Peer
 from qmgrd.core.sessions.session_token import SessionTokens
 from qmgrd.net import other_protocol

@@ -38,7 +38,9 @@ from qmgr_tools.cli.failure import (
 )
 from qmgr_tools.cli.output import Format
 from qmgr_tools.context import target
+from qmgr_tools.context import tls as tls_options
 from qmgr_tools.context import user as users
+from qmgr_tools.context.file import KeptTls
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -65,6 +67,7 @@ class Call:
     user: str | None = None
     password_file: str | None = None
     login: "Credentials | None" = None  # of a pinned call
+    tls: KeptTls | None = None  # of a pinned call
 
     @property
     def is_json(self) -> bool:
@@ -84,7 +87,8 @@ class Call:
 
     def target(self) -> target.Target:
         """Returns the address to connect to, and the setting that named the address."""
-        return target.find(self.connect, self.data_dir, self.context, os.environ)
+        found = target.find(self.connect, self.data_dir, self.context, os.environ)
+        return found if self.tls is None else replace(found, tls=self.tls)
 
     def where(self) -> dict[str, str | None]:
         """Returns the address and its context, for scripts."""
@@ -111,7 +115,8 @@ class Call:
         fixed = replace(self, login=self.credentials(doing))
         if self.data_dir is not None:  # A restarted daemon writes its new address there.
             return fixed
-        return replace(fixed, connect=self.address(), context=None)
+        found = self.target()
+        return replace(fixed, connect=found.address, context=None, tls=found.tls)
 
     def over(self, other: "Call") -> "Call":
         """Returns this call. Values that it lacks come from *other*, given before the command."""
@@ -168,6 +173,7 @@ class Call:
             name=client_name("qmctl"),
             give_up_ms=give_up_ms,
             **users.arguments(login),
+            **tls_options.arguments(found.tls),
         )
         try:
             client.open()

@@ -21,6 +21,7 @@ from qmgr_protocol.name import is_name
 from qmgr_protocol.need import GRANTED_KINDS, GRANTED_RIGHTS
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context import target
+from qmgr_tools.context import tls as tls_options
 from qmgr_tools.context import user as login_user
 
 if TYPE_CHECKING:
@@ -295,8 +296,8 @@ def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
         found = _target(ctx)
         user, file = _given(ctx, "login_user", "login_file")
         login = login_user.find("complete", user, file, found.login, os.environ, asks=False)
-        options = login_user.arguments(login)
-        with _limited(), connect(found.address, give_up_ms=0, **options) as client:
+        options, tls = login_user.arguments(login), tls_options.arguments(found.tls)
+        with _limited(), connect(found.address, give_up_ms=0, **options, **tls) as client:
             return ask(client)
     return None
 

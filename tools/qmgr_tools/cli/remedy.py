@@ -27,6 +27,16 @@ def _entry(pattern: str, remedy: str) -> RemedyEntry:
     return RemedyEntry(re.compile(pattern), remedy)
 
 
+def _raise_limit(option: str) -> tuple[RemedyEntry, ...]:
+    """Returns the remedy of an error for a user that has reached a limit."""
+    return (
+        _entry(
+            r"(.*: )?user (?P<user>\S+) has \d+ ",
+            f"an administrator can raise the limit with: qmctl user alter {{user}} {option}",
+        ),
+    )
+
+
 TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ErrorCode.CONNECTION_UNKNOWN: (_entry(r"connection", "see: qmctl connection ls"),),
     ErrorCode.CURSOR_UNKNOWN: (_entry(r"export cursor", "see: qmctl history show"),),
@@ -79,6 +89,13 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ErrorCode.USERS_EXHAUSTED: (
         _entry(r".* grants of", "grant rights to a role: qmctl role create ROLE"),
     ),
+    ErrorCode.USER_CONNECTIONS_EXHAUSTED: _raise_limit("--connections-max N"),
+    ErrorCode.USER_STREAMS_EXHAUSTED: _raise_limit("--streams-max N"),
+    ErrorCode.USER_PRODUCERS_EXHAUSTED: _raise_limit("--producers-max N"),
+    ErrorCode.USER_CONSUMERS_EXHAUSTED: _raise_limit("--consumers-max N"),
+    ErrorCode.USER_QUEUES_EXHAUSTED: _raise_limit("--queues-max N"),
+    ErrorCode.USER_SUBSCRIPTIONS_EXHAUSTED: _raise_limit("--subscriptions-max N"),
+    ErrorCode.USER_BYTES_EXHAUSTED: _raise_limit("--stored-bytes-max SIZE"),
     ErrorCode.ROLE_UNKNOWN: (
         _entry(
             r"role (?P<role>\S+) does not exist",

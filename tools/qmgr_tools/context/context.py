@@ -11,6 +11,7 @@ from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context import password as passwords
+from qmgr_tools.context import tls_options
 from qmgr_tools.context.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, ORDER, checked
 
 MORE_HELP = f"""A command connects to the address in the first of these settings that is present:
@@ -56,7 +57,10 @@ def create(
         ),
     ],
     address: Annotated[
-        str, typer.Argument(metavar="ADDRESS", show_default=False, help="HOST:PORT or unix:/PATH.")
+        str,
+        typer.Argument(
+            metavar="ADDRESS", show_default=False, help="HOST:PORT, tls:HOST:PORT or unix:/PATH."
+        ),
     ],
     use: Annotated[bool, typer.Option("--use", help="Make this the current context.")] = False,
     replace: Annotated[
@@ -74,17 +78,22 @@ def create(
             help="A file with the password of --user.",
         ),
     ] = "",
+    ca_file: tls_options.CaFile = None,
+    certificate_file: tls_options.CertificateFile = None,
+    key_file: tls_options.KeyFile = None,
+    server_name: tls_options.ServerName = "",
+    fingerprint: tls_options.Fingerprint = "",
 ) -> None:
-    """Create a context: a name for an address, and the user to log in as.
+    """Create a context: a name for an address, the user to log in as, and the options of TLS.
 
     To store a password as well: qmctl login --context NAME
 
     JSON: an object with context, address, user (or null), current (true or false).
 
     Examples:
-      qmctl context create nyc 10.0.0.5:7470 --use
+      qmctl context create nyc 127.0.0.1:7470 --use
       qmctl context create here unix:/var/lib/qmgrd/qmgrd.sock
-      qmctl context create nyc 10.0.0.5:7470 --user alice
+      qmctl context create nyc tls:10.0.0.5:7471 --user alice --ca-file ca.crt
     """
     if not is_name(name):
         why = f"a name has 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -"
@@ -93,6 +102,7 @@ def create(
         raise usage(f"cannot create context {name}", "--password-file is given without --user")
     path = os.path.abspath(os.path.expanduser(password_file)) if password_file else ""
     address = checked(address, "ADDRESS")
+    tls = tls_options.kept(address, ca_file, certificate_file, key_file, server_name, fingerprint)
     with context_file.change(os.environ) as contexts:
         before = contexts.addresses.get(name, address)
         if before != address and not replace:
@@ -115,6 +125,10 @@ def create(
             contexts.logins[name] = login
         elif replace:
             contexts.logins.pop(name, None)
+        if tls is not None:
+            contexts.tls[name] = tls
+        elif replace:
+            contexts.tls.pop(name, None)
         if replace:
             passwords.forget(name, os.environ)
         contexts.addresses[name] = address
@@ -232,6 +246,7 @@ def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
         row = _row(name, contexts)
         del contexts.addresses[name]
         contexts.logins.pop(name, None)
+        contexts.tls.pop(name, None)
         contexts.current = "" if row["current"] else contexts.current
         passwords.forget(name, os.environ)
     words = f"deleted context {name}, with address {address}"

@@ -15,7 +15,7 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,28 @@ class KeptLogin:
     password_file: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTls:
+    """How a context checks its queue manager, and its own certificate. "" means the default."""
+
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    server_name: str = ""
+    fingerprint: str = ""
+
+
 @dataclass(slots=True)
 class Contexts:
-    """The addresses by name, the current context, and the logins by name.
+    """The addresses by name, the current context, and the logins and the options of TLS by name.
 
-    Invariant: current is "" or one of the names. Each name of a login has an address.
+    Invariant: current is "" or one of the names. Each name of a login or of TLS has an address.
     """
 
     addresses: dict[str, str] = field(default_factory=dict)
     current: str = ""
     logins: dict[str, KeptLogin] = field(default_factory=dict)
+    tls: dict[str, KeptTls] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
         """Returns the address of the context *name*.
@@ -149,16 +161,26 @@ def _decoded(found: Any) -> Contexts | None:
             for name, row in found["contexts"].items()
             if "user" in row
         }
+        tls = {
+            str(name): KeptTls(**row["tls"])
+            for name, row in found["contexts"].items()
+            if "tls" in row
+        }
     except (AttributeError, KeyError, TypeError):
         return None
-    kept = (text for login in logins.values() for text in (login.user, login.password_file))
+    parts = [*map(astuple, logins.values()), *map(astuple, tls.values())]
+    kept = (text for part in parts for text in part)
     if not all(isinstance(text, str) for text in (*addresses.values(), *kept, current)):
         return None
-    return Contexts(addresses, current if current in addresses else "", logins)
+    return Contexts(addresses, current if current in addresses else "", logins, tls)
 
 
 def _write(path: Path, contexts: Contexts) -> None:
-    rows = {name: {"address": address} for name, address in sorted(contexts.addresses.items())}
+    rows: dict[str, dict[str, Any]] = {
+        name: {"address": address} for name, address in sorted(contexts.addresses.items())
+    }
+    for name, tls in contexts.tls.items():
+        rows[name]["tls"] = {key: value for key, value in asdict(tls).items() if value}
     for name, login in contexts.logins.items():
         rows[name]["user"] = login.user
         if login.password_file:

@@ -1,7 +1,8 @@
 """The address to which a command connects: the first setting in ORDER that is present.
 
-An address is HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A running daemon
-writes its addresses to listening.json in the data directory. A context is a named address.
+An address is HOST:PORT, tls:HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A
+running daemon writes its addresses to listening.json in the data directory. A context is a named
+address.
 """
 
 import json
@@ -18,7 +19,7 @@ ENVIRONMENT = "QMCTL_CONNECT"
 CONTEXT_ENVIRONMENT = "QMCTL_CONTEXT"
 DEFAULT = "127.0.0.1:7470"
 LISTENING_FILE = "listening.json"
-UNIX = "unix:"
+UNIX, TLS = "unix:", "tls:"
 USE_CONNECT = "use --connect"
 ORDER = f"""\
 1. --connect ADDRESS, --data-dir DIR or --context NAME (one of them), after
@@ -32,12 +33,13 @@ ORDER = f"""\
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address, the setting that contains the address, and the context with its login, if any."""
+    """An address, the setting that contains it, and the context with its login and TLS, if any."""
 
     address: str
     source: str
     context: str = ""
     login: context_file.KeptLogin | None = None
+    tls: context_file.KeptTls | None = None
 
 
 def find(
@@ -71,7 +73,7 @@ def find(
 
 def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Target:
     address = checked(contexts.address(name), f"context {name}")
-    return Target(address, source, name, contexts.logins.get(name))
+    return Target(address, source, name, contexts.logins.get(name), contexts.tls.get(name))
 
 
 def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
@@ -97,14 +99,16 @@ def checked(text: str, source: str) -> str:
         why = f"{text!r} is not an absolute path"
     else:
         try:
-            found = parse_address(text)
+            found = parse_address(text.removeprefix(TLS))
         except ValueError as error:
             why = str(error)
         else:
             if found.port:
-                return str(found)
+                return f"{TLS if text.startswith(TLS) else ''}{found}"
             why = f'"{text}" has the port 0'
-    raise usage(f"{source} is not a valid address", why, "use HOST:PORT or unix:/PATH")
+    raise usage(
+        f"{source} is not a valid address", why, "use HOST:PORT, tls:HOST:PORT or unix:/PATH"
+    )
 
 
 def of_data_dir(data_dir: Path) -> str:

@@ -30,7 +30,7 @@ Addresses = Annotated[
     typer.Argument(
         metavar="ADDRESS",
         show_default=False,
-        help="HOST:PORT or unix:/PATH. The link tries several addresses in turn.",
+        help="HOST:PORT, tls:HOST:PORT or unix:/PATH. The link tries several addresses in turn.",
     ),
 ]
 Name = Annotated[

@@ -36,7 +36,7 @@ def attribute_fault(owner: str, name: str, value: Any) -> str:
     if known.quantity == "choice":
         is_one = type(value) is str and value in known.choices
         return "" if is_one else f"{_shown(value)} is not one of {', '.join(known.choices)}"
-    if value in (system.EVENTS, system.PUBLICATIONS):
+    if value in (system.AUDIT, system.EVENTS, system.PUBLICATIONS):
         return f"{value} is reserved"
     return "" if value == "" else queue_fault(owner, value)
 
@@ -87,7 +87,7 @@ def _addresses_fault(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
         return f"use a list of at most {ADDRESSES_MAX} addresses, or [] if the peer connects"
     wrong = next((address for address in value if not is_link_address(address)), None)
-    return "" if wrong is None else f"{_shown(wrong)} is not HOST:PORT or unix:/PATH"
+    return "" if wrong is None else f"{_shown(wrong)} is not HOST:PORT, tls:HOST:PORT or unix:/PATH"
 
 
 def _routes_fault(value: Any) -> str:

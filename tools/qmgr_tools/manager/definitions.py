@@ -34,6 +34,7 @@ from qmgr_protocol.limits import QUEUE_ATTRIBUTES
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
 from qmgr_tools.manager import definition_value
 from qmgr_tools.queue import attribute as queue_attribute
+from qmgr_tools.queue.system import AUDIT
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -263,6 +264,8 @@ def of_manager(client: "Client") -> Definitions:
         given = {key: row[key] for key in row["given"]}
         if row["kind"] == "alias":
             found.aliases[row["queue"]] = row["alias_of"]
+        elif row["queue"] == AUDIT:
+            continue  # No request can define it.
         elif given or row["kind"] != "transmission":
             found.queues[row["queue"]] = given
     return found

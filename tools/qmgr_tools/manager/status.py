@@ -35,6 +35,11 @@ def _scheduled(facts: Any) -> str:
     return f"{text}; failed {times}: {facts['why']}" if failures else text
 
 
+def _certificates(certificates: Any) -> str:
+    """Returns the file and the end of each certificate."""
+    return ", ".join(f"{row['path']} ends {row['ends'][:10]}" for row in certificates)
+
+
 def _login(is_open: object) -> str:
     return "open: clients need no user, because no user exists" if is_open else "required"
 
@@ -69,6 +74,7 @@ FACTS = (
     output.text("store_id", "store"),
     output.count("pid"),
     output.Column("listening", "listening", output.listed),
+    output.Column("certificates", "certificates", _certificates),
 )
 
 
@@ -95,6 +101,8 @@ def status(call: Call, wait: Wait = 0) -> None:
     \b
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
+      certificates                   an array of objects with path, names, ends
+                                     (ISO 8601), fingerprint (SHA-256)
       store_id, boot, turn           id of the store; number of starts; number of
                                      durable turns
       queues, subscriptions, messages, leased, producers, connections, jobs

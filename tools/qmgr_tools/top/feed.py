@@ -9,6 +9,8 @@ from qmgr_client.aio import ConnectFailed, QueueManager, connect
 from qmgr_client.client_name import client_name
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_tools.cli.failure import Failure
+from qmgr_tools.context import tls as tls_options
+from qmgr_tools.context.file import KeptTls
 from qmgr_tools.context.user import arguments
 from qmgr_tools.top.model import Sample
 
@@ -30,9 +32,10 @@ class Feed:
         find: Callable[[], str],
         answer_max_s: float = ANSWER_MAX_S,
         login: "Credentials | None" = None,
+        tls: KeptTls | None = None,
     ) -> None:
         """Creates a feed. *find* returns the address for each attempt, and may raise a Failure."""
-        self._login = arguments(login)
+        self._login, self._tls = arguments(login), tls_options.arguments(tls)
         self._find, self._address = find, ""
         self._answer_max_s = answer_max_s
         self._manager: QueueManager | None = None
@@ -61,7 +64,11 @@ class Feed:
         if self._manager is None:
             self._address = self._find()
             manager = connect(
-                self._address, name=client_name("qmctl"), reconnect=False, **self._login
+                self._address,
+                name=client_name("qmctl"),
+                reconnect=False,
+                **self._login,
+                **self._tls,
             )
             await manager.open()
             self._manager = manager

@@ -96,7 +96,7 @@ def top(
     from qmgr_tools.top.app import TopApp  # takes 400 ms, too long for other commands
     from qmgr_tools.top.feed import Feed
 
-    app = TopApp(Feed(call.address, login=call.login), delay, view or ViewName.QUEUES)
+    app = TopApp(Feed(call.address, login=call.login, tls=call.tls), delay, view or ViewName.QUEUES)
     app.run()
     if app.return_code:
         raise typer.Exit(app.return_code)

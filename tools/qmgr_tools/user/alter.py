@@ -8,6 +8,8 @@ from qmgr_protocol.errors import RequestError
 from qmgr_tools.cli import completion, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import usage
+from qmgr_tools.queue import attribute
+from qmgr_tools.user import limits as user_limits
 from qmgr_tools.user import new_password
 from qmgr_tools.user.user import User, closed
 
@@ -29,7 +31,7 @@ Roles = Annotated[
 ]
 
 
-@command()
+@command(options=user_limits.options(takes_default=False))
 def create(
     call: Call,
     name: NewUser,
@@ -47,6 +49,7 @@ def create(
             help="Set no password. The user cannot log in until it has one.",
         ),
     ] = False,
+    **limits: Any,
 ) -> None:
     """Create a user. By default, the command asks for the password on the terminal.
 
@@ -64,6 +67,7 @@ def create(
       qmctl user create admin --role administrator
       qmctl user create billing --role consumer --password-file billing.password
       qmctl user create app --generate
+      qmctl user create app --generate --connections-max 10 --puts-per-s-max 1000
     """
     doing = f"create user {name}"
     new_password.check(
@@ -74,7 +78,9 @@ def create(
         was_open = _is_open(client)
         if not no_password:
             password = new_password.find(doing, name, password_file, generate=generate)
-        row: Any = client.admin.user_create(name, password, roles=role or (), enabled=not disable)
+        row: Any = client.admin.user_create(
+            name, password, roles=role or (), enabled=not disable, limits=attribute.given(limits)
+        )
     words = f"created user {name}"
     words += f" with {'role' if len(row['roles']) == 1 else 'roles'} " if row["roles"] else ""
     words += output.listed(row["roles"])
@@ -85,7 +91,7 @@ def create(
     _show(call, row, words, password if generate else "")
 
 
-@command()
+@command(options=user_limits.options(takes_default=True))
 def alter(
     call: Call,
     name: User,
@@ -108,12 +114,16 @@ def alter(
     ] = None,
     password_file: new_password.File = None,
     generate: new_password.Generate = False,
+    **limits: Any,
 ) -> None:
-    """Change the password or the roles of a user, or disable it.
+    """Change the password, the roles or the limits of a user, or disable it.
 
     The roles that you give replace all roles of the user. New roles are in force at once, also on
     open connections. If you change the password or disable the user, its connections are closed. To
     log in as another user for this command, give --user and --password-file before "user".
+
+    The word "default" resets a limit to the default of qmgrd.toml, [user_defaults]. If a limit is
+    lower than the present use, nothing is closed or deleted: only further uses are refused.
 
     \b
     JSON: an object as in "qmctl user ls", and
@@ -124,6 +134,7 @@ def alter(
       qmctl user alter alice --password
       qmctl user alter alice --role producer --role consumer
       qmctl user alter alice --disable
+      qmctl user alter alice --connections-max 10 --stored-bytes-max 1GiB
     """
     doing = f"alter user {name}"
     new_password.check(
@@ -135,7 +146,8 @@ def alter(
     )
     new_password.check(doing, role=role, no_role=no_role)
     is_new = bool(password or password_file is not None or generate)
-    if not (is_new or role or no_role) and enable is None and password is None:
+    changed = attribute.given(limits)
+    if not (is_new or role or no_role or changed) and enable is None and password is None:
         raise usage(f"cannot {doing}", "no change is given")
     with call.client(doing) as client:
         found = "" if password is False else None
@@ -143,7 +155,11 @@ def alter(
             client.admin.user_show(name)  # An unknown user is reported before the question.
             found = new_password.find(doing, name, password_file, generate=generate)
         row: Any = client.admin.user_alter(
-            name, password=found, roles=[] if no_role else role or None, enabled=enable
+            name,
+            password=found,
+            roles=[] if no_role else role or None,
+            enabled=enable,
+            limits=changed,
         )
     is_cut_off = found is not None or enable is False
     words = f"altered user {name}" + (f"; closed {closed(row)}" if is_cut_off else "")

@@ -10,6 +10,7 @@ from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.humanize import counted
 from qmgr_tools.grant import merged
 from qmgr_tools.queue.queue import Yes
+from qmgr_tools.user import limits
 
 User = Annotated[
     str,
@@ -58,6 +59,8 @@ def ls(
                                  grants of the roles
       created_us, password_us    times of creation and of the last new password,
                                  in microseconds since 1970; 0 means never
+      limits                     an object with the limits in force; 0 is unlimited
+      given                      an array of the limits that differ from the defaults
 
     Examples:
       qmctl user ls
@@ -72,16 +75,20 @@ def ls(
 
 @command(watched=True)
 def show(call: Call, name: User) -> None:
-    """Show a user and its grants. The grants of its roles: see qmctl role show.
+    """Show a user, its limits with their present use, and its grants.
 
-    JSON: an object as in "qmctl user ls".
+    The grants of its roles: see qmctl role show. Without a limit, a line has only the present use.
+
+    \b
+    JSON: an object as in "qmctl user ls", and
+      use    an object with the present use, by the names of limits without _max
 
     Examples:
       qmctl user show alice
     """
 
     def write(row: Any) -> None:
-        output.facts(FACTS, row)
+        output.facts((*FACTS, *limits.COLUMNS), row | limits.lines(row))
         merged.show(row["grants"])
 
     watch.follow(call, f"show user {name}", lambda client: client.admin.user_show(name), write)

@@ -3,6 +3,7 @@
 * ``grant``: a right on the objects of one kind whose names match a pattern
 * ``role``: named sets of grants, and the built-in roles
 * ``user``: the stored row of a user
+* ``user_limits``: the limits of a user, and their errors
 * ``users``: all users and roles, and the access of each user
 * ``access``: the rights of one user, decided once for each object
 * ``rights``: decides about the objects that names reach

@@ -1,11 +1,55 @@
 """The rights of one user. Each decision is made once and remembered."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
+from qmgrd.core.access.user_limits import UNLIMITED, reached_error
+from qmgrd.core.limits.put_rates import PutRate
+from qmgrd.core.queue.stored_bytes import StoredBytes
 
-DECISIONS_MAX = 10_000  # A user may send any number of names.
+DECISIONS_MAX = 10_000  # decisions of a user, because a user may send any number of names
+ALL_DECISIONS_MAX = 200_000  # decisions of all users together
+
+
+class OpenSession(Protocol):
+    """The use of one connection that counts toward the limits of its user."""
+
+    @property
+    def streams(self) -> Collection[int]:
+        """The open streams of producers and links."""
+
+    @property
+    def consumers(self) -> Collection[int]:
+        """The consumers and waiting gets."""
+
+
+class RememberedDecisions:
+    """The remembered decisions of all users together.
+
+    Invariant: ``count`` is the number of decisions of ``_accesses``, at most ALL_DECISIONS_MAX.
+        Each user with a decision is in ``_accesses``, in the order of its first decision.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._accesses: dict[Access, None] = {}
+
+    def add(self, access: "Access") -> None:
+        """Counts a decision of *access* that follows. Forgets those of other users for room."""
+        while self.count >= ALL_DECISIONS_MAX:
+            next(iter(self._accesses)).forget()
+        self.count += 1
+        self._accesses[access] = None
+
+    def remove(self, access: "Access", count: int) -> None:
+        """Subtracts *count* decisions that *access* has forgotten."""
+        self.count -= count
+        if not (access.decided or access.allowed):
+            self._accesses.pop(access, None)
 
 
 class Access:
@@ -13,13 +57,41 @@ class Access:
 
     Invariant: ``decided`` contains only decisions that follow from the present grants. ``allowed``
         contains only requests that the user may send, given the present grants and aliases.
+        ``sessions`` contains the open connections of the user.
     """
 
-    __slots__ = ("_tables", "allowed", "decided", "is_administrator", "user")
+    __slots__ = (
+        "_remembered",
+        "_tables",
+        "allowed",
+        "decided",
+        "is_administrator",
+        "limits",
+        "put_rate",
+        "sessions",
+        "stored",
+        "user",
+    )
 
-    def __init__(self, user: str) -> None:
-        """Starts without any right."""
+    def __init__(
+        self,
+        user: str,
+        remembered: RememberedDecisions | None = None,
+        stored: StoredBytes | None = None,
+    ) -> None:
+        """Starts without any right and without limits.
+
+        Args:
+            user: The name of the user.
+            remembered: The users whose decisions are remembered.
+            stored: The bytes on the queues that the user created.
+        """
         self.user = user
+        self.limits = UNLIMITED
+        self.put_rate = PutRate()
+        self.sessions: dict[int, OpenSession] = {}
+        self.stored = stored or StoredBytes(user)
+        self._remembered = remembered or RememberedDecisions()
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
         self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name
@@ -42,14 +114,59 @@ class Access:
 
     def forget(self) -> None:
         """Forgets all decisions, because a grant of the user or of one of its roles changed."""
+        count = len(self.decided)
         self.decided.clear()
+        self._remembered.remove(self, count)
+        self.forget_allowed()
+
+    def forget_allowed(self) -> None:
+        """Forgets which frequent requests were allowed, because a name reaches another queue."""
+        count = len(self.allowed)
         self.allowed.clear()
+        self._remembered.remove(self, count)
 
     def remember(self, kind: type, name: str) -> None:
         """Remembers that requests of *kind* are allowed on *name*."""
-        if len(self.allowed) >= DECISIONS_MAX:
-            self.allowed.clear()
+        self._make_room()
         self.allowed.add((kind, name))
+
+    def _make_room(self) -> None:
+        """Counts a new decision. Forgets all decisions of the user if it has too many."""
+        if len(self.decided) + len(self.allowed) >= DECISIONS_MAX:
+            self.forget()
+        self._remembered.add(self)
+
+    def check_use(self, name: str, used: int) -> None:
+        """Checks that the user, who has *used* this many of a limit, may use one more.
+
+        Args:
+            name: The name of the limit, such as ``queues_max``.
+            used: The present use.
+
+        Raises:
+            RequestError: The code of the limit.
+        """
+        limit: int = getattr(self.limits, name)
+        if limit and used >= limit:
+            raise reached_error(self.user, name, used, limit)
+
+    def connection_refusal(self) -> m.Goaway | None:
+        """Returns the reason for which the user may open no further connection, or None."""
+        try:
+            self.check_use("connections_max", len(self.sessions))
+        except RequestError as error:
+            return m.Goaway(error.code, error.text, error.retry_after_ms)
+        return None
+
+    @property
+    def streams(self) -> int:
+        """The number of open streams of all connections of the user."""
+        return sum(len(session.streams) for session in self.sessions.values())
+
+    @property
+    def consumers(self) -> int:
+        """The number of consumers and waiting gets of all connections of the user."""
+        return sum(len(session.consumers) for session in self.sessions.values())
 
     def may(self, right: Right, kind: Kind, name: str = "") -> bool:
         """Returns whether the user has *right* on the object *name* of *kind*."""
@@ -57,8 +174,7 @@ class Access:
         found = self.decided.get(key)
         if found is None:
             found = self.deciding(right, kind, name) is not None or self.is_administrator
-            if len(self.decided) >= DECISIONS_MAX:
-                self.decided.clear()
+            self._make_room()
             self.decided[key] = found
         return found
 

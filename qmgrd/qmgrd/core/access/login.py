@@ -26,7 +26,7 @@ from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access import rule
 from qmgrd.core.access.certificate import Certificates
 from qmgrd.core.access.login_delays import LoginDelays, source_of
-from qmgrd.core.access.origin import Origin
+from qmgrd.core.access.origin import Origin, Tls
 from qmgrd.core.access.rule import Rules
 from qmgrd.core.access.user import User
 
@@ -89,8 +89,11 @@ class Login:
     """The login of one connection. It ends with its first Welcomed or Goaway."""
 
     reason = ""  # reason of a refusal, for operators only
+    address = ""  # the host at the other end, or "unix"
+    claimed = ""  # the user that the other end claims to be, or "" if it claims none
 
     def __init__(self, logins: Logins, origin: Origin, nonce: str) -> None:
+        self.address = origin.address
         self._logins = logins
         self._origin = origin
         self._nonce = nonce
@@ -98,6 +101,10 @@ class Login:
         self._source = ""  # source of the login for delays
         self._server: ServerLogin | None = None  # set while a challenge is unanswered
         self._verifier: Verifier | None = None  # the verifier of that challenge
+
+    def secured(self, tls: Tls) -> None:
+        """Takes the facts that TLS proved about the other end, before the hello."""
+        self._origin = self._origin._replace(tls=tls)
 
     def begin(
         self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes] = lambda user: b""
@@ -147,6 +154,8 @@ class Login:
             if user is not None and user.is_enabled:
                 return Welcomed(Identity(name, EXTERNAL))
             self.reason = f"the user {name} of the certificate does not exist or is disabled"
+        if self._logins.users().is_open and self._may("", rule.OPEN):
+            return Welcomed(OPEN)  # Before the first user, a client needs no certificate.
         why = "the certificate of this connection does not belong to a user that may log in here"
         return m.Goaway(ErrorCode.LOGIN_FAILED, why)
 
@@ -167,6 +176,7 @@ class Login:
         except ScramFailed as error:
             return m.Goaway(ErrorCode.FIELD_INVALID, f"Hello.auth_data: {error}")
         self._source = source_of(origin.address, session_of(server.user))
+        self.claimed = server.user
         delayed = self._delayed(server.user, now_ms)
         if delayed is not None:
             return delayed

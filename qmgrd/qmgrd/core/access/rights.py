@@ -51,7 +51,7 @@ class Rights:
     def _forget_names(self) -> None:
         """Forgets which requests were allowed, because a name now reaches another queue."""
         for access in self._users.accesses.values():
-            access.allowed.clear()
+            access.forget_allowed()
 
     def of_user(self, user: str) -> Access:
         """Returns the access of *user*, which has no rights if it was deleted."""

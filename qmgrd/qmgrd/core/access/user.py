@@ -5,12 +5,15 @@ from typing import Any
 
 from qmgr_protocol import verifier as verifiers
 from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.limits import USER_LIMITS
 from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access import grant as grants_
 from qmgrd.core.access.grant import Grant
+from qmgrd.core.access.user_limits import check_value
 
 ROLES_MAX = 32  # roles of one user
 GRANTS_MAX = 1_000  # grants of one user or role
+_LIMITS = "limits"  # a field of the row that exists only if limits differ from the defaults
 _FIELDS = ("verifier", "roles", "grants", "enabled", "created_us", "altered_us")
 
 
@@ -26,6 +29,7 @@ class User:
     created_us: int = 0
     altered_us: int = 0  # time of the last change of the verifier
     more: dict[str, Any] = field(default_factory=dict)  # fields of a newer version
+    limits: dict[str, int] = field(default_factory=dict)  # limits that differ from the defaults
 
     def encode(self) -> bytes:
         """Returns the stored row."""
@@ -37,7 +41,8 @@ class User:
             self.created_us,
             self.altered_us,
         )
-        row: bytes = pack(self.more | dict(zip(_FIELDS, values, strict=True)))
+        own = {_LIMITS: self.limits} if self.limits else {}
+        row: bytes = pack(self.more | dict(zip(_FIELDS, values, strict=True)) | own)
         return row
 
     def with_grants(self, added: list[Grant]) -> "User":
@@ -61,10 +66,13 @@ def decode(name: str, row: bytes) -> User:
     verifier, roles, grants, enabled, created_us, altered_us = (
         facts.pop(key, None) for key in _FIELDS
     )
+    limits = facts.pop(_LIMITS, {})
     if type(created_us) is not int or type(altered_us) is not int or type(enabled) is not bool:
         raise ValueError("a time or a flag is invalid")
     if not all(type(role) is str for role in roles):
         raise ValueError("a role is not a string")
+    if type(limits) is not dict or not limits.keys() <= USER_LIMITS.keys():
+        raise ValueError("a limit is invalid")
     return User(
         name,
         verifiers.parse(verifier) if verifier else None,
@@ -74,4 +82,5 @@ def decode(name: str, row: bytes) -> User:
         created_us,
         altered_us,
         facts,
+        {key: check_value(name, key, value) for key, value in limits.items()},
     )

@@ -16,13 +16,15 @@ from qmgr_protocol import name as names
 from qmgr_protocol import verifier as verifiers
 from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import USER_LIMITS
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import user as rows_
-from qmgrd.core.access.access import Access
+from qmgrd.core.access.access import Access, RememberedDecisions
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
 from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
 from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
+from qmgrd.core.access.user_limits import check_value, in_force
 from qmgrd.core.catalogue.near import nearest
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
@@ -30,7 +32,7 @@ from qmgrd.core.layout import row as rows
 
 ROLES_EXIST_MAX = 1_000  # roles in addition to the built-in ones
 _BUILT_IN = {name: table_of(role.grants) for name, role in BUILT_IN.items()}
-ATTRIBUTES = ("verifier", "roles", "enabled")
+ATTRIBUTES = ("verifier", "roles", "enabled", *USER_LIMITS)
 
 
 class Users:
@@ -45,6 +47,7 @@ class Users:
         self.users: dict[str, User] = {}
         self.roles: dict[str, User] = {}
         self.accesses: dict[str, Access] = {}
+        self._remembered = RememberedDecisions()
         # The grants of each role in ``roles``. All users of a role share its table, so that a
         # change of the role costs little even if many users have it.
         self._tables: dict[str, GrantTable] = {}
@@ -125,6 +128,8 @@ class Users:
             "has_password": user.verifier is not None,
             "created_us": user.created_us,
             "password_us": user.altered_us,
+            "limits": in_force(self._context.config.user_defaults, user.limits)._asdict(),
+            "given": [name for name in USER_LIMITS if name in user.limits],
         }
         if with_secrets:
             row["verifier"] = "" if user.verifier is None else str(user.verifier)
@@ -295,6 +300,8 @@ class Users:
                 user = replace(user, roles=self._roles(value))
             elif name == "enabled" and type(value) is bool:
                 user = replace(user, is_enabled=value)
+            elif name in USER_LIMITS:
+                user = replace(user, limits=_limited(user, name, value))
             else:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
@@ -362,10 +369,22 @@ class Users:
         self._context.tx.delete(key)
         self._context.wrote = True
 
+    def _limit(self, access: Access, user: User) -> None:
+        """Applies the limits of *user*, also to its open connections."""
+        limits = in_force(self._context.config.user_defaults, user.limits)
+        access.limits, access.stored.limit_bytes = limits, limits.stored_bytes_max
+        access.put_rate.set(limits.puts_per_s_max, limits.put_bytes_per_s_max)
+        for connection in access.sessions:
+            self._context.put_rates.watch(connection, access.put_rate)
+
     def _apply(self, user: User) -> None:
         """Gives the access of *user* the rights of its grants and roles."""
-        access = self.accesses.setdefault(user.name, Access(user.name))
+        access = self.accesses.get(user.name)
+        if access is None:
+            stored = self._context.totals.stored_by(user.name)
+            access = self.accesses[user.name] = Access(user.name, self._remembered, stored)
         self.changed.add(user.name)
+        self._limit(access, user)
         if not user.is_enabled:
             access.grant([], is_administrator=False)
             return
@@ -378,6 +397,12 @@ class Users:
             elif name in self._tables:  # A damaged role may be set aside.
                 tables.append(self._tables[name])
         access.grant(grants, tables, is_administrator=ADMINISTRATOR in user.roles)
+
+
+def _limited(user: User, name: str, value: Any) -> dict[str, int]:
+    """Returns the limits of *user* after a change of one. None restores the default."""
+    limits = {key: limit for key, limit in user.limits.items() if key != name}
+    return limits if value is None else limits | {name: check_value(user.name, name, value)}
 
 
 def peer_grants(name: str) -> list[Grant]:

@@ -13,7 +13,7 @@ from qmgr_protocol.limits import (
     Attribute,
     Quantity,
 )
-from qmgrd.core.catalogue.system import EVENTS, PUBLICATIONS
+from qmgrd.core.catalogue.system import AUDIT, EVENTS, PUBLICATIONS
 
 # Attributes that are states of a queue, not parts of its definition.
 INHIBITS = ("put_inhibit", "get_inhibit")
@@ -99,7 +99,7 @@ def _queue_fault(name: str, value: Any) -> str:
 
 
 def _backout_fault(attribute: str, value: Any) -> str:
-    if attribute == "backout_queue" and value in (EVENTS, PUBLICATIONS):
+    if attribute == "backout_queue" and value in (AUDIT, EVENTS, PUBLICATIONS):
         return f"{value} accepts messages only from the queue manager"
     return ""
 

@@ -10,7 +10,8 @@ A queue id is assigned once and never used again. The name of a deleted queue ca
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from qmgr_protocol import name as names
@@ -61,6 +62,7 @@ class Catalogue:
         self.templates = Templates()
         self.topics = Topics(context)
         self.references = References()
+        self.owned: Counter[str] = Counter()  # number of queues by the user who created them
         self._rows: dict[str, dict[str, Any]] = {}
         self.names: list[str] = []  # sorted
         self.aliases = NameIndex(target_of)
@@ -73,7 +75,8 @@ class Catalogue:
             gets: Whether the caller receives messages. An alias can have its own get inhibit.
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE, GET_INHIBITED, or
+                QUEUE_IS_SYSTEM for a get of audit records.
         """
         known = self.named(name)
         found = self._resolved(known)
@@ -85,8 +88,10 @@ class Catalogue:
                 f"{found.name} is a remote queue: its messages are on "
                 f"{route.link_to(self, found.manager).queue.name}; consume them at {found.manager}",
             )
-        if gets and isinstance(known, Alias) and known.get_inhibit:
-            raise attributes.get_inhibited_error(name)
+        if gets:
+            system.check_unlocked(found.name, "get messages from")
+            if isinstance(known, Alias) and known.get_inhibit:
+                raise attributes.get_inhibited_error(name)
         return found
 
     def named(self, name: str) -> Queue | Remote | Alias | ProxySubscription:
@@ -221,12 +226,25 @@ class Catalogue:
         found = self.find(name)
         return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
 
-    def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    def create_queue(
+        self,
+        name: str,
+        given: dict[str, Any],
+        owner: str = "",
+        check_owner: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
         """Defines a queue and returns its row. Repeating an identical definition has no effect.
+
+        Args:
+            name: The name of the queue.
+            given: Its attributes.
+            owner: The user who creates the queue, if any.
+            check_owner: A function that raises RequestError if *owner* may not create a new queue.
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS if the queue exists with other
-                attributes, LINK_UNKNOWN for a remote queue, or QUEUES_EXHAUSTED.
+                attributes, LINK_UNKNOWN for a remote queue, QUEUES_EXHAUSTED, or the error of
+                *check_owner*.
         """
         target, manager = names.split(name)
         if not target:
@@ -243,8 +261,10 @@ class Catalogue:
             check_same(name, self._rows[name], given)
             return self.show_queue(name)
         check_new(self, self._context.name, name, given, kind)
+        check_owner()
         queue_id = 0 if kind in KINDS else self.next_queue_id()
-        self.store_queue(name, attributes.stored(given) | {"kind": kind, "queue_id": queue_id})
+        row = attributes.stored(given) | {"kind": kind, "queue_id": queue_id}
+        self.store_queue(name, row | ({"owner": owner} if owner else {}))
         return self.show_queue(name)
 
     def check_room(self) -> None:
@@ -284,6 +304,7 @@ class Catalogue:
             self.topics.add(Subscription(name, row, found if isinstance(found, Queue) else None))
         else:
             insort(self.names, name)
+            self.owned[row.get("owner", "")] += 1
         self._rows[name], self.queues[name] = row, found
         if isinstance(found, Queue):
             self.by_id[found.id] = found
@@ -295,7 +316,7 @@ class Catalogue:
     def _queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> Queue:
         queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
         counters = Counters.read(self._context.tx, queue_id, name)
-        return Queue(
+        queue = Queue(
             queue_id,
             name,
             self._bounds(name, row),
@@ -307,15 +328,21 @@ class Catalogue:
             references=self.references if is_subscription else None,
             journal=self._context.journal,
         )
+        if row.get("owner"):
+            queue.stored = self._context.totals.stored_by(row["owner"])
+        return queue
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Returns the bounds of the queue with *row*, and remembers its template."""
-        if row["kind"] == "local":
+        if row["kind"] == "local" and name != system.AUDIT:
             self.templates.apply(name)
         return attributes.bounds(self._context.config, self._full(name, row))
 
     def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the *row* of a queue, completed by its template."""
+        if name == system.AUDIT:
+            config = self._context.config
+            return row | system.audit_attributes(config.audit, config.store.map_bytes)
         found = self.templates.applied(name)
         return row if found is None else found.attributes | row
 
@@ -337,8 +364,9 @@ class Catalogue:
         """Changes attributes of a queue permanently. Returns [old, new] for each changed attribute.
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN or VALUE_INVALID.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID or QUEUE_IS_SYSTEM.
         """
+        system.check_unlocked(name, "alter")
         known, old, config = self.named(name), self._rows[name], self._context.config
         row = attributes.altered(name, old, changes)
         if row == old:
@@ -375,6 +403,7 @@ class Catalogue:
             self.topics.remove(name)
         else:
             del self.names[bisect_left(self.names, name)]
+            self._disown(self._rows[name].get("owner", ""))
         found = self.queues.pop(name)
         self.aliases.remove(found)
         self.remotes.remove(found)
@@ -388,6 +417,11 @@ class Catalogue:
             self._context.totals.forget(found)
             self._context.dirty_queues.pop(found.id, None)
             self._context.awake_queues.pop(found.id, None)
+
+    def _disown(self, owner: str) -> None:
+        self.owned[owner] -= 1
+        if not self.owned[owner]:
+            del self.owned[owner]
 
     def show_queue(self, name: str) -> dict[str, Any]:
         """Returns the row of a queue with its counters, or the row of an alias."""

@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "transit": False,
 }
 ALTERABLE = ("addresses", *DEFAULTS)
+_FORMS = "host:port, tls:host:port or unix:/path"
 
 Check: TypeAlias = Callable[[Any], str]
 
@@ -56,9 +57,9 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
 
 def _addresses(value: Any) -> str:
     if type(value) is not list or len(value) > ADDRESSES_MAX:
-        return f"give up to {ADDRESSES_MAX} of host:port or unix:/path, or none if the peer dials"
+        return f"give up to {ADDRESSES_MAX} of {_FORMS}, or none if the peer dials"
     wrong = [address for address in value if not is_link_address(address)]
-    return f"{str(wrong[0])[:80]!r} is not host:port or unix:/path" if wrong else ""
+    return f"{str(wrong[0])[:80]!r} is not {_FORMS}" if wrong else ""
 
 
 def _connections(value: Any) -> str:

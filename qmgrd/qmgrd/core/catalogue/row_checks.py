@@ -73,6 +73,7 @@ def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
     elif kind != "remote":
         number(row["queue_id"], "the queue id", 1, min(next_id - 1, keys.QUEUE_ID_MAX))
     number(row.get("used_ms", 0), "the time of its last use")
+    typed(str, row.get("owner", ""), "the owner")
     _attributes(row, QUEUE_ATTRIBUTES)
     return dict(row)
 

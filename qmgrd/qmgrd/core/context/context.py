@@ -7,6 +7,7 @@ from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.aside import Aside
+from qmgrd.core.context.audit_trail import AuditTrail
 from qmgrd.core.context.peers import LinkPeers
 from qmgrd.core.layout.entry import VALUE_MAX_BYTES
 from qmgrd.core.layout.ids import Ids
@@ -14,6 +15,7 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.limits.budget import Budget, ClockNs, frozen_clock
+from qmgrd.core.limits.put_rates import PutRates
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES, UnreadReplies
@@ -92,6 +94,7 @@ class Context:
         self.schedule = Schedule()
         self.peers = LinkPeers(self)
         self.journal = Journal(config.accounting.bytes_max, config.accounting.age_max_ms)
+        self.audit = AuditTrail()
         self.totals = Totals()
         self.dials = 0
         self.turn_number = 0
@@ -99,6 +102,7 @@ class Context:
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
+        self.put_rates = PutRates()
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.
         self.store_full = ""  # the reason for refusing puts, or ""

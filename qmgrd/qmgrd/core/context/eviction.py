@@ -43,7 +43,7 @@ def make_room(
     bounds, overflow = queue.bounds, queue.bounds.overflow
     if overflow == "refuse" or queue.has_room(messages, bytes_):
         return
-    if messages > bounds.depth_max or bytes_ > bounds.bytes_max:
+    if messages > bounds.depth_max or bytes_ > queue.bytes_limit:
         return  # The put is refused even if the queue is empty.
     evicted, stuck = 0, set[bytes]()
     while evicted < EVICTED_MAX and len(stuck) < STUCK_MAX:
@@ -101,7 +101,7 @@ def _oldest(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields the messages to evict, except *stuck* messages."""
     excess = queue.messages + messages - queue.bounds.depth_max
-    excess_bytes = queue.counters.bytes + queue.uncommitted.bytes + bytes_ - queue.bounds.bytes_max
+    excess_bytes = queue.counters.bytes + queue.uncommitted.bytes + bytes_ - queue.bytes_limit
     for key, value in islice(_from_the_least(queue, tx), EVICTED_MAX):
         if excess <= 0 and excess_bytes <= 0:
             return

@@ -10,6 +10,7 @@ same turn as the messages.
 from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
@@ -26,6 +27,7 @@ EVICT_IDLE_MS = 10 * 60_000
 # Maximum number of runs of stamps of the latest puts. More runs exist only if answers arrive very
 # late.
 STAMP_RUNS_MAX = 128
+_USER_AT = 7  # index of the user in a stored row, which ends before it if there is no user
 
 
 @dataclass(slots=True)
@@ -140,21 +142,30 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
         )
 
 
-def used_ms_of(key: bytes, value: bytes) -> int | None:
-    """Returns the time of last use in a producer's stored row, or None if the row is damaged.
+class Use(NamedTuple):
+    """The last use of a producer, and the user to whom it belongs, or ""."""
+
+    used_ms: int
+    user: str
+
+
+def use_of(key: bytes, value: bytes) -> Use | None:
+    """Returns the last use in a producer's stored row, or None if the row is damaged.
 
     A damaged row must not be evicted. Without the row, the producer would begin again, and repeated
     puts would be stored twice.
     """
     try:
-        used_ms = number(unpack(rows.unseal(key, value))[1], "the time of the last use")
+        row = unpack(rows.unseal(key, value))
+        used_ms = number(row[1], "the time of the last use")
+        user = typed(str, row[_USER_AT], "the user") if len(row) > _USER_AT else ""
     except rows.NONSENSE:
         return None
-    return used_ms
+    return Use(used_ms, user)
 
 
-def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
-    """Evicts the longest unused producer of a sample of idle ones. Returns whether one was evicted.
+def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bytes | None:
+    """Evicts the longest unused producer of a sample of idle ones. Returns its id, or None.
 
     Ids are random, so the producers after *near* are a random sample. If the evicted producer
     repeats a put, the put is refused with PRODUCER_UNKNOWN and is not stored again.
@@ -164,17 +175,18 @@ def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
     sample += islice(context.tx.scan(space, key), EVICT_SAMPLE - len(sample))
     idle_before_ms = context.now.ms - EVICT_IDLE_MS
     found = [
-        (used_ms, key)
+        (use.used_ms, key)
         for key, value in sample
-        if (used_ms := used_ms_of(key, value)) is not None
-        and used_ms <= idle_before_ms
+        if (use := use_of(key, value)) is not None
+        and use.used_ms <= idle_before_ms
         and key[keys.REST] not in in_use
     ]
     if not found:
-        return False
-    context.tx.delete(min(found)[1])
+        return None
+    oldest = min(found)[1]
+    context.tx.delete(oldest)
     context.wrote = True
-    return True
+    return oldest[keys.REST]
 
 
 def open_producer(context: Context, producer_id: bytes, resume: bool, count: int) -> Producer:

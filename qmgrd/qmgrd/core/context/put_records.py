@@ -87,12 +87,11 @@ def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list
     A record that exceeds the limit of the queue is a separate piece.
     """
     piece: list[bytes] = []
-    size = 0
+    size, limit_bytes = 0, queue.bytes_limit
     for record in batch:
         more = _stamped_bytes(context, [record])
         if piece and (
-            len(piece) == min(queue.bounds.depth_max, EVICTED_MAX)
-            or size + more > queue.bounds.bytes_max
+            len(piece) == min(queue.bounds.depth_max, EVICTED_MAX) or size + more > limit_bytes
         ):
             yield piece
             piece, size = [], 0

@@ -14,7 +14,8 @@ A job is a stored row with a cursor. Each slice and its new cursor are committed
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import RequestError, name_of
+from qmgrd.core.context.audit_trail import OK, AuditRecord
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
@@ -166,6 +167,21 @@ def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]
         "ended_ms": 0,
     }
     return row | facts
+
+
+def record_of(job: Job) -> AuditRecord:
+    """Returns the record of the audit about the end of *job*, which an operator began."""
+    row = job.row
+    counts = ("examined", "done", "skipped", "stayed")
+    detail = {"job": job.id, "kind": row["kind"]} | {name: row[name] for name in counts}
+    if row["target"]:
+        detail["target"] = row["target"]
+    result = OK if row["state"] == "done" else row["state"].upper()
+    if job.error is not None:
+        result = name_of(job.error.code)
+    return AuditRecord(
+        "JobEnd", job.user, kind="queue", object=row["queue"], result=result, detail=detail
+    )
 
 
 def read_row(row: Any) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from qmgrd.core.jobs.job import (
     JobStep,
     new_row,
     read_row,
+    record_of,
 )
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -75,7 +76,7 @@ class Jobs:
         self._watching: dict[int, Job] = {}  # jobs by the id of the queue that they examine
         # Producers that are kept regardless of their age.
         self.producers_in_use: dict[bytes, int] = {}
-        self.producers_gone = 0  # the number of rows that retention removed in this turn
+        self._producers_gone: list[bytes] = []  # producers that retention removed in this turn
 
     def load(self) -> None:
         """Reads the jobs that were unfinished at the last stop, and the jobs that had ended."""
@@ -150,6 +151,13 @@ class Jobs:
         self._store(job)
         self._run(job)
         return job
+
+    def start_hourly(self) -> None:
+        """Begins the jobs of each hour, unless they run already."""
+        running = {job.row["kind"] for job in self.running.values()}
+        for kind in ("retention", "origins"):
+            if kind not in running:
+                self.start(kind)
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
         """Starts to remove a group from *queue*.
@@ -236,10 +244,12 @@ class Jobs:
         if kind != "retention":
             return _WORK[kind](self._context, self._catalogue, job)
         self._forget_ended()
-        before = job.row["done"]
-        step = retention.step(self._context, job, self.producers_in_use)
-        self.producers_gone += job.row["done"] - before
-        return step
+        return retention.step(self._context, job, self.producers_in_use, self._producers_gone)
+
+    def take_producers_gone(self) -> list[bytes]:
+        """Returns the producers that retention removed since the last call."""
+        found, self._producers_gone = self._producers_gone, []
+        return found
 
     def _settle(self, job: Job, step: JobStep) -> None:
         """Records the state of *job* after a slice."""
@@ -306,6 +316,8 @@ class Jobs:
         job.wanted = None
         while len(self.ended) > ENDED_MAX:
             self._forget(next(iter(self.ended)))
+        if job.row["kind"] in CANCELLABLE:
+            self._context.audit.record(record_of(job))
         if job.waiting is not None:
             self._answer(job, *job.waiting)
 

@@ -27,6 +27,7 @@ from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.put_errors import queue_bytes_full_error
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
 from qmgrd.core.queue.take import is_available
@@ -253,6 +254,8 @@ class _Move:
 
 
 def _check_room(queue: Queue, size: int) -> None:
+    if queue.has_room(1, 0) and not queue.has_room(1, size):
+        raise queue_bytes_full_error(queue, size)
     if not queue.has_room(1, size):
         raise RequestError(
             ErrorCode.QUEUE_FULL,

@@ -11,17 +11,21 @@ from qmgrd.core.layout import keys
 RETENTION_PERIOD_MS = 3_600_000
 
 
-def step(context: Context, job: Job, in_use: Container[bytes]) -> JobStep:
-    """Forgets a slice of the unused producers, except those *in_use*. ``done`` is their number."""
+def step(context: Context, job: Job, in_use: Container[bytes], gone: list[bytes]) -> JobStep:
+    """Forgets a slice of the unused producers, except those *in_use*. ``done`` is their number.
+
+    Adds their ids to *gone*.
+    """
     now_ms = context.now.ms
     limit_ms = context.config.producer.retention_ms
     found, last = next_rows(context, job, keys.SPACE_PRODUCER)
     for key, value in found:
         job.count("examined")
-        used_ms = producer.used_ms_of(key, value)
-        if used_ms is None or used_ms + limit_ms >= now_ms:
+        use = producer.use_of(key, value)
+        if use is None or use.used_ms + limit_ms >= now_ms:
             continue
         if key[keys.REST] not in in_use:
             context.tx.delete(key)
             job.count("done")
+            gone.append(key[keys.REST])
     return DONE if last else MORE

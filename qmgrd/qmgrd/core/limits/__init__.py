@@ -3,6 +3,7 @@
 * `budget.py` limits the time of a turn, measured by a clock that the shell passes. `timers.py`
   makes calls when the store clock reaches a given time.
 * `room.py` computes the room in the store, and reserves it for operations.
+* `put_rates.py` delays the puts of users above the rates of their limits.
 * `unread_replies.py` holds connections whose peers have too many unread answers. Requests that only
   read wait while their connection is held, and are dropped if it closes.
 * `work.py` names the daemon's own work, so that work that keeps failing can be set aside.

@@ -24,6 +24,7 @@ KINDS = (
     "timer",  # the name of the function that the timer calls
     "events",  # no key
     "history",  # no key
+    "audit",  # no key
 )
 FAILURES_MAX = 2  # the number of failures after which work is set aside
 _KNOWN_MAX = 1_000

@@ -6,6 +6,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.queue.queue import Queue
 
 LOGGED_EVERY_MS = 60_000
+_FULL = (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL, ErrorCode.USER_BYTES_EXHAUSTED)
 
 
 class FullStore:
@@ -33,9 +34,7 @@ def report_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
     """Reports that a queue is full. The next report follows only after the queue had room again."""
-    is_full = any(
-        error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
-    )
+    is_full = any(error.code in _FULL for _, error in refused)
     if is_full and not queue.is_full_reported:
         context.event("queue full", queue=queue.name)
     if is_full or len(refused) < count:

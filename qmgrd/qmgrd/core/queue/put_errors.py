@@ -32,6 +32,15 @@ def queue_full_error(queue: Queue) -> RequestError:
 
 
 def queue_bytes_full_error(queue: Queue, size: int) -> RequestError:
+    stored = queue.stored
+    if stored is not None and queue.bytes_limit < queue.bounds.bytes_max:
+        return RequestError(
+            ErrorCode.USER_BYTES_EXHAUSTED,
+            f"user {stored.user} has {amount(stored.bytes, 'byte')} on the queues that it created, "
+            f"such as {queue.name}, and {size} more exceed its limit of {stored.limit_bytes} "
+            "(stored_bytes_max); consume messages of these queues, or raise the limit",
+            retry_after_ms=1_000,
+        )
     return RequestError(
         ErrorCode.QUEUE_BYTES_FULL,
         f"queue {queue.name} has {amount(queue.counters.bytes, 'byte')}, and {size} more exceed "

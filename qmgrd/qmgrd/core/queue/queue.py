@@ -34,6 +34,7 @@ from qmgrd.core.queue.journal import Account, Journal
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.positions import Positions
 from qmgrd.core.queue.references import References
+from qmgrd.core.queue.stored_bytes import StoredBytes
 from qmgrd.core.queue.uncommitted import Uncommitted
 from qmgrd.core.queue.waiting import Waiting
 
@@ -76,6 +77,8 @@ class Queue:
         self.references = references
         # The recorder of the history; None if the queue keeps no history.
         self.account: Account | None = None
+        # The bytes on all queues of the user who created this one; None without such a user.
+        self.stored: StoredBytes | None = None
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.waiting = Waiting()
@@ -115,6 +118,11 @@ class Queue:
         return self.counters.depth + self.counters.delayed + self.uncommitted.messages
 
     @property
+    def used_bytes(self) -> int:
+        """The bytes of these messages."""
+        return self.counters.bytes + self.uncommitted.bytes
+
+    @property
     def arrived(self) -> int:
         """The highest arrival number at or below which no message can still arrive.
 
@@ -126,17 +134,25 @@ class Queue:
     def has_room(self, messages: int, bytes_: int) -> bool:
         """Returns whether a put of *messages* with a total of *bytes_* bytes fits in the queue."""
         bounds = self._bounds
+        used_bytes = self.used_bytes
         return (
             self.messages + messages <= bounds.depth_max
-            and self.counters.bytes + self.uncommitted.bytes + bytes_ <= bounds.bytes_max
+            and used_bytes + bytes_ <= bounds.bytes_max
+            and (self.stored is None or not bytes_ or used_bytes + bytes_ <= self.bytes_limit)
         )
+
+    @property
+    def bytes_limit(self) -> int:
+        """The bytes that the queue may have now, given the limit of the user who created it."""
+        if self.stored is None or not self.stored.limit_bytes:
+            return self._bounds.bytes_max
+        return min(self._bounds.bytes_max, self.stored.limit_of(self))
 
     def has_room_for_held(self, messages: int, bytes_: int) -> bool:
         """Returns whether held puts of that size fit once all other messages are evicted."""
         bounds = self._bounds
-        return (
-            self.uncommitted.messages + messages <= bounds.depth_max
-            and self.uncommitted.bytes + bytes_ <= bounds.bytes_max
+        return self.uncommitted.messages + messages <= bounds.depth_max and (
+            not bytes_ or self.uncommitted.bytes + bytes_ <= self.bytes_limit
         )
 
     def is_new(self, tx: Transaction, trailer: bytes, bound_for: bytes) -> bool:

@@ -1,24 +1,30 @@
 """Keeps sums over all queues so that a status request need not visit every queue."""
 
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.stored_bytes import StoredBytes
 
 
 class Totals:
     """The sums over all queues. Each turn updates the sums for the queues that it changed.
 
     Invariant: between turns, ``messages`` is the sum of the depths of all queues, and ``leased`` is
-    the number of their leases.
+    the number of their leases. ``_stored`` has the sum of the bytes on the queues of each user.
     """
 
     def __init__(self) -> None:
         self.messages = 0
         self.leased = 0
+        self._stored: dict[str, StoredBytes] = {}  # by the user who created the queues
         # The depth and the number of leases of each queue at its last count, by queue id.
         self._counted: dict[int, tuple[int, int]] = {}
 
     def had_leases(self, queue: Queue) -> bool:
         """Returns whether *queue* had leases at its last count."""
         return self._counted.get(queue.id, (0, 0))[1] > 0
+
+    def stored_by(self, user: str) -> StoredBytes:
+        """Returns the bytes on the queues that *user* created."""
+        return self._stored.setdefault(user, StoredBytes(user))
 
     def count(self, queue: Queue) -> None:
         """Adds the changes of *queue* since its last count."""
@@ -27,9 +33,13 @@ class Totals:
         self.messages += depth - depth_before
         self.leased += leased - leased_before
         self._counted[queue.id] = depth, leased
+        if queue.stored is not None:
+            queue.stored.count(queue)
 
     def forget(self, queue: Queue) -> None:
         """Subtracts the numbers of *queue*, which was deleted."""
         depth, leased = self._counted.pop(queue.id, (0, 0))
         self.messages -= depth
         self.leased -= leased
+        if queue.stored is not None:
+            queue.stored.forget(queue)

@@ -7,7 +7,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.missing import put_to_subscription_error
 from qmgrd.core.catalogue.named import ProxySubscription
-from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, put_to_system_queue_error
+from qmgrd.core.catalogue.system import (
+    ATTRIBUTES,
+    PUBLICATIONS,
+    check_unlocked,
+    put_to_system_queue_error,
+)
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.queue.queue import Queue
@@ -26,6 +31,7 @@ class JobAdmin:
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Removes all current messages that are not leased. Replies when the job is done."""
         queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
+        check_unlocked(queue.name, "purge")
         job = self._jobs.start(
             "purge",
             user=session.identity.user,
@@ -40,6 +46,8 @@ class JobAdmin:
         """Starts to move or copy all current messages that are not leased."""
         queue, wanted = self._source(message.queue, message.where, "a move would leave gaps")
         kind = "copy" if message.copy else "move" if message.target else "retry"
+        if kind != "copy":
+            check_unlocked(queue.name, "move messages from")
         if message.copy and not message.target:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,

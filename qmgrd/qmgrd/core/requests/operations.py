@@ -48,7 +48,16 @@ def _rows(parts: Services) -> Iterator[_Row]:
     yield from _of_history(HistoryAdmin(parts.context))
     yield from _of_links(parts)
     yield from _of_operators(parts)
-    yield from _of_users(UserAdmin(parts.context, parts.users, parts.connections, parts.guard))
+    yield from _of_users(
+        UserAdmin(
+            parts.context,
+            parts.catalogue,
+            parts.users,
+            parts.streams,
+            parts.connections,
+            parts.guard,
+        )
+    )
     yield from _of_logins(LoginAdmin(parts.context))
 
 

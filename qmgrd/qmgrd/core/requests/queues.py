@@ -54,7 +54,17 @@ class QueueAdmin:
 
     def queue_create(self, session: Session, message: m.QueueCreate) -> None:
         """Defines a queue."""
-        row = self._catalogue.create_queue(message.queue, message.attributes)
+        access = session.access
+        row = self._catalogue.create_queue(
+            message.queue,
+            message.attributes,
+            session.identity.user,
+            lambda: (
+                access.check_use("queues_max", self._catalogue.owned[access.user])
+                if access is not None
+                else None
+            ),
+        )
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             self._delivery.used(found)

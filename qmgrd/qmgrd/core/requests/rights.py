@@ -6,7 +6,7 @@ access/rights.py decides what a name reaches, and which error a user gets. A fre
 was allowed before is allowed after one look into a set, until a grant or an alias changes.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -71,7 +71,7 @@ class Guard:
         for need in CHECKED[kind]:
             if need.when and not getattr(message, need.when):
                 continue
-            for needed in self._rights.needed(need, lambda x: _value(message, x), session.name):
+            for needed in self._rights.needed(need, lambda x: value_of(message, x), session.name):
                 if access.may(*needed[:3]):
                     continue
                 is_granted = False
@@ -79,20 +79,30 @@ class Guard:
                     self._refuse(access, needed, kind.__name__)
         return is_granted
 
-    def check_right(self, access: Access, own: Container[str], right: Right, name: str) -> None:
+    def check_right(
+        self,
+        access: Access,
+        own: Container[str],
+        refused: Callable[[Needed], None],
+        right: Right,
+        name: str,
+    ) -> None:
         """Checks that a user has *right* on the queue, topic or subscription *name*.
 
         Args:
             access: The rights of the user.
             own: The subscriptions that end with the user's connection.
+            refused: The function that records a refusal.
             right: The right to put, or to get.
             name: The name.
 
         Raises:
             RequestError: As :meth:`check`.
         """
-        error = self.refusal(access, own, self.reached(right, name), right.value)
+        needed = self.reached(right, name)
+        error = self.refusal(access, own, needed, right.value)
         if error is not None:
+            refused(needed)
             raise error
 
     def reached(self, right: Right, name: str) -> Needed:
@@ -167,7 +177,7 @@ class Guard:
         return found
 
 
-def _value(message: Arrived, field: str) -> Any:
+def value_of(message: Arrived, field: str) -> Any:
     """Returns the value of *field*, which may be an attribute such as attributes.alias_of."""
     name, _, attribute = field.partition(".")
     value = getattr(message, name)

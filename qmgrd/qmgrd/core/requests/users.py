@@ -11,21 +11,31 @@ from qmgrd.core.access.grant import Grant
 from qmgrd.core.access.login import OPEN
 from qmgrd.core.access.user import User
 from qmgrd.core.access.users import Users
+from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.sessions.connection import Connections
 from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.streams import Streams
 
 
 class UserAdmin:
     """Handles requests about users, roles and grants. Holds no state."""
 
     def __init__(
-        self, context: Context, users: Users, connections: Connections, guard: Guard
+        self,
+        context: Context,
+        catalogue: Catalogue,
+        users: Users,
+        streams: Streams,
+        connections: Connections,
+        guard: Guard,
     ) -> None:
         self._context = context
+        self._catalogue = catalogue
         self._users = users
+        self._streams = streams
         self._connections = connections
         self._guard = guard
 
@@ -77,10 +87,24 @@ class UserAdmin:
         return self._users.describe(self._users.find(name))
 
     def user_show(self, session: Session, message: m.UserShow) -> None:
-        """Shows a user."""
+        """Shows a user, with the present use of its limits."""
         user = self._users.find(message.user)
-        row = self._users.describe(user, with_secrets=message.secrets)
+        row = self._users.describe(user, with_secrets=message.secrets) | {"use": self._use(user)}
         self._context.reply(session.connection, message.request_id, row)
+
+    def _use(self, user: User) -> dict[str, int]:
+        """Returns the present use of each limit that counts something."""
+        access, name = self._users.accesses[user.name], user.name
+        self._context.count_read(len(access.sessions), 0)
+        return {
+            "connections": len(access.sessions),
+            "streams": access.streams,
+            "producers": self._streams.owners.count(name),
+            "consumers": access.consumers,
+            "queues": self._catalogue.owned[name],
+            "subscriptions": len(self._catalogue.topics.owned.get(name, ())),
+            "stored_bytes": access.stored.bytes,
+        }
 
     def role_create(self, session: Session, message: m.RoleCreate) -> None:
         """Creates a role without grants."""

@@ -10,13 +10,14 @@ from typing import Any
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.system import EVENTS
+from qmgrd.core.catalogue.system import AUDIT, EVENTS
 from qmgrd.core.context.context import Context, Facts
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
 # These events are not reported for the event queue itself, because each would cause another event.
+# They are normal on the queue of the audit, which counts the records that it drops.
 _OF_THE_QUEUE_ITSELF = frozenset(
     {
         "message expired",
@@ -49,7 +50,8 @@ def put_events(context: Context, catalogue: Catalogue, dead_letters: DeadLetters
 
 
 def _is_of_events(event: str, facts: Facts) -> bool:
-    return event in _OF_THE_QUEUE_ITSELF and ("queue", EVENTS) in facts
+    is_own = ("queue", EVENTS) in facts or ("queue", AUDIT) in facts
+    return is_own and event in _OF_THE_QUEUE_ITSELF
 
 
 def _record(context: Context, event: str, facts: dict[str, Any], count: int) -> bytes:

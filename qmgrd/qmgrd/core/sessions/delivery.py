@@ -58,6 +58,7 @@ class Delivery:
                 f"{amount(len(session.consumers), 'consumer')} on this connection "
                 f"(the limit is {limit})",
             )
+        session.check_consumers()
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
         lease_ms = message.lease_ms or queue.bounds.lease_ms
@@ -87,6 +88,7 @@ class Delivery:
                 f"{len(session.consumers)} gets and consumers are open on this connection "
                 f"(the limit is {limit})",
             )
+        session.check_consumers()
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
         if queue.bounds.get_inhibit:

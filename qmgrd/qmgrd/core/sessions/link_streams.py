@@ -70,6 +70,7 @@ class LinkStreams:
             self._fence(list(stream.paths.values()), session)
         elif message.path in stream.paths:
             self._fence([stream.paths[message.path]], session)
+        session.check_user_streams()
         if not stream.paths or stream.is_ordered != message.ordered:
             stream.clear_line()
         if not stream.paths:

@@ -77,6 +77,7 @@ class Session:
     software: str = ""
     opened_ms: int = 0  # store clock time at which the connection opened
     identity: Identity = OPEN
+    address: str = ""  # the host at the other end, or "unix"
     access: Access | None = None  # rights of the user; None if everything is allowed
     is_enforced: bool = True  # whether rights limit lists, and are not only checked for the log
     # Checks that the user has a right on a queue, topic or subscription. Raises RequestError if it
@@ -126,11 +127,21 @@ class Session:
                 f"{STREAMS_MAX})",
             )
 
+    def check_user_streams(self) -> None:
+        """Raises RequestError USER_STREAMS_EXHAUSTED if the user may open no further stream."""
+        if self.access is not None and self.access.limits.streams_max:
+            self.access.check_use("streams_max", self.access.streams)
+
     def add_stream(self, stream: Producer | InboundPath) -> int:
         """Adds *stream* and returns its number on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream
         return number
+
+    def check_consumers(self) -> None:
+        """Raises RequestError USER_CONSUMERS_EXHAUSTED if the user may open no further consumer."""
+        if self.access is not None and self.access.limits.consumers_max:
+            self.access.check_use("consumers_max", self.access.consumers)
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Adds a consumer or a get. Leases may outlast a get, because it ends with its reply."""

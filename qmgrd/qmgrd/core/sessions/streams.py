@@ -14,6 +14,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.puts import client_put, report_right
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.link_streams import LinkStreams
+from qmgrd.core.sessions.producer_owners import ProducerOwners
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session, StreamAnswers, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
@@ -48,6 +49,13 @@ class Streams:
         self._holders: dict[bytes, Session] = {}
         self._dirty: dict[bytes, Producer] = {}  # changed producers, by row key
         self.producer_count = 0
+        self.owners = ProducerOwners(context)
+
+    def load(self, producer_count: int, *, has_users: bool) -> None:
+        """Sets the number of stored producers. Reads their users if there are users."""
+        self.producer_count = producer_count
+        if has_users:
+            self.owners.load()
 
     def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
         """Sends the number and position of the stream.
@@ -59,7 +67,7 @@ class Streams:
         session.check_streams()
         found = self._dirty.get(keys.SPACE_PRODUCER + message.producer_id)
         if found is None:
-            self._make_room(message)
+            self._make_room(session, message)
             found = producer.open_producer(
                 self._context, message.producer_id, message.resume, self.producer_count
             )
@@ -71,10 +79,14 @@ class Streams:
                 "this "
                 "store was restored to an earlier state, so its ids may belong to other puts",
             )
+        if message.producer_id not in self._holders:  # Otherwise, the stream only moves.
+            session.check_user_streams()
         self._fence(message.producer_id, session)
         found.instance = message.instance
         if not self.knows(message.producer_id):
             self.producer_count += 1
+        if found.user:
+            self.owners.used(message.producer_id, found.user)
         found.used_ms = self._context.now.ms
         self._dirty[found.key] = found
         self._jobs.producers_in_use[message.producer_id] = session.connection
@@ -109,14 +121,37 @@ class Streams:
         key = keys.SPACE_PRODUCER + producer_id
         return key in self._dirty or self._context.tx.get(key) is not None
 
-    def _make_room(self, message: m.ProducerOpen) -> None:
-        """Forgets an idle producer if a new one would exceed the maximum number of producers."""
-        context = self._context
-        if self.producer_count < context.config.producer.producers_max or message.resume:
+    def _make_room(self, session: Session, message: m.ProducerOpen) -> None:
+        """Forgets an idle producer if a new one would exceed a maximum number of producers.
+
+        Raises:
+            RequestError: USER_PRODUCERS_EXHAUSTED if none of the user's producers is idle.
+        """
+        context, access, in_use = self._context, session.access, self._jobs.producers_in_use
+        if message.resume or self.knows(message.producer_id):
             return
-        known = self.knows(message.producer_id)
-        if not known and producer.evict(context, message.producer_id, self._jobs.producers_in_use):
-            self.producer_count -= 1
+        if access is not None and access.limits.producers_max:
+            used = self.owners.count(access.user)
+            if used >= access.limits.producers_max and self._evict_of(access.user):
+                used -= 1
+            access.check_use("producers_max", used)
+        if self.producer_count >= context.config.producer.producers_max:
+            gone = producer.evict(context, message.producer_id, in_use)
+            if gone is not None:
+                self.forget_producers([gone])
+
+    def _evict_of(self, user: str) -> bool:
+        """Forgets the longest unused producer of *user*. Returns whether one was idle."""
+        if self.owners.evict(user, self._jobs.producers_in_use) is None:
+            return False
+        self.producer_count -= 1
+        return True
+
+    def forget_producers(self, gone: list[bytes]) -> None:
+        """Counts the producers *gone*, whose rows were deleted."""
+        self.producer_count -= len(gone)
+        for producer_id in gone:
+            self.owners.gone(producer_id)
 
     def _fence(self, producer_id: bytes, session: Session) -> None:
         """Assigns a producer to *session*, and closes the connection that had the producer.

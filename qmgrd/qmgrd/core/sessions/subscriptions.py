@@ -89,7 +89,8 @@ class Subscriptions:
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED or LINK_UNKNOWN.
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, USER_SUBSCRIPTIONS_EXHAUSTED,
+                FILTERS_EXHAUSTED or LINK_UNKNOWN.
         """
         topics.filter_of(topic)
         selector_of(where)
@@ -105,6 +106,9 @@ class Subscriptions:
         if manager:
             route.link_to(self._catalogue, manager)
         self._check_room()
+        if session.access is not None:
+            owned = self._topics.owned.get(session.access.user, {})
+            session.access.check_use("subscriptions_max", len(owned))
         self._topics.check_filter(topics.filter_of(topic))
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):

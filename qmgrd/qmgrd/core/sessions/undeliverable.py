@@ -31,6 +31,7 @@ GIVEN_UP = frozenset(
         ErrorCode.QUEUE_UNKNOWN,
         ErrorCode.QUEUE_FULL,
         ErrorCode.QUEUE_BYTES_FULL,
+        ErrorCode.USER_BYTES_EXHAUSTED,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.QUEUE_IS_REMOTE,
         ErrorCode.QUEUE_IS_TRANSMISSION,

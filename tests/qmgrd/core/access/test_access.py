@@ -1,10 +1,13 @@
 """The rights of one user, and the decisions that are remembered."""
 
+from collections.abc import Callable
+
 import pytest
 
+from qmgr_protocol import messages as m
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import access as access_
-from qmgrd.core.access.access import Access
+from qmgrd.core.access.access import Access, RememberedDecisions
 from qmgrd.core.access.grant import Grant
 
 PUT = Grant(Right.PUT, Kind.QUEUE, "A*")
@@ -74,3 +77,47 @@ def test_names_that_a_user_makes_up_do_not_fill_the_memory(monkeypatch: pytest.M
         assert found.may(Right.PUT, Kind.QUEUE, f"A{number}")
         assert not found.may(Right.PUT, Kind.QUEUE, f"B{number}")
         assert len(found.decided) <= 10
+
+
+class Users:
+    """Users that share the limit of remembered decisions."""
+
+    def __init__(self, count: int) -> None:
+        self.remembered = RememberedDecisions()
+        self.all = [Access(f"user{number}", self.remembered) for number in range(count)]
+        for found in self.all:
+            found.grant([PUT], is_administrator=False)
+
+    @property
+    def count(self) -> int:
+        return sum(len(found.decided) + len(found.allowed) for found in self.all)
+
+
+def test_decisions_of_all_users_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_, "DECISIONS_MAX", 10)
+    monkeypatch.setattr(access_, "ALL_DECISIONS_MAX", 25)
+    users = Users(8)
+    for number in range(40):
+        for found in users.all:
+            assert found.may(Right.PUT, Kind.QUEUE, f"A{number}")
+            assert not found.may(Right.PUT, Kind.QUEUE, f"B{number}")
+            found.remember(m.Put, f"A{number}")
+            assert users.remembered.count == users.count <= 25
+    assert users.count > 10
+
+
+@pytest.mark.parametrize("forget", [Access.forget, Access.forget_allowed])
+def test_forgotten_decisions_make_room(
+    monkeypatch: pytest.MonkeyPatch, forget: Callable[[Access], None]
+) -> None:
+    monkeypatch.setattr(access_, "ALL_DECISIONS_MAX", 4)
+    users = Users(2)
+    first, second = users.all
+    first.remember(m.Put, "A1")
+    first.may(Right.PUT, Kind.QUEUE, "A1")
+    second.remember(m.Put, "A1")
+    forget(first)
+    assert not first.allowed
+    assert users.remembered.count == users.count
+    second.remember(m.Put, "A2")
+    assert second.allowed == {(m.Put, "A1"), (m.Put, "A2")}, "nothing had to be forgotten"

@@ -57,6 +57,21 @@ class Door:
         return Dialled(self, origin, nonce)
 
 
+class Heard:
+    """The connections and refused logins of which the broker hears."""
+
+    def __init__(self) -> None:
+        self.auditor = self
+        self.connections: list[int] = []
+        self.refused: list[tuple[Any, ...]] = []
+
+    def opened(self, connection: int, *facts: Any) -> None:
+        self.connections.append(connection)
+
+    def login_refused(self, *facts: Any) -> None:
+        self.refused.append(facts)
+
+
 class Dialled:
     """A connection to a door."""
 
@@ -98,8 +113,12 @@ class Dialled:
 
     @property
     def events(self) -> int:
-        """The number of events for the broker. It learns of a connection by an event."""
-        return len(list(self._intake.take(10, 1 << 20)))
+        """The number of connections of which the broker learns. It also records refused logins."""
+        broker: Any = Heard()
+        for _, arrival in self._intake.take(10, 1 << 20):
+            assert arrival.event is not None
+            arrival.event(broker)
+        return len(broker.connections)
 
 
 def code_of(answer: Any) -> ErrorCode:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import RequestError
+from qmgr_protocol.limits import USER_LIMITS
 from qmgr_protocol.need import GRANTED_KINDS
 from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access.grant import Grant, check
@@ -44,6 +45,7 @@ USERS = st.builds(
     TIMES,
     TIMES,
     st.dictionaries(st.sampled_from(["newer", "newest"]), TIMES | st.text(), max_size=2),
+    st.dictionaries(st.sampled_from(list(USER_LIMITS)), st.integers(0, 100_000)),
 )
 
 
@@ -81,6 +83,10 @@ VALID = unpack(User("app", roles=("consumer",), grants=(check("put", "queue", "Q
         {"enabled": None},
         {"created_us": "now"},
         {"altered_us": None},
+        {"limits": None},
+        {"limits": {"wings_max": 5}},
+        {"limits": {"queues_max": -1}},
+        {"limits": {"queues_max": "5"}},
     ],
     ids=str,
 )
@@ -89,6 +95,11 @@ def test_damaged_row_is_no_user(changed: dict[str, Any]) -> None:
     assert decode("app", pack(VALID)).is_enabled
     with pytest.raises((ValueError, TypeError, RequestError)):
         decode("app", pack(VALID | changed))
+
+
+def test_row_of_an_older_version_has_no_limits() -> None:
+    assert "limits" not in VALID
+    assert decode("app", pack(VALID)).limits == {}
 
 
 @pytest.mark.parametrize("row", [[], 5, "x", None])

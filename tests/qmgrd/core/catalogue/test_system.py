@@ -6,8 +6,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.catalogue.system import ATTRIBUTES, DEAD_LETTERS, EVENTS, PUBLICATIONS
+from qmgrd.core.access.login import OPEN
+from qmgrd.core.catalogue.system import ATTRIBUTES, AUDIT, DEAD_LETTERS, EVENTS, PUBLICATIONS
 from tests.qmgrd.core.far import Far
+from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
 USES: list[Callable[[Client, str], object]] = [
@@ -112,7 +114,7 @@ def lead_to(app: Client, name: str) -> list[str]:
     return [name, "ALIAS", f"{name}@NYC", "FAR"]
 
 
-@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS, AUDIT])
 def test_clients_cannot_put_to_system_queues_by_any_name(app: Client, name: str) -> None:
     ways = lead_to(app, name)
     app.ask(m.UnitBegin, 1)
@@ -125,7 +127,7 @@ def test_clients_cannot_put_to_system_queues_by_any_name(app: Client, name: str)
 
 
 @pytest.mark.parametrize("copy", [True, False])
-@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS, AUDIT])
 def test_no_job_brings_messages_to_a_system_queue(app: Client, name: str, copy: bool) -> None:
     app.put("Q", b"x")
     for way in lead_to(app, name)[:2]:
@@ -133,7 +135,7 @@ def test_no_job_brings_messages_to_a_system_queue(app: Client, name: str, copy: 
         assert app.code_of(*move) is ErrorCode.QUEUE_IS_SYSTEM
 
 
-@pytest.mark.parametrize("name", [EVENTS, PUBLICATIONS])
+@pytest.mark.parametrize("name", [EVENTS, PUBLICATIONS, AUDIT])
 def test_system_queue_is_no_backout_queue(app: Client, name: str) -> None:
     given = {"backout_queue": name}
     assert app.code_of(m.QueueAlter, "Q", given) is ErrorCode.VALUE_INVALID
@@ -162,3 +164,96 @@ def test_link_is_not_blocked_by_a_message_for_a_system_queue(app: Client) -> Non
 
 def test_system_queue_is_no_alias(app: Client) -> None:
     assert app.code_of(m.QueueCreate, DEAD_LETTERS, {"alias_of": "Q"}) is ErrorCode.QUEUE_EXISTS
+
+
+# -- the table of docs/security.md: the requests that each system queue allows. Nobody may do more,
+# neither an administrator, nor anybody while no user exists.
+
+DEEDS: dict[str, Callable[[Client, str], object]] = {
+    "put": lambda app, name: app.put_records(name, record(b"x")),
+    "get": lambda app, name: app.get(name),
+    "consume": lambda app, name: app.ask(m.Consume, name, 1, 1_000),
+    "browse": lambda app, name: app.ask(m.Browse, name),
+    "purge": lambda app, name: app.ask(m.QueuePurge, name),
+    "move": lambda app, name: app.ask(m.QueueMove, name, "Q"),
+    "copy": lambda app, name: app.ask(m.QueueMove, name, "Q", "", 0, 0, True),
+    "move to": lambda app, name: app.ask(m.QueueMove, "Q", name),
+    "alter": lambda app, name: app.ask(m.QueueAlter, name, {"depth_max": 7}),
+    "delete": lambda app, name: app.ask(m.QueueDelete, name, True),
+}
+ALLOWED = {
+    DEAD_LETTERS: ("get", "consume", "browse", "purge", "move", "copy", "alter"),
+    EVENTS: ("get", "consume", "browse", "purge", "move", "copy", "alter"),
+    PUBLICATIONS: ("browse", "alter"),
+    AUDIT: ("browse", "copy"),
+}
+REFUSALS = {
+    ErrorCode.QUEUE_IS_SYSTEM,
+    ErrorCode.QUEUE_IS_TRANSMISSION,
+    ErrorCode.QUEUE_IS_SUBSCRIPTION,
+}
+CELLS = [(name, deed) for name in ALLOWED for deed in DEEDS]
+
+
+def test_table_covers_each_system_queue() -> None:
+    assert list(ALLOWED) == list(ATTRIBUTES)
+
+
+@pytest.mark.parametrize("who", ["open", "owner", "administrator"])
+@pytest.mark.parametrize("through", ["its name", "an alias"])
+@pytest.mark.parametrize(("name", "deed"), CELLS)
+def test_cell_of_the_table_of_system_queues(name: str, deed: str, through: str, who: str) -> None:
+    manager = Manager(audit={"record": "always"})
+    owner = manager.connect("owner")
+    owner.ask(m.QueueCreate, "Q")
+    owner.ask(m.QueueShow, name)
+    if name != PUBLICATIONS:
+        manager.fill(name, record(b"1"))
+    if through == "an alias":
+        if deed in ("alter", "delete"):
+            return  # These requests change the alias itself.
+        owner.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
+    if who == "open":
+        app = manager.connect("app", identity=OPEN)
+    else:
+        guarded = Guarded(manager)
+        app = guarded.owner if who == "owner" else manager.connect("console", user="admin")
+    assert is_allowed(app, deed, "ALIAS" if through == "an alias" else name) is (
+        deed in ALLOWED[name]
+    )
+
+
+def is_allowed(app: Client, deed: str, name: str) -> bool:
+    """Returns whether the request succeeds. Its error must state why the queue is special."""
+    try:
+        refused = DEEDS[deed](app, name)
+    except RequestError as error:
+        if error.code not in REFUSALS:
+            raise
+        return False
+    return deed != "put" or not refused
+
+
+@pytest.mark.parametrize("pattern", ["SYSTEM.*", "SYSTEM.AUDIT"])
+def test_template_does_not_change_the_audit(pattern: str) -> None:
+    manager = Manager()
+    owner = Guarded(manager).owner
+    owner.ask(m.TemplateSet, pattern, {"depth_max": 1, "expiry_max_ms": 1, "overflow": "refuse"})
+    for again in (False, True):
+        if again:
+            manager.restart()
+            owner = manager.connect("owner")
+        row = owner.show(AUDIT)
+        assert (row["template"], row["overflow"], row["expiry_max_ms"]) == (
+            None,
+            "discard-oldest",
+            0,
+        )
+        assert row["depth_max"] > 1
+
+
+def test_defaults_of_queues_do_not_change_the_audit() -> None:
+    defaults = {"accounting": "on", "bytes_max": 1_024}
+    manager = Manager(queue_defaults=defaults, audit={"bytes_max": 65_536})
+    row = Guarded(manager).owner.show(AUDIT)
+    assert (row["accounting"], row["bytes_max"]) == ("off", 65_536)

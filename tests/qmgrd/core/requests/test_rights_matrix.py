@@ -44,12 +44,13 @@ REFUSALS = {
     ErrorCode.TEMPLATE_UNKNOWN,
 }
 Result = tuple[Any, ...]
+UNRECORDED = {"record": "never"}  # so that a refusal leaves the store as it is
 
 # -- the world: an object of each kind that requests name
 
 
 def make_world() -> Manager:
-    manager = Manager()
+    manager = Manager(audit=UNRECORDED)
     owner = manager.connect("owner")
     owner.ask(m.UserCreate, "admin", {"verifier": VERIFIER, "roles": ["administrator"]})
     for name in ("app", "other"):
@@ -267,7 +268,7 @@ class Copy:
     def __init__(self, world: dict[bytes, bytes], **sections: Any) -> None:
         store = MemoryStore()
         store.rows.update(world)
-        self.manager = Manager(store, **sections)
+        self.manager = Manager(store, **({"audit": UNRECORDED} | sections))
         self.owner = self.manager.connect("owner")
         self.client: Client
 

@@ -1,0 +1,132 @@
+"""The records of the audit that wait for the end of their turn, and the counts of repeated ones.
+
+    change ──record──────────────────────────▶ pending ──end of the turn──▶ SYSTEM.AUDIT, log
+    login, refusal, read ──count─▶ new? ──yes─▶    ▲
+                                    │ no           │ once a minute
+                                    └─▶ counts ────┘
+
+1. A record of a change is stored in the same transaction as the change (returns/audit.py).
+2. Anybody can cause logins and refusals. The first one has a record in its turn. Equal ones are
+   counted, and have one record together a minute later. A crash loses these counts.
+3. The number of different ones in a minute is limited for each user at each address, and for all
+   together. Above a limit, they are counted without the details that differ.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from qmgrd.core.layout.kv import Now
+
+PERIOD_MS = 60_000
+SUBJECTS_MAX = 500  # different subjects in a period
+SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user at one address
+TEXT_MAX = 100  # characters of a text in a record
+OK = "OK"
+OTHERS = "(others)"  # the object of a record that counts different subjects together
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """A record of the audit: who did what, from where, with which result."""
+
+    action: str  # the name of a request, or another word of docs/security.md
+    user: str = ""  # "" without a user
+    method: str = ""  # how the user proved who it is
+    address: str = ""  # the host at the other end, or "unix"
+    client: str = ""  # the name that the client or queue manager claims
+    connection: int = 0
+    kind: str = ""  # the kind of the object
+    object: str = ""  # the name of the object
+    result: str = OK  # OK, or the name of an error code
+    count: int = 1
+    since_us: int = 0  # the time of the first of several, or 0
+    detail: dict[str, Any] = field(default_factory=dict)
+    is_routine: bool = False  # whether the record makes room before records of changes do
+
+
+class _Repeated:
+    """The equal logins, refusals or reads of a period."""
+
+    __slots__ = ("further", "record", "since_us")
+
+    def __init__(self, record: AuditRecord, since_us: int) -> None:
+        self.record = record
+        self.since_us = since_us
+        self.further = 0  # how many followed the first, which has its own record
+
+
+class AuditTrail:
+    """The records of the open turn, and the subjects of the current period.
+
+    Invariant: there are at most SUBJECTS_MAX subjects, and two more for each action and result.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False  # whether anything is recorded
+        self.pending: list[AuditRecord] = []
+        self.dropped = 0  # the records that were removed for newer ones, or never stored
+        self.due_ms: int | None = None  # the end of the period, or None if it has no subject
+        self._subjects: dict[tuple[str, ...], _Repeated] = {}
+        self._of_source: dict[tuple[str, str], int] = {}
+
+    def record(self, record: AuditRecord) -> None:
+        """Adds the record of a change to this turn."""
+        if self.is_on:
+            self.pending.append(record)
+
+    def count(self, record: AuditRecord, now: Now) -> None:
+        """Adds the record of a login, refusal or read, or only counts it."""
+        if not self.is_on:
+            return
+        key, record = self._subject(replace(record, is_routine=True))
+        found = self._subjects.get(key)
+        if found is not None:
+            found.further += 1
+            return
+        self._subjects[key] = _Repeated(record, now.wall_us)
+        source = record.user, record.address
+        self._of_source[source] = self._of_source.get(source, 0) + 1
+        if self.due_ms is None:
+            self.due_ms = now.ms + PERIOD_MS
+        self.pending.append(record)
+
+    def _subject(self, record: AuditRecord) -> tuple[tuple[str, ...], AuditRecord]:
+        """Returns the key of the subject, and the record without details above the limits."""
+        key = _key(record)
+        if key in self._subjects:
+            return key, record
+        is_full = len(self._subjects) >= SUBJECTS_MAX
+        if is_full:
+            record = replace(record, user=OTHERS, address=OTHERS, client="", method="")
+        if is_full or self._of_source.get((record.user, record.address), 0) >= SUBJECTS_EACH_MAX:
+            record = replace(record, kind="", object=OTHERS, detail={})
+        return _key(record), record
+
+    def sum_up(self) -> None:
+        """Ends the period: adds a record for each subject that occurred again."""
+        for found in self._subjects.values():
+            if found.further:
+                self.pending.append(
+                    replace(
+                        found.record, count=found.further, since_us=found.since_us, connection=0
+                    )
+                )
+        self._subjects.clear()
+        self._of_source.clear()
+        self.due_ms = None
+
+    def drop(self, count: int) -> None:
+        """Counts records that were removed for newer ones, or never stored."""
+        self.dropped += count
+
+
+def _key(record: AuditRecord) -> tuple[str, ...]:
+    return (
+        record.action,
+        record.user,
+        record.method,
+        record.address,
+        record.kind,
+        record.object,
+        record.result,
+    )

@@ -1,0 +1,137 @@
+"""Puts the records of the audit on SYSTEM.AUDIT, in the turn of the change that they record.
+
+The queue holds records of two priorities. Above its size, the oldest routine records (logins,
+refusals, reads) leave first. So nobody can push out the records of changes by failing. Records
+older than audit.age_max_ms leave a few at a time. In a full store, a new record replaces an old
+one.
+"""
+
+import json
+from itertools import islice
+from typing import Any
+
+from qmgr_protocol import record as records
+from qmgr_protocol.record import Fields
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.system import AUDIT
+from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.put_records import put_records
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.queue import lane, order
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.dead_letters import DeadLetters
+
+CHANGE, ROUTINE = 5, 4  # the priorities of records
+DROPPED = "AuditDropped"  # the action of a record that states how many records were dropped
+TRIM_ROWS = 64  # old records removed in a turn, in addition to twice the number of new ones
+TRIM_MAX = 1_000  # old records removed each hour, if nothing is recorded
+ANY_TIME_US = 2**63  # later than the time of any record
+EVICTED_MAX = 1_000  # old records that new ones replace in a turn of a full store
+_FACTS = ("action", "user", "method", "address", "client", "kind", "object", "result")
+
+
+def put_audit(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+    """Puts the records of this turn on the queue of the audit, and logs them."""
+    trail = context.audit
+    if trail.due_ms is not None and trail.due_ms <= context.now.ms:
+        _sum_up(trail)
+    if not trail.pending:
+        return
+    found, trail.pending = trail.pending, []
+    for record in found:
+        _log(context, record)
+    if not context.begin_work("audit"):
+        trail.drop(len(found))
+        return
+    queue = catalogue.system(AUDIT)
+    context.mark_changed(queue)
+    purged = queue.counters.purged
+    batch = [_encode(context, record) for record in _fitting(context, queue, found)]
+    done = put_records(context, dead_letters.make_dead_letter, queue, batch)
+    evicted = queue.counters.purged - purged
+    trail.drop(len(done.refused) + len(found) - len(batch) + evicted)
+    _remove_old(context, queue, TRIM_ROWS + 2 * len(batch))
+
+
+def end_audit(trail: AuditTrail) -> None:
+    """Adds the records of all that was only counted, because the queue manager stops."""
+    _sum_up(trail)
+
+
+def trim_audit(context: Context, catalogue: Catalogue) -> None:
+    """Removes some of the records that are too old."""
+    found = catalogue.queues.get(AUDIT)
+    if isinstance(found, Queue) and context.begin_work("audit"):
+        _remove_old(context, found, TRIM_MAX)
+
+
+def _sum_up(trail: AuditTrail) -> None:
+    trail.sum_up()
+    if trail.dropped:
+        trail.record(AuditRecord(DROPPED, count=trail.dropped))
+        trail.dropped = 0
+
+
+def _fitting(context: Context, queue: Queue, found: list[AuditRecord]) -> list[AuditRecord]:
+    """Returns the records for which the store has room, those of changes first if it is full."""
+    size = sum(2 * len(str(record)) + 256 for record in found)
+    if not context.operators_full and size <= context.operator_bytes:
+        context.room_bytes -= size
+        context.operator_bytes -= size
+        return found
+    wanted = sorted(found, key=lambda record: record.is_routine)[:EVICTED_MAX]
+    return wanted[: _remove(context, queue, len(wanted), ANY_TIME_US)]
+
+
+def _remove_old(context: Context, queue: Queue, count: int) -> None:
+    """Removes up to *count* records that are older than the limit."""
+    _remove(context, queue, count, context.now.wall_us - context.config.audit.age_max_ms * 1_000)
+
+
+def _remove(context: Context, queue: Queue, count: int, before_us: int) -> int:
+    """Removes up to *count* records put before *before_us*, routine ones first.
+
+    Returns their number.
+    """
+    leaving: list[tuple[bytes, bytes]] = []
+    for priority in (ROUTINE, CHANGE):
+        head, grouped = queue.positions.ready[priority], queue.positions.grouped[priority]
+        rows = order.of_priority(queue, context.tx, priority, head, grouped)
+        for key, value in islice(rows, count - len(leaving)):
+            if entries.decode(value).put_us >= before_us:
+                break
+            leaving.append((key, value))
+    for key, value in leaving:
+        lane.remove(queue, context.tx, key, value)
+        queue.counters.count_purged()
+    if leaving:
+        context.mark_changed(queue)
+    return len(leaving)
+
+
+def _facts(context: Context, record: AuditRecord) -> dict[str, Any]:
+    """Returns the facts of a record that selectors can use."""
+    facts = {name: getattr(record, name) for name in _FACTS}
+    return facts | {
+        "connection": record.connection,
+        "count": record.count,
+        "manager": context.name,
+        "since_us": record.since_us,
+    }
+
+
+def _encode(context: Context, record: AuditRecord) -> bytes:
+    facts = _facts(context, record)
+    body = json.dumps(facts | {"detail": record.detail}, ensure_ascii=False).encode()
+    envelope = {records.HEADERS: facts, records.CONTENT_TYPE: "application/json"}
+    priority = ROUTINE if record.is_routine else CHANGE
+    return records.encode(Fields(body, priority=priority, envelope=envelope))
+
+
+def _log(context: Context, record: AuditRecord) -> None:
+    if context.config.audit.log:
+        facts = {key: value for key, value in _facts(context, record).items() if value}
+        if record.detail:
+            facts["detail"] = record.detail
+        context.note("info", "audit", **facts)

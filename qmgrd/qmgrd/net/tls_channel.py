@@ -1,0 +1,105 @@
+"""The TLS of one connection, without I/O: bytes of the socket in, bytes for the socket out.
+
+asyncio and uvloop have TLS transports as well. They do not report the bytes that the peer has not
+read, and they cannot close one direction only, which a goodbye needs.
+"""
+
+import ssl
+from contextlib import suppress
+
+from qmgr_protocol.tls import TlsFailed, explained
+
+# Longer chains of certificates are not useful, and OpenSSL would keep all of these bytes.
+HANDSHAKE_MAX_BYTES = 64 * 1024
+_READ_BYTES = 16 * 1024  # the data of the longest TLS record, which is the most that a read returns
+_FIRST_BYTE = b"\x16"  # the type of the record that begins each TLS connection
+
+
+class TlsChannel:
+    """A TLS connection, before, during and after its handshake.
+
+    Invariant: ``outgoing`` has been called after each call that may produce bytes for the socket.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, *, is_server: bool, name: str | None = None
+    ) -> None:
+        """Creates a channel.
+
+        Args:
+            context: The certificates and the versions of this end.
+            name: For a dialler, the name or IP address that the peer's certificate must have.
+        """
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, is_server, name)
+        self.is_open = False  # whether the handshake is finished
+        self.has_ended = False  # whether the peer has closed its direction
+        self._handshake_bytes = 0
+
+    @staticmethod
+    def is_plain(first: bytes) -> bool:
+        """Returns whether *first*, the first bytes of a peer, are not TLS."""
+        return not first.startswith(_FIRST_BYTE)
+
+    def feed(self, data: bytes) -> None:
+        """Takes *data* from the socket.
+
+        Raises:
+            TlsFailed: The handshake is longer than HANDSHAKE_MAX_BYTES.
+        """
+        self._incoming.write(data)
+        if not self.is_open:
+            self._handshake_bytes += len(data)
+            if self._handshake_bytes > HANDSHAKE_MAX_BYTES:
+                raise TlsFailed(f"the TLS handshake is longer than {HANDSHAKE_MAX_BYTES} bytes")
+
+    def shake(self) -> bool:
+        """Continues the handshake. Returns whether it is finished.
+
+        Raises:
+            TlsFailed: The handshake failed. ``outgoing`` may have an alert for the peer.
+        """
+        try:
+            self.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except (ssl.SSLError, ValueError) as error:  # ValueError: a name with a NUL
+            raise TlsFailed(explained(error)) from error
+        self.is_open = True
+        return True
+
+    def outgoing(self) -> bytes:
+        """Returns the bytes to write to the socket."""
+        return self._outgoing.read()
+
+    def decrypted(self) -> bytes:
+        """Returns all bytes that the peer sent and that have not been returned yet.
+
+        Raises:
+            TlsFailed: The peer broke TLS, or refused the certificate of this end.
+        """
+        parts = []
+        try:
+            while data := self.tls.read(_READ_BYTES):
+                parts.append(data)
+            self.has_ended = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self.has_ended = True
+        except ssl.SSLError as error:
+            raise TlsFailed(explained(error)) from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def encrypted(self, data: bytes) -> bytes:
+        """Returns *data* as bytes for the socket."""
+        self.tls.write(data)
+        return self._outgoing.read()
+
+    def farewell(self) -> bytes:
+        """Returns the bytes that end this direction, or b"" before the end of the handshake."""
+        if not self.is_open:
+            return b""
+        with suppress(ssl.SSLError):  # The peer has not ended its direction yet.
+            self.tls.unwrap()
+        return self._outgoing.read()

@@ -1,0 +1,134 @@
+"""A connection over TLS: its bytes pass through a :class:`TlsChannel`."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgr_protocol.tls import TlsFailed
+from qmgrd.core.peer import Peer
+from qmgrd.net.handshakes import Handshakes
+from qmgrd.net.session import SessionHost, SocketSession
+from qmgrd.net.tls_channel import TlsChannel
+from qmgrd.net.tls_names import tls_of
+
+
+class TlsRequired(RemoteProtocolError):
+    """A peer did not begin with TLS at a port that requires TLS."""
+
+    code = ErrorCode.TLS_REQUIRED
+
+
+class TlsSession(SocketSession):
+    """A session that begins with a TLS handshake.
+
+    The handshake counts as a part of the greeting: the limits of greetings apply to both together.
+    """
+
+    def __init__(
+        self,
+        host: SessionHost,
+        make_peer: Callable[[SocketSession], Peer],
+        handshakes: Handshakes,
+        channel: TlsChannel,
+        check: Callable[[ssl.SSLObject], None] = lambda channel: None,
+    ) -> None:
+        """Creates the session.
+
+        Args:
+            handshakes: The queue of handshakes that decides when a step is made.
+            channel: The new channel of the connection.
+            check: A function that checks the peer after the handshake. It may raise TlsFailed.
+        """
+        super().__init__(host, make_peer)
+        self._handshakes = handshakes
+        self._channel = channel
+        self._check = check
+        self._is_plain = False  # whether the peer does not use TLS
+        self._is_heard = False  # whether the peer has sent a byte
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        if self.peer.dial:
+            self.shake()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Decrypts received bytes, or schedules the next step of the handshake."""
+        if self._open_transport() is None:
+            return
+        channel = self._channel
+        data = self._frames.last[:nbytes].tobytes()
+        if not self._is_heard:
+            self._is_heard = True
+            if self.peer.dial is None and channel.is_plain(data):
+                self._is_plain = True
+                why = "this port requires TLS: dial it as tls:HOST:PORT, or use a port without TLS"
+                self._end_after_error(TlsRequired(why), data)
+                return
+        try:
+            channel.feed(data)
+        except TlsFailed as error:
+            self._end_tls(error)
+            return
+        if channel.is_open:
+            self._read()
+        else:
+            self._handshakes.add(self)
+
+    def shake(self) -> None:
+        """Makes the next step of the handshake. A finished handshake begins the greeting."""
+        transport = self._open_transport()
+        if transport is None:
+            return
+        try:
+            is_open = self._channel.shake()
+            if is_open:
+                self._check(self._channel.tls)
+        except TlsFailed as error:
+            self._end_tls(error)
+            return
+        transport.write(self._channel.outgoing())
+        if is_open:
+            self.peer.secured(tls_of(self._channel.tls))
+            super()._begin(transport)
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.decrypted()
+        except TlsFailed as error:
+            self._end_tls(error)
+            return
+        transport = self._open_transport()
+        # TLS itself may have to answer, for example to a change of keys.
+        if transport is not None and (answer := self._channel.outgoing()):
+            transport.write(answer)
+        if data:
+            self._received(data)
+        if self._channel.has_ended:
+            self.eof_received()
+
+    def eof_received(self) -> None:
+        """Closes this side as well. An end during the handshake is a failure of TLS."""
+        is_shaking = self._is_heard and not (self._channel.is_open or self._is_plain)
+        if is_shaking and self._open_transport() is not None:
+            why = "the other end closed the connection during the TLS handshake"
+            self._end_tls(TlsFailed(f"{why}: it may not trust the certificate of this end"))
+        else:
+            super().eof_received()
+
+    def _end_tls(self, error: TlsFailed) -> None:
+        """Closes the connection after a failure of TLS. The peer receives TLS's alert."""
+        self._why = str(error)
+        self.peer.goaway = m.Goaway(ErrorCode.TLS_FAILED, self._why)
+        self._leave(b"")
+        self._host.want_turn()
+
+    def _encoded(self, data: bytes) -> bytes:
+        if self._is_plain:
+            return data
+        # Before the end of the handshake, a peer cannot read what this end says.
+        return self._channel.encrypted(data) if self._channel.is_open and data else b""
+
+    def _farewell(self) -> bytes:
+        return b"" if self._is_plain else self._channel.outgoing() + self._channel.farewell()

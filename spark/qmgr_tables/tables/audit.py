@@ -1,0 +1,126 @@
+"""The table of the audit: the records of SYSTEM.AUDIT, who did what with which result."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from qmgr_tables.options import Options
+from qmgr_tables.partition import Share, plan
+from qmgr_tables.table import (
+    DAMAGE,
+    OF_QUEUE,
+    QUEUES,
+    SNAPSHOT,
+    TEXTS,
+    TIMES,
+    Column,
+    Table,
+    longs,
+    texts,
+    times,
+)
+from qmgr_tables.tables import messages
+from qmgr_tables.tables.small_table import time_us
+from qmgrd.snapshot.finder import StoredSnapshot
+
+AUDIT = "SYSTEM.AUDIT"
+_TEXTS = (
+    (
+        "action",
+        "a request such as QueueDelete, or Login, Logout, JobEnd, SnapshotEnd, AuditDropped",
+    ),
+    ("user", "the user; empty without a user"),
+    ("method", "how the user proved who it is, such as scram-sha-256"),
+    ("address", 'the host at the other end of the connection, or "unix"'),
+    ("client", "the name that the client or the other queue manager claims"),
+    ("kind", "the kind of the object, such as queue; empty if there is no object"),
+    ("object", "the name of the object"),
+    ("result", "OK, or the name of an error code such as NOT\\_AUTHORIZED"),
+    ("manager", "the queue manager that made the record, which may have sent it here"),
+)
+_LONGS = (
+    ("connection", "the number of the connection; 0 if the record counts several actions"),
+    ("count", "the number of equal actions"),
+)
+_READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "snapshot_id", "turn")
+
+COLUMNS = (
+    *times(
+        ("at", "the time of the action; for several, the time at which they were counted"),
+        ("since", "the time of the first of several equal actions"),
+    ),
+    *texts(*_TEXTS),
+    *longs(*_LONGS),
+    Column("detail", TEXTS, "the fields of the request; lists, maps, numbers and flags as JSON"),
+    *texts(
+        ("queue", "the queue that has the record"), ("message_id", "the message id of the record")
+    ),
+    *longs(("arrival", "the position of the record on that queue; a gap shows removed records")),
+    *DAMAGE,
+    *SNAPSHOT,
+)
+_MESSAGES = {column.name: column.type for column in messages.COLUMNS}
+
+
+def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
+    """Returns the shares of SYSTEM.AUDIT, or of the selected queues."""
+    if not (options.queues or options.queues_pattern):
+        snapshots = [one for one in snapshots if any(q.name == AUDIT for q in one.queues)]
+        if not snapshots:
+            return []  # The snapshot has no records.
+        options = options._replace(queues=frozenset([AUDIT]))
+    return plan(snapshots, options)
+
+
+def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the records of *share*."""
+    wanted = pa.schema([(name, _MESSAGES[name]) for name in _READ])
+    for found in messages.read(share, options._replace(include_body=True), wanted):
+        us = found.column("put_at").cast(pa.int64()).to_pylist()
+        rows = found.drop_columns(["put_at"]).to_pylist()
+        parsed = [
+            {**_columns(row.pop("body")), **row, "at": at} for row, at in zip(rows, us, strict=True)
+        ]
+        yield pa.RecordBatch.from_pylist(parsed, schema=schema)
+
+
+def _columns(body: bytes | None) -> dict[str, Any]:
+    """Returns the columns from the body of a record."""
+    if body is None:
+        return {"damage": "the checksum of the record does not match"}
+    try:
+        facts = json.loads(body)
+    except ValueError as error:
+        return {"damage": f"the body is not a record of the audit: {error}"}
+    if type(facts) is not dict:
+        return {"damage": "the body is not a record of the audit: it is not a map"}
+    since_us, detail = facts.get("since_us"), facts.get("detail")
+    found: dict[str, Any] = {
+        name: value for name, _ in _TEXTS if type(value := facts.get(name)) is str
+    }
+    found |= {
+        name: value
+        for name, _ in _LONGS
+        if type(value := facts.get(name)) is int and abs(value) < 1 << 63
+    }
+    found["since"] = time_us(since_us) if since_us else None
+    found["detail"] = [
+        (name, value if type(value) is str else json.dumps(value, ensure_ascii=False))
+        for name, value in (detail.items() if type(detail) is dict else ())
+    ]
+    return found
+
+
+AUDIT_TABLE = Table(
+    "audit",
+    1,
+    "one row per record of the audit on SYSTEM.AUDIT, or on the selected queues",
+    COLUMNS,
+    _plan,
+    read,
+    "at",
+    (*QUEUES, *TIMES),
+    {**OF_QUEUE, "at": "us", "arrival": "arrival"},
+)

@@ -1,0 +1,95 @@
+"""Tests of the records that wait for the end of a turn, and of the counts of repeated ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from qmgrd.core.context.audit_trail import (
+    OTHERS,
+    PERIOD_MS,
+    SUBJECTS_EACH_MAX,
+    SUBJECTS_MAX,
+    AuditRecord,
+    AuditTrail,
+)
+from qmgrd.core.layout.kv import Now
+
+LOGIN = AuditRecord("Login", "bob", "scram-sha-256", "10.0.0.1", result="LOGIN_FAILED")
+
+
+@pytest.fixture
+def trail() -> AuditTrail:
+    trail = AuditTrail()
+    trail.is_on = True
+    return trail
+
+
+def now(ms: int) -> Now:
+    return Now(ms, ms * 1_000)
+
+
+def test_nothing_is_recorded_while_the_audit_is_off(trail: AuditTrail) -> None:
+    trail.is_on = False
+    trail.record(LOGIN)
+    trail.count(LOGIN, now(1))
+    assert (trail.pending, trail.due_ms) == ([], None)
+
+
+def test_equal_ones_have_one_record_at_once_and_one_for_all_others(trail: AuditTrail) -> None:
+    for ms in (5, 6, 7):
+        trail.count(replace(LOGIN, connection=ms, client=f"client{ms}"), now(ms))
+    assert [x.connection for x in trail.pending] == [5]
+    assert trail.due_ms == 5 + PERIOD_MS
+    trail.pending.clear()
+    trail.sum_up()
+    (rest,) = trail.pending
+    assert (rest.count, rest.since_us, rest.connection, rest.user) == (2, 5_000, 0, "bob")
+    assert rest.is_routine
+    assert trail.due_ms is None
+
+
+def test_one_that_did_not_occur_again_has_one_record(trail: AuditTrail) -> None:
+    trail.count(LOGIN, now(1))
+    trail.pending.clear()
+    trail.sum_up()
+    assert trail.pending == []
+    trail.count(LOGIN, now(2))
+    assert len(trail.pending) == 1
+
+
+@pytest.mark.parametrize(
+    "other", [{"user": "eve"}, {"address": "10.0.0.2"}, {"result": "OK"}, {"object": "Q"}], ids=str
+)
+def test_different_ones_have_their_own_records(trail: AuditTrail, other: dict[str, str]) -> None:
+    trail.count(LOGIN, now(1))
+    trail.count(replace(LOGIN, **other), now(1))  # type: ignore[arg-type]
+    assert len(trail.pending) == 2
+
+
+def test_user_with_too_many_subjects_gets_one_for_the_others(trail: AuditTrail) -> None:
+    for number in range(SUBJECTS_EACH_MAX + 100):
+        trail.count(replace(LOGIN, action="Get", object=f"Q{number}"), now(1))
+    assert len(trail.pending) == SUBJECTS_EACH_MAX + 1
+    assert trail.pending[-1].object == OTHERS
+    assert trail.pending[-1].user == "bob"
+    trail.count(replace(LOGIN, action="Get", user="eve", object="Q"), now(1))
+    assert trail.pending[-1].object == "Q", "another user still has its own records"
+    trail.pending.clear()
+    trail.sum_up()
+    assert [x.count for x in trail.pending] == [99]
+
+
+def test_strangers_cannot_cause_any_number_of_records(trail: AuditTrail) -> None:
+    count = 10 * SUBJECTS_MAX
+    for number in range(count):
+        trail.count(replace(LOGIN, user=f"u{number}", address=f"10.1.{number}"), now(1))
+    assert len(trail.pending) == SUBJECTS_MAX + 1
+    trail.sum_up()
+    assert sum(x.count for x in trail.pending) == count
+    assert len(trail.pending) == SUBJECTS_MAX + 2
+
+
+def test_changes_are_never_counted_together(trail: AuditTrail) -> None:
+    for _ in range(3):
+        trail.record(LOGIN)
+    assert trail.pending == [LOGIN] * 3
